@@ -35,6 +35,14 @@ onstart:
     write_json(f"{RUN.results}/configuration.json", RUN.config)
 
 
+onsuccess:
+    write_static_page(
+        RUN.results,
+        RUN.report.shown("tables", TABLES),
+        RUN.report.shown("figures", FIGURES),
+    )
+
+
 wildcard_constraints:
     corpus="|".join([*config["corpora"], *RUN.samples.sentence_corpora()]),
     vocabulary=NAME,

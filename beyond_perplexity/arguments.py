@@ -34,8 +34,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose values are checked before any work: a wrong one is an `InputError`.
 
     Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
-
-    `ends`: what the exit status means; the help ends with it.
+    The help ends with `ends`: what the exit status means.
     """
 
     ends = ENDS
@@ -59,8 +58,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; see `argparse.ArgumentParser.parse_args`.
 
-        Raises InputError when a value cannot be used, two outputs are one file, or an output is a
-        file that the command reads.
+        Raises InputError where two outputs are one file, or an output is a file that the command
+        reads.
         """
         for text in sys.argv[1:] if args is None else args:
             if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
@@ -69,29 +68,27 @@ class CommandParser(argparse.ArgumentParser):
                 )
         given = super().parse_args(args, namespace)
         outputs: dict[str, str] = {}
-        for flag, path in self._files(given, outputs=True):
+        for is_output, flag, path in sorted(self._files(given), key=lambda file: not file[0]):
             place = os.path.realpath(path)
-            if place in outputs:
+            if place in outputs and is_output:
                 raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
-            outputs[place] = flag
-        for flag, path in self._files(given, outputs=False):
-            if (place := os.path.realpath(path)) in outputs:
+            if place in outputs:
                 raise InputError(
                     f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
                     "another output"
                 )
+            if is_output:
+                outputs[place] = flag
         return given
 
-    def _files(self, given: argparse.Namespace, *, outputs: bool) -> Iterator[tuple[str, str]]:
-        """List the flags that name files with the files: those to write, or those that are read."""
+    def _files(self, given: argparse.Namespace) -> Iterator[tuple[bool, str, str]]:
+        """List the files that are to be written or are read, with the flags that name them."""
         for action in self._actions:
-            held = getattr(given, action.dest, None)
+            held, is_output = getattr(given, action.dest, None), action.type in _OUTPUT_TYPES
             flag = action.option_strings[-1] if action.option_strings else action.dest
             for value in held if isinstance(held, list) else [held]:
-                if (action.type in (output_file, output_path)) != outputs:
-                    continue
-                if isinstance(value, str | Path) and (outputs or os.path.isfile(value)):
-                    yield flag, str(value)
+                if isinstance(value, str | Path) and (is_output or os.path.isfile(value)):
+                    yield is_output, flag, str(value)
 
 
 def _program() -> str | None:
@@ -102,12 +99,7 @@ def _program() -> str | None:
 
 
 def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:
-    """Make the ``type`` of an argument that is a whole number within bounds.
-
-    `minimum`, `maximum`: both may be given.
-
-    Returns turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a whole number within bounds, both included."""
 
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text) or text.endswith("_") or "__" in text:
@@ -124,12 +116,7 @@ def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], in
 def real(
     *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
 ) -> Callable[[str], float]:
-    """Make the ``type`` of an argument that is a finite number within bounds.
-
-    `above`, `below`: these are too small and too large themselves; `minimum`: may be given itself.
-
-    Returns turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a finite number; it may be `minimum` itself."""
     limits = {"above": above, "below": below, "at least": minimum}
     bounds = {word: limit for word, limit in limits.items() if math.isfinite(limit)}
     words = " and ".join(f"{word} {limit:g}" for word, limit in bounds.items())
@@ -155,10 +142,7 @@ COUNT = whole(1, MOST_COUNT)
 
 
 def output_file(text: str) -> str:
-    """Check the path of a file to write; use it as the ``type`` of an argument.
-
-    Raises InputError when it cannot be written; see `storage.outputs.check_output`.
-    """
+    """Check the path of a file to write; use it as the ``type`` of an argument."""
     check_output(text)
     return text
 
@@ -168,11 +152,11 @@ def output_path(text: str) -> Path:
     return Path(output_file(text))
 
 
-def output_folder(text: str) -> Path:
-    """Check the path of a folder to write to; use it as the ``type`` of an argument.
+_OUTPUT_TYPES = (output_file, output_path)
 
-    Raises InputError when nothing can be written to it; see `storage.outputs.check_output_folder`.
-    """
+
+def output_folder(text: str) -> Path:
+    """Check the path of a folder to write to; use it as the ``type`` of an argument."""
     check_output_folder(text)
     return Path(text)
 

@@ -24,9 +24,8 @@ _STEERING = re.compile(
 def one_line(message: str) -> str:
     """Return a message as one line of bounded length that a terminal takes as text alone.
 
-    Line ends become blanks; other control characters, and those that turn the direction of
-    writing, are shown as escapes. Of a message of more than `LONGEST_MESSAGE` characters the
-    middle is left out.
+    Line ends become blanks, what acts on a terminal escapes; of a long message the middle is left
+    out.
     """
     text = re.sub(r"\s*[\r\n]+\s*", " ", message.strip())
     if len(text) > LONGEST_MESSAGE:
@@ -36,10 +35,9 @@ def one_line(message: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace what would act on a page or a terminal instead of being seen on it.
+    """Replace what would act on a page or a terminal: control characters, and what turns a text.
 
-    These are control characters but for white space (a terminal obeys some, HTML forbids others)
-    and those that turn the direction of the text after them. White space becomes blanks.
+    White space becomes blanks.
     """
     return "".join(
         " "
@@ -72,10 +70,8 @@ def drawable(text: str) -> str:
 def safe_cell(cell: object) -> object:
     """Make a cell of a CSV file text alone, to a spreadsheet and to a terminal.
 
-    An apostrophe comes before what a spreadsheet would take for a formula; numbers, and marks
-    alone, such as ``-``, stay as they are. Control characters but line ends are replaced.
-
-    Source: OWASP (2024). CSV injection.
+    An apostrophe comes before what a spreadsheet would take for a formula (OWASP 2024, CSV
+    injection); numbers, and marks alone, such as ``-``, stay as they are.
     """
     if not isinstance(cell, str):
         return cell

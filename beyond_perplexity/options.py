@@ -129,10 +129,7 @@ def _refuse(constant: str) -> None:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object from a command line; use it as the ``type`` of an argument.
-
-    Raises InputError when the text is no JSON, or no object.
-    """
+    """Read a JSON object from a command line; use it as the ``type`` of an argument."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -181,13 +178,11 @@ def _describe(hint: Any) -> str:
 
 
 def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
-    """Build an options dataclass from a JSON object.
+    """Build an options dataclass from a JSON object; what is left out has the default.
 
-    `kind`: a dataclass; a `ValueError` of its ``__post_init__`` becomes the error's text; `values`:
-    keys are names of its fields; what is left out has the default; `where`: the path of the object
-    in the user's file, for the message.
-
-    Raises InputError when a key is unknown, missing or of the wrong type, or a cross-check fails.
+    `where` is the path of the object in the user's file, for the message. Raises InputError when a
+    key is unknown, missing or of the wrong type, or a cross-check (a ValueError of
+    ``__post_init__``) fails.
     """
     assert dataclasses.is_dataclass(kind)
     if not isinstance(values, Mapping):
@@ -212,9 +207,8 @@ def add_fields(
 ) -> type[Parsed]:
     """Give a class, before `dataclasses.dataclass` sees it, the fields that rows of a table name.
 
-    `kind`: changed in place; its docstring has the keys of `words` in angle brackets; `fields`: by
-    name. A field that the class has keeps its place; `words`: what stands in the docstring in place
-    of each key.
+    A field that the class has keeps its place; its docstring has the keys of `words` in angle
+    brackets.
     """
     for name, (hint, default) in fields.items():
         kind.__annotations__[name] = hint

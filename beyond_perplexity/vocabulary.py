@@ -57,11 +57,7 @@ class Vocabulary(ABC):
         """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
 
     def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
-        """Turn texts that are cut between words into ids, int32, one array a piece.
-
-        Pieces are not empty; joined by one blank they are the text, and their ids those of
-        `encode`.
-        """
+        """Turn texts that are cut between words into ids, int32, one array a piece, none empty."""
         ids = iter(self.encode([piece for text in texts for piece in text]))
         return [[next(ids) for _ in text] for text in texts]
 

@@ -28,6 +28,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
 )
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
+from beyond_perplexity.report.static_page import write_static_page
 from beyond_perplexity.errors import SHELL_PREFIX, InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
@@ -192,6 +193,11 @@ def pair_files(wildcards):
 def pair_code(wildcards):
     """The modules of the two families, and of the way to draw, that a job runs."""
     return PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw"))
+
+
+def proposed(wildcards):
+    """The modules of the model that words are drawn from for partition functions."""
+    return RUN.models.code(config["contrastive"]["partition"]["proposal"])
 
 
 def of_corpus(find):

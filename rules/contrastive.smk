@@ -171,11 +171,7 @@ rule estimate_partition:
         runtime=doubling(120),
         gpu=gpus,
     params:
-        code=code_of(
-            "estimate_partition",
-            of(RUN.models.code, "model"),
-            lambda _: RUN.models.code(config["contrastive"]["partition"]["proposal"]),
-        ),
+        code=code_of("estimate_partition", of(RUN.models.code, "model"), proposed),
         folder=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         split=config["contrastive"]["split"],

@@ -22,7 +22,7 @@ from scripts._job import Given, flag, job, needed, on_device
 
 
 @job(
-    needed("--draw", "the way to draw", choices=list(DRAWS)),
+    needed("--draw", "the way to draw", choices=DRAWS),
     needed("--model", "folder of the latent model"),
     needed("--proposal", "folder of the proposal; the model's where it is in it"),
     needed("--corpus", "folder with the tables of the corpus"),

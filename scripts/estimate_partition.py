@@ -12,6 +12,7 @@ import math
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,10 @@ def _load_proposal(given: Given, options: PartitionOptions, vocabulary: Vocabula
 
 def _units(given: Given, description: Mapping[str, Any]) -> Iterable[CutDocument]:
     if given.documents:
-        return (
-            unit
-            for first in range(0, given.sentences, AT_ONCE)
-            for unit in take_shard(
-                given, given.split, (first, min(AT_ONCE, given.sentences - first)), given.sentences
-            )
-        )
+        total = given.sentences
+        shards = ((n, min(AT_ONCE, total - n)) for n in range(0, total, AT_ONCE))
+        taken = (take_shard(given, given.split, shard, total) for shard in shards)
+        return chain.from_iterable(taken)
     cleaning = WHITE_SPACE_ONLY
     if not given.tokenized:
         cleaning = Preprocessing.from_config(description.get("preprocessing", {}))

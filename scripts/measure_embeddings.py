@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.options import json_object
@@ -30,7 +31,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
     further_floor,
     human_shift,
     joined_measures,
-    of_source,
     smallest_topic_share,
     without_vectors,
 )
@@ -58,13 +58,10 @@ class _Comparisons:
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a body to its measures."""
         first = table.slice(0, 1).to_pylist()[0]
-        key = str(first["source"]), str(first["vocabulary"])
-        texts = [
-            self._texts.get(one) for one in (key, *((own, key[1]) for own in (HUMAN, FURTHER)))
-        ]
-        rows = [without_vectors()]
-        if all(text is not None and len(text) >= 2 for text in texts):
-            rows = self._rows(first, *(text for text in texts if text is not None))
+        names = str(first["source"]), HUMAN, FURTHER
+        texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
+        held = [text for text in texts if text is not None and len(text) >= 2]
+        rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
         return joined_measures(table, rows, self._options.permutations, self._bodies)
 
     def _rows(
@@ -111,8 +108,10 @@ def main(given: Given) -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
+    sources = tables["source"]
     joined = [
-        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
+        measured.joined(tables.filter(pc.equal(sources, name)))
+        for name in sources.unique().to_pylist()
     ]
     write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
     if given.output_sensitivity:

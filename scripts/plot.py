@@ -14,7 +14,7 @@ from scripts._job import Given, flag, job, needed
 
 
 @job(
-    needed("--figure", "which figure", choices=list(FIGURES)),
+    needed("--figure", "which figure", choices=FIGURES),
     flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
     flag("--labels", "names and order of models and decodings, JSON"),
     needed("--output", "files: .svg, .pdf, .png", output_file, nargs="+"),

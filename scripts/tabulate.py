@@ -15,7 +15,7 @@ from scripts._job import Given, flag, job, needed
 
 
 @job(
-    needed("--table", "which table", choices=list(TABLES)),
+    needed("--table", "which table", choices=TABLES),
     flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
     flag("--labels", "names and order of models and decodings, JSON"),
     needed("--csv", "full precision, one number a row", output_file),

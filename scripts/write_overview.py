@@ -9,8 +9,7 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.report.findings import read_findings
 from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.layout import html_page, to_html_table
-from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.resources import resources_table
+from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.storage.outputs import write_text
 from scripts._job import Given, flag, job, needed

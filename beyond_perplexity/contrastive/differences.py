@@ -58,16 +58,6 @@ def read_table_1(value: float, p_adjusted: float | None, low: float, high: float
     return READINGS[value > 0, high < 0]
 
 
-def turn_difference(row: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the row of a difference, schema ``contrast_differences``, with models exchanged.
-
-    Its reading is left out: Table 1 is not its own mirror, as what is superior at a similar H_CR
-    makes the other model indeterminate.
-    """
-    names = {"first": row["second"], "second": row["first"], "reading": None}
-    return {**row, **names, "value": -row["value"], "low": -row["high"], "high": -row["low"]}
-
-
 _Row = dict[str, Any]
 
 

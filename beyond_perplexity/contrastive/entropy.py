@@ -226,11 +226,9 @@ def _impossible(sums: ContrastSums, level: float | None) -> str:
 def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.Table:
     """Measure a model: H_C and H_CR at every level, and its cross-entropy; schema ``contrasts``.
 
-    `sums`: of `read_sums`; `model`: its name; `base_level`: d_b, what H_CR divides by; where it was
-    not scored there are no ratios.
-
-    H_C and H_CR per word are given where sentences keep their number of words, per sentence always.
-    The cross-entropy (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood.
+    H_CR divides by H_C at the base level d_b, where that was scored. H_C and H_CR per word are
+    given where sentences keep their number of words, per sentence always. The cross-entropy
+    (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood.
     """
     given = {
         "model": model,

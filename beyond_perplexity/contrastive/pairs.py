@@ -58,13 +58,11 @@ def pair_files(path: Path) -> list[Path]:
 
 
 def read_pairs(path: str | Path) -> Iterator[SentencePair]:
-    """Stream the pairs of a file, or of all files of a folder.
+    """Stream the pairs of a file, or of all files of a folder; an `InputError` names the line.
 
-    `path`: ``.jsonl`` (or ``.ndjson``) with an object a line, else TSV with a line of names; packed
-    or not. Fields: ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where there is
-    one, ``phenomenon`` or ``UID``, else the file's name stands for it.
-
-    Raises InputError when a line cannot be read, lacks a side, or a side is empty; names the line.
+    ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a line of names;
+    packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
+    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
     """
     for file in pair_files(Path(path)):
         yield from _read_file(file)

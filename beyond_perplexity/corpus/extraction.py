@@ -18,6 +18,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,8 +67,7 @@ Triple = tuple[str, str, str]
 Item = RawPage | Record | Annotated
 
 
-@dataclass(frozen=True)
-class ItemBatch:
+class ItemBatch(NamedTuple):
     """Consecutive pages or records of one file."""
 
     first: int  # number of the first item in the whole corpus
@@ -197,12 +197,12 @@ class Extractor:
         if options.kind == "none":
             return []
         module = importlib.import_module(PARSERS[options.kind].module)
+        trees: list[tuple[int, str]]
         trees, left_out = module.parse_document(tokens, options.maximum_tokens)
         for reason, count in left_out.items():
             if count:
                 result.skips.add(reason, place, count)
-        found: list[tuple[int, str]] = trees
-        return found
+        return trees
 
 
 def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
@@ -239,54 +239,44 @@ def _read_page(raw: RawPage, result: Extracted) -> Page | None:
     return None
 
 
-def _items(
-    options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
-) -> Iterator[tuple[Item, str | None, frozenset[str]]]:
+def _records(options: ExtractionOptions, path: Path, problems: Problems) -> Iterator[Record]:
     row = FORMATS[options.source.format]
-    for name, split in options.source.files():
-        path = resolve_path(name)
-        if row.kind == "pages":
-            stream: PageStream = row.load()(path, problems)
-            for page in stream:
-                yield page, split, stream.namespaces
-        elif reader:
-            yield from ((document, split, frozenset()) for document in reader.read(path))
+    named = {"field": options.source.field} if row.named_fields else {}
+    own, account = Problems(problems.skip), Account(path, "documents")
+    for record in row.load()(path, own, **named):
+        account.read += 1
+        yield record
+    if own.held is not None:  # as of all but a damaged archive, which is among the skips
+        close_account(account, own)
+    problems.skips.merge(own.skips)
+
+
+def _take(items: Iterator[Item]) -> Iterator[Item]:
+    """Take items of a stream until they are enough for a batch."""
+    characters = 0
+    for item in islice(items, BATCH_ITEMS):
+        yield item
+        if isinstance(item, Annotated):
+            characters += sum(map(len, item.tokens)) + len(item.tokens)
         else:
-            named = {"field": options.source.field} if row.named_fields else {}
-            own, account = Problems(problems.skip), Account(path, "documents")
-            for record in row.load()(path, own, **named):
-                account.read += 1
-                yield record, split, frozenset()
-            if own.held is not None:  # as of all but a damaged archive, which is among the skips
-                close_account(account, own)
-            problems.skips.merge(own.skips)
-
-
-def _characters(item: Item) -> int:
-    if isinstance(item, Annotated):
-        return sum(map(len, item.tokens)) + len(item.tokens)
-    return len(item.xml if isinstance(item, RawPage) else item.text)
+            characters += len(item.xml if isinstance(item, RawPage) else item.text)
+        if characters >= BATCH_CHARACTERS:
+            return
 
 
 def _batches(
     options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
 ) -> Iterator[ItemBatch]:
-    """Cut the corpus into batches of limited size, each of one file's kind."""
-    first = 0
-    waiting: list[Item] = []
-    characters = 0
-    common: tuple[str | None, frozenset[str]] = (None, frozenset())
-    for item, split, namespaces in _items(options, problems, reader):
-        full = characters >= BATCH_CHARACTERS or len(waiting) >= BATCH_ITEMS
-        if waiting and (full or (split, namespaces) != common):
-            yield ItemBatch(first, waiting, *common)
-            first += len(waiting)
-            waiting, characters = [], 0
-        common = (split, namespaces)
-        waiting.append(item)
-        characters += _characters(item)
-    if waiting:
-        yield ItemBatch(first, waiting, *common)
+    """Cut the files of a corpus into batches of limited size."""
+    row, first = FORMATS[options.source.format], 0
+    for name, split in options.source.files():
+        path = resolve_path(name)
+        pages: PageStream | None = row.load()(path, problems) if row.kind == "pages" else None
+        own = reader.read(path) if reader else _records(options, path, problems)
+        items: Iterator[Item] = iter(pages or own)
+        while held := list(_take(items)):
+            yield ItemBatch(first, held, split, pages.namespaces if pages else frozenset())
+            first += len(held)
 
 
 def _map_ordered(

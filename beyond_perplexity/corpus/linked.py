@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -123,19 +123,8 @@ def derive_kinds(
 
     Ongoing: the entity was mentioned within the last `RECENT_TOKENS` tokens, counted from the end
     of that mention. Related: another entity that was mentioned within them has an edge to it. New:
-    all else. Nothing but mentions and graph is needed for it.
-
-    Parameters
-    ----------
-    mentions : iterable of (int, int, str)
-        Token span [start, end) and entity, in the order of the text.
-    heads : mapping of str to frozenset of str
-        For every entity those that have an edge to it.
-
-    Yields
-    ------
-    str
-        ``"new"``, ``"related"`` or ``"ongoing"``.
+    all else. Mentions are token spans [start, end) with an entity, in the order of the text; heads
+    are for every entity those that have an edge to it.
     """
     last: dict[str, int] = {}  # in the order of their last mentions
     for start, end, entity in mentions:
@@ -197,7 +186,7 @@ class Reader(AnnotatedReader):
         counts = Counter({"tokens of white space": len(tokens) - len(kept)})
         counts.update(f"{annotation.source} found" for annotation in annotations)
         annotations = self._choose(place, annotations, counts)
-        unknown = sum(not self._is_described(annotation.entity) for annotation in annotations)
+        unknown = sum(not self._is_described(a.entity) for a in annotations)
         counts["mentions of unknown entities"] = unknown
         kinds = derive_kinds([a[:3] for a in annotations], self._heads)
         for annotation, derived in zip(annotations, kinds, strict=True):
@@ -267,32 +256,25 @@ class Reader(AnnotatedReader):
         """Whether aliases or graph know an entity, or no file of them is given."""
         if self.source.aliases is None and self.source.knowledge_graph is None:
             return True
-        return (
-            entity.startswith(LITERALS)
-            or entity in (self._aliases or {})
-            or entity in self._graph
-            or entity in self._heads
-        )
+        known = (self._aliases or {}, self._graph, self._heads)
+        return entity.startswith(LITERALS) or any(entity in names for names in known)
 
     @cached_property
     def _heads(self) -> dict[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
-        for head, edges in self._graph.items():
-            for _, tail in edges:
-                found.setdefault(tail, set()).add(head)
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for head, _, tail in self.triples():
+            found[tail].add(head)
         return {tail: frozenset(heads) for tail, heads in found.items()}
 
     def triples(self) -> Iterable[tuple[str, str, str]]:
         """Give the knowledge graph; see `AnnotatedReader.triples`."""
         for head, edges in self._graph.items():
-            for relation, tail in edges:
-                yield head, relation, tail
+            yield from ((head, *edge) for edge in edges)
 
     def aliases(self) -> Iterable[tuple[str, str]]:
         """Give pairs (entity, alias); see `AnnotatedReader.aliases`."""
         for entity, names in (self._aliases or {}).items():
-            for alias in dict.fromkeys(names):
-                yield entity, alias
+            yield from ((entity, alias) for alias in dict.fromkeys(names))
 
 
 def _dictionary(path: Path) -> Iterable[tuple[str, Any]]:

@@ -36,8 +36,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from beyond_perplexity.corpus.moses_data import ALNUM, CJK, NUMBER, PREFIXES
 from beyond_perplexity.errors import InputError
@@ -58,16 +58,14 @@ _FINAL_STOP_APOSTROPHE = re.compile(r"\.'(?=\n)")
 _Substitutions = tuple[tuple[re.Pattern[str], str], ...]
 
 
-@dataclass(frozen=True)
-class _Rules:
+class _Rules(NamedTuple):
     """The compiled rules of one language."""
 
     ascii_special: str
     other_special: re.Pattern[str]
-    #: For lines without and with touching commas or apostrophes.
     regular: _Substitutions
-    sequential: _Substitutions
-    irregular: re.Pattern[str]
+    sequential: _Substitutions  # for lines with touching commas or apostrophes
+    irregular: re.Pattern[str]  # finds these
     full_stop: re.Pattern[str]
     prefixes: frozenset[str]
     numeric_prefixes: frozenset[str]
@@ -77,10 +75,8 @@ class _Rules:
 def check_language(language: str) -> None:
     """Raise `InputError` unless Moses rules exist for the language (a code such as ``en``)."""
     if language not in LANGUAGES:
-        allowed = ", ".join(LANGUAGES)
-        raise InputError(
-            f"language '{language}' has no Moses tokenizer rules; use one of {allowed}"
-        )
+        wrong = f"language '{language}' has no Moses tokenizer rules"
+        raise InputError(f"{wrong}; use one of {', '.join(LANGUAGES)}")
 
 
 def _characters(ranges: str) -> set[int]:

@@ -8,6 +8,8 @@ full stop after one of them does not end a sentence. One with a ``#`` at its end
 before a number.
 """
 
+from string import ascii_uppercase
+
 #: Letters, marks and digits that stay inside a token.
 ALNUM = (
     "30-39 41-5a 61-7a aa b5 ba c0-d6 d8-f6 f8-2c1 2c6-2d1 2e0-2e4 2ec 2ee 345 370-374 376-377 "
@@ -77,6 +79,17 @@ CJK: dict[str, str] = {
     "ko": "1100-11ff 3131-318e a960-a97c ac00-d7a3 d7b0-d7fb ffa0-ffdc",
 }
 
+_LATIN = " ".join(ascii_uppercase)
+_ROMAN = "II III IV VI VII VIII IX XI XII XIII XIV XV XVI XVII XVIII XIX XX"
+_TITLES = (
+    "Adj Adm Adv Asst Bart Bldg Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Ens Gen Gov "
+    "Hon Hosp Insp Lt MM MR MRS MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt "
+    "Rep Reps Res Rev Rt Sen Sens Sfc Sgt Sr St Supt Surg v vs Nos Nr"
+)
+_UNITS = ("гг", "г", "м", "мм", "см", "дм", "л", "км", "га", "кг", "т", "мг")
+_MEASURES = " ".join(f"{digit}{unit}" for unit in _UNITS for digit in range(10))
+_NUMBERS = " ".join(map(str, range(1, 100)))
+
 #: Non-breaking prefixes by language.
 PREFIXES: dict[str, str] = {
     "cs": (
@@ -100,116 +113,90 @@ PREFIXES: dict[str, str] = {
         "rum švýc hor dol S.O.S"
     ),
     "de": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z a b c d e f g h i j k l m n o p q r "
-        "s t u v w x y z II III IV VI VII VIII IX XI XII XIII XIV XV XVI XVII XVIII XIX XX ii iii "
-        "iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx Adj Adm Adv Asst Bart Bldg "
-        "Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Ens Gen Gov Hon Hosp Insp Lt MM MR MRS "
-        "MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt Sen "
-        "Sens Sfc Sgt Sr St Supt Surg Mio Mrd bzw vs usw d.h z.B u.a etc MwSt ggf d.J D.h m.E vgl "
-        "I.F z.T sogen ff u.E g.U g.g.A c.-à-d Buchst u.s.w sog u.ä Std evtl Zt Chr u.U o.ä Ltd "
-        "b.A z.Zt spp sen SA k.o jun i.H.v dgl dergl Co zzt usf s.p.a Dkr bzgl BSE No Nos Art Nr "
-        "pp ca Ca 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 "
-        "30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 "
-        "59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 "
-        "88 89 90 91 92 93 94 95 96 97 98 99"
+        f"{_LATIN} {_LATIN.lower()} {_TITLES} {_ROMAN} {_ROMAN.lower()} {_NUMBERS} "
+        "Mio Mrd bzw usw d.h z.B u.a etc "
+        "MwSt ggf d.J D.h m.E vgl I.F z.T sogen ff u.E g.U g.g.A c.-à-d Buchst u.s.w sog u.ä Std "
+        "evtl Zt Chr u.U o.ä Ltd b.A z.Zt spp sen SA k.o jun i.H.v dgl dergl Co zzt usf s.p.a Dkr "
+        "bzgl BSE No Art pp ca Ca"
     ),
     "en": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z Adj Adm Adv Asst Bart Bldg Brig Bros "
-        "Capt Cmdr Col Comdr Con Corp Cpl DR Dr Drs Ens Gen Gov Hon Hr Hosp Insp Lt MM MR MRS MS "
-        "Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt Sen Sens "
-        "Sfc Sgt Sr St Supt Surg v vs i.e rev e.g Rs No# Nos Art# Nr pp# Jan Feb Mar Apr Jun Jul "
-        "Aug Sep Oct Nov Dec"
+        f"{_LATIN} {_TITLES} Drs Hr i.e rev e.g Rs No# Art# pp# Jan Feb Mar Apr Jun Jul Aug Sep "
+        "Oct Nov Dec"
     ),
     "es": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z A.C Apdo Av Bco CC.AA Da Dep Dn Dr "
-        "Dra EE.UU Excmo FF.CC Fil Gral J.C Let Lic N.B P.D P.V.P Prof Pts Rte S.A S.A.R S.E S.L "
-        "S.R.C Sr Sra Srta Sta Sto T.V.E Tel Ud Uds V.B V.E Vd Vds a/c adj admón afmo apdo av c "
-        "c.f c.g cap cm cta dcha doc ej entlo esq etc f.c gr grs izq kg km mg mm nÃºm núm p p.a "
-        "p.ej ptas pÃ¡g pÃ¡gs pág págs q.e.g.e q.e.s.m s s.s.s vid vol"
+        f"{_LATIN} A.C Apdo Av Bco CC.AA Da Dep Dn Dr Dra EE.UU Excmo FF.CC Fil Gral J.C Let Lic "
+        "N.B P.D P.V.P Prof Pts Rte S.A S.A.R S.E S.L S.R.C Sr Sra Srta Sta Sto T.V.E Tel Ud Uds "
+        "V.B V.E Vd Vds a/c adj admón afmo apdo av c c.f c.g cap cm cta dcha doc ej entlo esq etc "
+        "f.c gr grs izq kg km mg mm nÃºm núm p p.a p.ej ptas pÃ¡g pÃ¡gs pág págs q.e.g.e q.e.s.m "
+        "s s.s.s vid vol"
     ),
     "fi": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z Å Ä Ö alik alil amir apul apul.prof "
-        "arkkit ass assist dipl dipl.arkkit dipl.ekon dipl.ins dipl.kielenk dipl.kirjeenv "
-        "dipl.kosm dipl.urk dos erikoiseläinl erikoishammasl erikoisl erikoist ev.luutn evp fil "
-        "ft hallinton hallintot hammaslääket jatk jääk kansaned kapt kapt.luutn kenr kenr.luutn "
-        "kenr.maj kers kirjeenv kom kom.kapt komm konst korpr luutn maist maj Mr Mrs Ms M.Sc neuv "
-        "nimim Ph.D prof puh.joht pääll res san siht suom sähköp säv toht toim toim.apul "
-        "toim.joht toim.siht tuom ups vänr vääp ye.ups ylik ylil ylim ylimatr yliop yliopp ylip "
-        "yliv e.g ent esim huom i.e ilm l mm myöh nk nyk par po t v"
+        f"{_LATIN} Å Ä Ö alik alil amir apul apul.prof arkkit ass assist dipl dipl.arkkit "
+        "dipl.ekon dipl.ins dipl.kielenk dipl.kirjeenv dipl.kosm dipl.urk dos erikoiseläinl "
+        "erikoishammasl erikoisl erikoist ev.luutn evp fil ft hallinton hallintot hammaslääket "
+        "jatk jääk kansaned kapt kapt.luutn kenr kenr.luutn kenr.maj kers kirjeenv kom kom.kapt "
+        "komm konst korpr luutn maist maj Mr Mrs Ms M.Sc neuv nimim Ph.D prof puh.joht pääll res "
+        "san siht suom sähköp säv toht toim toim.apul toim.joht toim.siht tuom ups vänr vääp "
+        "ye.ups ylik ylil ylim ylimatr yliop yliopp ylip yliv e.g ent esim huom i.e ilm l mm myöh "
+        "nk nyk par po t v"
     ),
     "fr": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z b c d e f g h i j k l m n o p q r s "
-        "t u v w x y z A.C.N A.M art ann apr av auj lib B.P boul ca c.-à-d cf ch.-l chap contr "
-        "C.P.I C.Q.F.D C.N C.N.S C.S dir éd e.g env al etc E.V ex fasc fém fig fr hab ibid id i.e "
-        "inf LL.AA LL.AA.II LL.AA.RR LL.AA.SS L.D LL.EE LL.MM LL.MM.II.RR loc.cit masc MM ms N.B "
-        "N.D.A N.D.L.R N.D.T n/réf NN.SS N.S N.D N.P.A.I p.c.c pl pp p.ex p.j P.S R.A.S R.-V R.P "
-        "R.I.P SS S.S S.A S.A.I S.A.R S.A.S S.E sec sect sing S.M S.M.I.R sq sqq suiv sup suppl "
-        "tél T.S.V.P vb vol vs X.O Z.I"
+        f"{_LATIN} b c d e f g h i j k l m n o p q r s t u v w x y z A.C.N A.M art ann apr av auj "
+        "lib B.P boul ca c.-à-d cf ch.-l chap contr C.P.I C.Q.F.D C.N C.N.S C.S dir éd e.g env al "
+        "etc E.V ex fasc fém fig fr hab ibid id i.e inf LL.AA LL.AA.II LL.AA.RR LL.AA.SS L.D "
+        "LL.EE LL.MM LL.MM.II.RR loc.cit masc MM ms N.B N.D.A N.D.L.R N.D.T n/réf NN.SS N.S N.D "
+        "N.P.A.I p.c.c pl pp p.ex p.j P.S R.A.S R.-V R.P R.I.P SS S.S S.A S.A.I S.A.R S.A.S S.E "
+        "sec sect sing S.M S.M.I.R sq sqq suiv sup suppl tél T.S.V.P vb vol vs X.O Z.I"
     ),
     "it": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z Adj Adm Adv Amn Arch Asst Avv Bart "
-        "Bcc Bldg Brig Bros C.A.P C.P Capt Cc Cmdr Co Col Comdr Con Corp Cpl DR Dott Dr Drs Egr "
-        "Ens Gen Geom Gov Hon Hosp Hr Id Ing Insp Lt MM MR MRS MS Maj Messrs Mlle Mme Mo Mons Mr "
-        "Mrs Ms Msgr N.B Op Ord P.S P.T Pfc Ph Prof Pvt RP RSVP Rag Rep Reps Res Rev Rif Rt S.A "
-        "S.B.F S.P.M S.p.A S.r.l Sen Sens Sfc Sgt Sig Sigg Soc Spett Sr St Supt Surg V.P a.c acc "
+        f"{_LATIN} {_TITLES} Amn Arch Avv Bcc C.A.P C.P Cc Co Dott Drs Egr Geom Hr Id Ing Mo Mons "
+        "N.B P.S P.T RP RSVP Rag Rif S.A S.B.F S.P.M S.p.A S.r.l Sig Sigg Soc Spett V.P a.c acc "
         "all banc c.a c.c.p c.m c.p c.s c.v corr dott e.p.c ecc es fatt gg int lett ogg on p.c "
-        "p.c.c p.es p.f p.r p.v post pp# racc ric s.n.c seg sgg ss tel u.s v.r v.s v vs i.e rev "
-        "e.g No# Nos Art# Nr"
+        "p.c.c p.es p.f p.r p.v post pp# racc ric s.n.c seg sgg ss tel u.s v.r v.s i.e rev e.g "
+        "No# Art#"
     ),
     "nl": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z bacc bc bgen c.i dhr dr dr.h.c drs "
-        "ds eint fa Fa fam gen genm ing ir jhr jkvr jr kand kol lgen lkol Lt maj Mej mevr Mme mr "
-        "Mw o.b.s plv prof ritm tint Vz Z.D Z.D.H Z.E Z.Em Z.H Z.K.H Z.K.M Z.M z.v a.g.v bijv "
-        "bijz bv d.w.z e.c e.g e.k ev i.p.v i.s.m i.t.t i.v.m m.a.w m.b.t m.b.v m.h.o m.i m.i.v "
-        "v.w.t Nr# Nrs nrs nr#"
+        f"{_LATIN} bacc bc bgen c.i dhr dr dr.h.c drs ds eint fa Fa fam gen genm ing ir jhr jkvr "
+        "jr kand kol lgen lkol Lt maj Mej mevr Mme mr Mw o.b.s plv prof ritm tint Vz Z.D Z.D.H "
+        "Z.E Z.Em Z.H Z.K.H Z.K.M Z.M z.v a.g.v bijv bijz bv d.w.z e.c e.g e.k ev i.p.v i.s.m "
+        "i.t.t i.v.m m.a.w m.b.t m.b.v m.h.o m.i m.i.v v.w.t Nr# Nrs nrs nr#"
     ),
     "pl": (
-        "adw afr akad al Al am amer arch art Art artyst astr austr bałt bdb bł bm br bryg bryt "
-        "centr ces chem chiń chir c.k c.o cyg cyw cyt czes czw cd Cd czyt ćw ćwicz daw dcn dekl "
-        "demokr det diec dł dn dot dol dop dost dosł h.c ds dst duszp dypl egz ekol ekon elektr "
-        "em ew fab farm fot fr gat gastr geogr geol gimn głęb gm godz górn gosp gr gram hist "
-        "hiszp hr Hr hot id in im iron jn kard kat katol k.k kk kol kl k.p.a kpc k.p.c kpt kr k.r "
-        "krak k.r.o kryt kult laic łac niem woj nb np Nb Np pol pow m.in pt ps Pt Ps cdn jw ryc "
-        "rys Ryc Rys tj tzw Tzw tzn zob ang ub ul pw pn pl k n nr# Nr# ww wł ur zm żyd żarg żyw "
-        "wył bp wyst tow Tow o sp Sp st spółdz Spółdz społ spółgł stoł stow Stoł Stow zn zew zewn "
-        "zdr zazw zast zaw zał zal zam zak zakł zagr zach Adw lek Lek med mec Mec doc Doc dyw dyr "
-        "Dyw Dyr inż Inż mgr Mgr dh dr Dh Dr p P red Red prof prok Prof Prok hab płk Płk nadkom "
-        "Nadkom podkom Podkom ks Ks gen Gen por Por reż Reż przyp Przyp śp św śW Śp Św ŚW szer "
-        "Szer pkt# str# tab# Tab# tel ust# par# poz pok oo oO Oo OO r# l# s# najśw Najśw A B C D "
-        "E F G H I J K L M N O Q R S T U V W X Y Z Ś Ć Ż Ź Dz"
+        f"{_LATIN} adw afr akad al Al am amer arch art Art artyst astr austr bałt bdb bł bm br "
+        "bryg bryt centr ces chem chiń chir c.k c.o cyg cyw cyt czes czw cd Cd czyt ćw ćwicz daw "
+        "dcn dekl demokr det diec dł dn dot dol dop dost dosł h.c ds dst duszp dypl egz ekol ekon "
+        "elektr em ew fab farm fot fr gat gastr geogr geol gimn głęb gm godz górn gosp gr gram "
+        "hist hiszp hr Hr hot id in im iron jn kard kat katol k.k kk kol kl k.p.a kpc k.p.c kpt "
+        "kr k.r krak k.r.o kryt kult laic łac niem woj nb np Nb Np pol pow m.in pt ps Pt Ps cdn "
+        "jw ryc rys Ryc Rys tj tzw Tzw tzn zob ang ub ul pw pn pl k n nr# Nr# ww wł ur zm żyd "
+        "żarg żyw wył bp wyst tow Tow o sp Sp st spółdz Spółdz społ spółgł stoł stow Stoł Stow zn "
+        "zew zewn zdr zazw zast zaw zał zal zam zak zakł zagr zach Adw lek Lek med mec Mec doc "
+        "Doc dyw dyr Dyw Dyr inż Inż mgr Mgr dh dr Dh Dr p red Red prof prok Prof Prok hab płk "
+        "Płk nadkom Nadkom podkom Podkom ks Ks gen Gen por Por reż Reż przyp Przyp śp św śW Śp Św "
+        "ŚW szer Szer pkt# str# tab# Tab# tel ust# par# poz pok oo oO Oo OO r# l# s# najśw Najśw "
+        "Ś Ć Ż Ź Dz"
     ),
     "pt": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z a b c d e f g h i j k l m n o p# q r "
-        "s t u v w x y z II III IV VI VII VIII IX XI XII XIII XIV XV XVI XVII XVIII XIX XX ii iii "
-        "iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx Adj Adm Adv Art# Ca Capt Cmdr "
-        "Col Comdr Con Corp Cpl DR DRA Dr Dra Dras Drs Eng Enga Engas Engos Ex Exo Exmo Fig Gen "
-        "Hosp Insp Lda MM MR MRS MS Maj Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt "
-        "Sen Sens Sfc Sgt Sr Sra Sras Srs Sto Supt Surg adj adm adv art cit col con corp cpl dr "
-        "dra dras drs eng enga engas engos ex exo exmo fig op prof sr sra sras srs sto vs i.e rev "
-        "e.g No# Nos Nr pp#"
+        f"{_LATIN} {_ROMAN} {_ROMAN.lower()} "
+        "a b c d e f g h i j k l m n o p# q r s t u v w x y z Adj Adm Adv Art# "
+        "Ca Capt Cmdr Col Comdr Con Corp Cpl DR DRA Dr Dra Dras Drs Eng Enga Engas Engos Ex Exo "
+        "Exmo Fig Gen Hosp Insp Lda MM MR MRS MS Maj Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps "
+        "Res Rev Rt Sen Sens Sfc Sgt Sr Sra Sras Srs Sto Supt Surg adj adm adv art cit col con "
+        "corp cpl dr dra dras drs eng enga engas engos ex exo exmo fig op prof sr sra sras srs "
+        "sto vs i.e rev e.g No# Nos Nr pp#"
     ),
-    "ro": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z dpdv etc șamd M.Ap.N dl Dl d-na D-na "
-        "dvs Dvs pt Pt"
-    ),
+    "ro": f"{_LATIN} dpdv etc șamd M.Ap.N dl Dl d-na D-na dvs Dvs pt Pt",
     "ru": (
-        "А Б В Г Д Е Ж З И Й К Л М Н О П Р С Т У Ф Х Ц Ч Ш Щ Ъ Ы Ь Э Ю Я A B C D E F G H I J K L "
-        "M N O P Q R S T U V W X Y Z 0гг 1гг 2гг 3гг 4гг 5гг 6гг 7гг 8гг 9гг 0г 1г 2г 3г 4г 5г 6г "
-        "7г 8г 9г Xвв Vвв Iвв Lвв Mвв Cвв Xв Vв Iв Lв Mв Cв 0м 1м 2м 3м 4м 5м 6м 7м 8м 9м 0мм 1мм "
-        "2мм 3мм 4мм 5мм 6мм 7мм 8мм 9мм 0см 1см 2см 3см 4см 5см 6см 7см 8см 9см 0дм 1дм 2дм 3дм "
-        "4дм 5дм 6дм 7дм 8дм 9дм 0л 1л 2л 3л 4л 5л 6л 7л 8л 9л 0км 1км 2км 3км 4км 5км 6км 7км "
-        "8км 9км 0га 1га 2га 3га 4га 5га 6га 7га 8га 9га 0кг 1кг 2кг 3кг 4кг 5кг 6кг 7кг 8кг 9кг "
-        "0т 1т 2т 3т 4т 5т 6т 7т 8т 9т 0мг 1мг 2мг 3мг 4мг 5мг 6мг 7мг 8мг 9мг бульв в вв г га гг "
-        "гл гос д дм доп др е ед зам и инд исп Исп к кап кг кв кл км кол комн коп куб л лиц лл м "
-        "макс мг мин мл млн млрд мм н наб нач неуд ном о обл обр общ ок ост отл п пер перераб пл "
-        "пос пр просп проф р ред руб с сб св см соч ср ст стр т тел Тел тех тт туп тыс уд ул уч "
-        "физ х хор ч чел шт экз э"
+        f"{_LATIN} {_MEASURES} А Б В Г Д Е Ж З И Й К Л М Н О П Р С Т У Ф Х Ц Ч Ш Щ Ъ Ы Ь Э Ю Я Xвв "
+        "Vвв Iвв Lвв Mвв Cвв Xв Vв Iв Lв Mв Cв бульв в вв г га гг гл гос д дм доп др е ед зам и "
+        "инд исп Исп к кап кг кв кл км кол комн коп куб л лиц лл м макс мг мин мл млн млрд мм н "
+        "наб нач неуд ном о обл обр общ ок ост отл п пер перераб пл пос пр просп проф р ред руб с "
+        "сб св см соч ср ст стр т тел Тел тех тт туп тыс уд ул уч физ х хор ч чел шт экз э"
     ),
     "sv": (
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z Å Ä Ö AB VG dvs d.v.s etc from "
-        "fr.o.m iaf i.a.f jfr kl kr mao m.a.o mfl m.fl mm m.m osv o.s.v pga p.g.a tex t.ex tom "
-        "t.o.m vs adv jur kand mag fil lic prop d f s mha m.h.a vol jan feb mar apr jun jul aug "
-        "sep okt nov dec"
+        f"{_LATIN} Å Ä Ö AB VG dvs d.v.s etc from fr.o.m iaf i.a.f jfr kl kr mao m.a.o mfl m.fl mm "
+        "m.m osv o.s.v pga p.g.a tex t.ex tom t.o.m vs adv jur kand mag fil lic prop d f s mha "
+        "m.h.a vol jan feb mar apr jun jul aug sep okt nov dec"
     ),
-    "zh": ("A Ā B C Č D E Ē F G Ģ H I Ī J K Ķ L Ļ M N Ņ O P Q R S Š T U Ū V W X Y Z Ž No# Nr#"),
+    "zh": f"{_LATIN} Ā Č Ē Ģ Ī Ķ Ļ Ņ Š Ū Ž No# Nr#",
 }

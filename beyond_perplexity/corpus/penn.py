@@ -50,9 +50,6 @@ class TreeError(ValueError):
         self.detail = detail
 
 
-# ---- words ----
-
-
 def leaves(tree: str) -> list[str]:
     """List the words of a tree of the table, as they are in ``documents.text``."""
     return [unescape(word) for word in _LEAF.findall(tree)]
@@ -62,13 +59,6 @@ def replace_leaves(tree: str, words: Sequence[str]) -> str:
     """Put other words into a tree of the table."""
     new = iter(words)
     return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
-
-
-def _phrase(label: str, children: Sequence[str]) -> str:
-    return f"({label} {' '.join(children)})"
-
-
-# ---- one tree ----
 
 
 @dataclass
@@ -83,10 +73,7 @@ class _Open:
 
 
 def category(label: str) -> str:
-    """Return a label without function labels and indices: ``NP-SBJ-1`` and ``NP=2`` are ``NP``.
-
-    Labels that begin with a hyphen or an equals sign, such as ``-LRB-``, are kept.
-    """
+    """Return ``NP`` of ``NP-SBJ-1`` and ``NP=2``; labels such as ``-LRB-`` are kept."""
     match = _CATEGORY.match(label)
     return match[0] if match else label
 
@@ -135,7 +122,7 @@ def _close(stack: list[_Open]) -> str | None:
         if done is None:
             raise TreeError("tree without words", "nothing but empty elements")
         tagged = done.count("(") == 1
-        return _phrase(BARE_PHRASE, [done]) if tagged else done
+        return f"({BARE_PHRASE} {done})" if tagged else done
     if done is None:
         stack[-1].removed += 1
     else:
@@ -147,9 +134,8 @@ def _finish(node: _Open) -> str | None:
     """Write a closed bracket; None for an empty element or a phrase that is left without words."""
     if node.words:
         if node.wrapper or node.children or node.removed or len(node.words) > 1:
-            raise TreeError(
-                "word without a tag", f"{brief_repr(node.words[0])} in ({node.label:.80}"
-            )
+            where = f"{brief_repr(node.words[0])} in ({node.label:.80}"
+            raise TreeError("word without a tag", where)
         if node.label == "-NONE-":
             return None
         word = single_word(unescape(node.words[0]))
@@ -162,10 +148,7 @@ def _finish(node: _Open) -> str | None:
         if len(node.children) > 1:
             raise TreeError("several roots", f"{len(node.children)} in ({node.label:.80}")
         return node.children[0]
-    return _phrase(category(node.label), node.children)
-
-
-# ---- files ----
+    return f"({category(node.label)} {' '.join(node.children)})"
 
 
 class Reader(AnnotatedReader):
@@ -180,10 +163,15 @@ class Reader(AnnotatedReader):
         name = document_name(path)
         whole = Annotated(str(path), name, [])
         found = 0
-        for number, tree in self._trees(path):
+        for lines in self._blocks(path, read_lines(path, self.problems)):
+            place = f"{path}: line {lines[0][0]}"
+            try:
+                tree = parse_tree("\n".join(line for _, line in lines))
+            except TreeError as error:
+                self.problems.report(error.reason, place, error.detail)
+                continue
             found += 1
             if self.source.document == "tree":
-                place = f"{path}: line {number}"
                 yield Annotated(place, f"{name}:{found}", leaves(tree), trees=[(0, tree)])
             else:
                 whole.trees.append((len(whole.trees), tree))
@@ -192,14 +180,6 @@ class Reader(AnnotatedReader):
             self.problems.report("no trees", str(path), "nothing in brackets is left")
         if whole.tokens:
             yield whole
-
-    def _trees(self, path: Path) -> Iterator[tuple[int, str]]:
-        for lines in self._blocks(path, read_lines(path, self.problems)):
-            number = lines[0][0]
-            try:
-                yield number, parse_tree("\n".join(line for _, line in lines))
-            except TreeError as error:
-                self.problems.report(error.reason, f"{path}: line {number}", error.detail)
 
     def _blocks(self, path: Path, lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
         """Cut a file where as many brackets have been closed as opened at the end of a line."""
@@ -229,10 +209,7 @@ class Reader(AnnotatedReader):
                 held, depth, size = [], 0, 0
 
     def _give_up(self, path: Path, held: list[NumberedLine], depth: int) -> list[NumberedLine]:
-        """Report a tree that does not end; return its lines to read again.
-
-        They begin at the next one that has a bracket in its first column.
-        """
+        """Report a tree that does not end; return its lines from the next first bracket on."""
         if held:
             detail = f"{depth} not closed by line {held[-1][0]}"
             self.problems.report("unbalanced brackets", f"{path}: line {held[0][0]}", detail)

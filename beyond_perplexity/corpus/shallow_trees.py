@@ -34,11 +34,7 @@ def _chunker() -> Callable[[list[str]], list[Tagged]]:
         from textblob.en import parser
 
         parser.find_tags(["the"])
-
-    def chunk(tokens: list[str]) -> list[Tagged]:
-        return cast("list[Tagged]", parser.find_chunks(parser.find_tags(tokens)))
-
-    return chunk
+    return lambda tokens: cast("list[Tagged]", parser.find_chunks(parser.find_tags(tokens)))
 
 
 def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
@@ -114,17 +110,15 @@ def parse_document(
     tokens: Sequence[str], maximum_tokens: int
 ) -> tuple[list[tuple[int, str]], dict[str, int]]:
     """Give the shallow trees of a document."""
-    trees, left_out = (
-        [],
-        {"sentence longer than trees.maximum_tokens": 0, "sentence with '-LRB-'": 0},
-    )
+    trees, long, odd = [], 0, 0
     for number, sentence in enumerate(sentences(tokens)):
         if len(sentence) > maximum_tokens:
-            left_out["sentence longer than trees.maximum_tokens"] += 1
+            long += 1
             continue
         tree = parse_sentence(sentence)
         if leaves(tree) == sentence:
             trees.append((number, tree))
         else:  # a token that looks like an escaped bracket
-            left_out["sentence with '-LRB-'"] += 1
+            odd += 1
+    left_out = {"sentence longer than trees.maximum_tokens": long, "sentence with '-LRB-'": odd}
     return trees, left_out

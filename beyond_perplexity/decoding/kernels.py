@@ -192,20 +192,6 @@ def _draw_ranked(
     return Drawn(token, mass)
 
 
-def _in_parts(
-    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, draw_whole: WholeRows | None
-) -> Drawn:
-    """Draw from whole sorted rows, some rows at a time, which bounds the memory."""
-    parts = []
-    for rows in torch.arange(len(uniform)).split(max(1, SORT_ELEMENTS // weight.shape[1])):
-        if draw_whole:
-            parts.append(draw_whole(weight[rows], limit[rows], uniform[rows]))
-        else:
-            own = weight[rows], score[rows], limit[rows], uniform[rows]
-            parts.append(_draw_ranked(*own, widths=()))
-    return Drawn(torch.cat([p.token for p in parts]), torch.cat([p.mass for p in parts]))
-
-
 def draw_to_mass(
     weight: Tensor,
     score: Tensor,
@@ -217,11 +203,18 @@ def draw_to_mass(
 
     Weight and score are float32, (B, V), ties go by id; limit and number float64, (B,).
     `draw_whole` does the same from weight, limit and number of some rows, faster than with a
-    score.
+    score. On a CPU whole rows are sorted, some at a time, which bounds the memory.
     """
     if weight.device.type != "cpu":
         return _draw_ranked(weight, score, limit, uniform, WIDTHS)
-    return _in_parts(weight, score, limit, uniform, draw_whole)
+    parts = []
+    for rows in torch.arange(len(uniform)).split(max(1, SORT_ELEMENTS // weight.shape[1])):
+        own = limit[rows], uniform[rows]
+        if draw_whole:
+            parts.append(draw_whole(weight[rows], *own))
+        else:
+            parts.append(_draw_ranked(weight[rows], score[rows], *own, widths=()))
+    return Drawn(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
@@ -278,10 +271,7 @@ class Contexts:
         return by_score[self.owner[by_score].argsort(stable=True)]
 
     def keep_to_mass(self, score: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-        """Rank the entries (N,) of each context by falling score.
-
-        Return which reach a share of it.
-        """
+        """Rank the entries (N,) of each context by falling score; say which reach a share."""
         order = self.ranking(score)  # (N,)
         weight = self.weight[order]  # (N,)
         before = weight.cumsum(0) - weight  # (N,)

@@ -30,19 +30,10 @@ if TYPE_CHECKING:
 class Exhibit(NamedTuple):
     """A table or a figure of a paper.
 
-    Attributes
-    ----------
-    code : str
-        ``module:function`` in the package. The function takes what the inputs hold, in their order,
-        then the `Labels`, and returns a `report.layout.Table` or a matplotlib figure.
-    inputs : tuple of str
-        Kinds of files that it is made of, keys of `report.INPUTS`.
-    title, caption : str
-        What the report says of it, as reStructuredText.
-    optional : tuple of str
-        Inputs that may have no file. Where another one has none, there is nothing to show.
-    published : str
-        What the report says besides where published values are shown.
+    `code` is ``module:function`` in the package; it takes what the files of the inputs hold (kinds
+    of `report.INPUTS`; of the optional ones there may be none), then the `Labels`, and returns a
+    table or a figure. Title and caption are reStructuredText, as is what the report says of
+    published values.
     """
 
     code: str
@@ -111,10 +102,7 @@ def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
-    """Put titles for the names of models and proposals, in tables, lists of objects and labels.
-
-    No two names of one kind that stand together share a title.
-    """
+    """Put titles for the names of models and proposals, in tables, lists of objects and labels."""
     if not labels.titles:
         return dict(given), labels
     renamed = {
@@ -160,10 +148,9 @@ def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels)
 
 
 def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
-    """Add column ``data``: what each model is evaluated on, and its caps, for readers of the CSV.
+    """Add column ``data``, where it is known: what each model is evaluated on, and its caps.
 
-    By the names of models in ``model``, or in ``source`` before a slash; where the labels know
-    nothing of any of them, the table stays.
+    The names of models are in ``model``, or in ``source`` before a slash.
     """
     names = tidy.get(MODEL, tidy.get("source"))
     if names is None or "data" in tidy:

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import PALETTE, Labels, short_proposal
+from beyond_perplexity.figures.labels import Labels, proposal_colours, short_proposal
 from beyond_perplexity.figures.style import (
-    PAGE_WIDTH,
     AxisPoint,
     cut_outliers,
     handle,
     legend_below,
     name_rows,
+    panel_grid,
     styled,
 )
 from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges, withdraw_claims
@@ -31,10 +31,7 @@ BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of thos
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the lowest bound of each model, proposal and row of the figure.
-
-    Columns are added: ``row``, the row's label, and ``chosen_from``, how many bounds it is of.
-    """
+    """Keep the lowest bound of each model, proposal and ``row``, and say how many it is of."""
     titles = {method: one.title for method, one in load_estimators().items()}
     instance = finite_bounds(estimates, MARKS)
     if instance.empty:
@@ -83,20 +80,16 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
     lines = list(dict.fromkeys([*chosen["row"], *brackets["row"]]))
-    keys = zip(estimates["model"], estimates["proposal"], strict=True)
-    names = list(dict.fromkeys(short_proposal(*key) for key in keys))
-    colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
-    height = 0.24 * len(lines) + 1.3
-    figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
-    grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
-    for model, axis in zip(models, grid, strict=True):
+    colours = proposal_colours(estimates)
+    figure, axes = panel_grid(len(models), len(models), 0.24 * len(lines), 1.3, sharey=True)
+    for model, axis in zip(models, axes, strict=True):
         own = brackets[brackets["model"] == model]
         _draw(axis, chosen[chosen["model"] == model], lines, colours)
         _draw_brackets(axis, own, lines, colours)
         axis.set_title(model)
         axis.set_xlabel("Perplexity")
-    name_rows(grid[0], lines)
-    shown = [handle(name, colours[name], None) for name in names]
+    name_rows(axes[0], lines)
+    shown = [handle(*named) for named in colours.items()]
     several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
     lowest = " (the lowest over τ)" if several else ""
     kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
@@ -112,23 +105,16 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
 
 def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]) -> None:
     proposals = list(dict.fromkeys(rows["proposal"]))
-    points = []
-    for _, group in rows.groupby(["model", "proposal"], sort=False):
-        for row in group.to_dict("records"):
-            value, error = row["value"], 2 * (sampling_error(row)[0] or 0.0)
-            height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
-            colour = colours[short_proposal(row["model"], row["proposal"])]
-            axis.errorbar(
-                value,
-                height,
-                xerr=error,
-                color=colour,
-                marker=MARKS[row["bound"]],
-                markersize=4,
-                linestyle="none",
-            )
-            limits = (value - error, value, value + error)
-            points.append(AxisPoint(limits, height, f"{value:,.0f}", colour))
+    points: list[AxisPoint] = []
+    look: dict[str, Any] = {"markersize": 4, "linestyle": "none"}
+    order = rows["proposal"].map(proposals.index).sort_values(kind="stable")
+    for row in rows.loc[order.index].to_dict("records"):
+        value, error = row["value"], 2 * (sampling_error(row)[0] or 0.0)
+        height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
+        colour, mark = colours[short_proposal(row["model"], row["proposal"])], MARKS[row["bound"]]
+        axis.errorbar(value, height, xerr=error, color=colour, marker=mark, **look)
+        limits = (value - error, value, value + error)
+        points.append(AxisPoint(limits, height, f"{value:,.0f}", colour))
     cut_outliers(axis, points)
     name_rows(axis, lines, shown=False)
 
@@ -168,10 +154,9 @@ ROW_HEIGHT = 0.16
 
 @styled
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw from where to where the gap of each setting may be, a panel per model.
+    """Draw what each setting may lack of log p, nats per token, a panel per model.
 
-    What it may lack of log p, nats per token: a bar between what is known from either side, a point
-    where the two agree, an arrow where there is no most.
+    A bar between what is known from either side, a point where both agree, an arrow without a most.
     """
     held = gaps[gaps["forward"].notna()]
     if held.empty:
@@ -180,21 +165,17 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     ranges = gap_ranges(rows)
     known = [found.most for found in ranges if np.isfinite(found.most)]
     limits = LEAST_SHOWN / 1.5, 2 * max([MOST_SHOWN, *known])
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    proposals = list(dict.fromkeys(short_proposal(row["model"], row["proposal"]) for row in rows))
-    colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(proposals)}
-    panels = [
-        [pair for pair in zip(rows, ranges, strict=True) if pair[0]["model"] == model]
-        for model in models
-    ]
-    height = ROW_HEIGHT * max(map(len, panels)) + 1.2
-    figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
-    grid = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
-    for model, panel, axis in zip(models, panels, grid, strict=True):
+    colours = proposal_colours(held)
+    panels: dict[str, list[tuple[dict[Any, Any], GapRange]]] = {}
+    for row, found in zip(rows, ranges, strict=True):
+        panels.setdefault(row["model"], []).append((row, found))
+    height = ROW_HEIGHT * max(map(len, panels.values()))
+    figure, axes = panel_grid(len(panels), len(panels), height, 1.2, sharex=True)
+    for axis, (model, panel) in zip(axes, panels.items(), strict=True):
         _draw_bars(axis, panel, colours, limits)
         axis.set_title(model)
         axis.set_xlabel("Missing of log p,\nnats per token")
-    legend_below(figure, [handle(name, colours[name], None) for name in proposals])
+    legend_below(figure, [handle(*named) for named in colours.items()])
     return figure
 
 

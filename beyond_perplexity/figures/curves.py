@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 
@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import (
     NEUTRAL_COLOUR,
     REFERENCE,
@@ -49,10 +48,7 @@ SMOOTHING = 15  # lengths
 
 
 def _bins(points: pd.DataFrame) -> pd.DataFrame:
-    """Average neighbouring lengths, weighted by documents: `LENGTH_BINS` points at most.
-
-    The band is kept where the lengths of the bin have enough documents, on average.
-    """
+    """Average neighbouring lengths, by documents; no band where a bin has too few of them."""
     weights = points["n"].to_numpy(float)
     middle = np.cumsum(weights) - weights / 2
     place = np.minimum((middle / weights.sum() * LENGTH_BINS).astype(int), LENGTH_BINS - 1)
@@ -71,34 +67,23 @@ def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
     return float(((shared["y"] - shared["true"]).abs() / shared["true"]).mean())
 
 
-def _choose(curves: pd.DataFrame, labels: Labels, sources: Sequence[str] | None) -> list[str]:
-    """Take the sources asked for, or the two closest to the test set and the two farthest."""
+def _choose(curves: pd.DataFrame, labels: Labels) -> list[str]:
+    """Take the two sources closest to the test set and the two farthest."""
     every = labels.sort_sources(curves["source"])
     held = [name for name in every if not is_reference(name)]
-    if sources is not None:
-        for name in sources:
-            if name not in held:
-                raise InputError(f"no source '{name}' to draw; there are {', '.join(held)}")
-        return list(sources)
     first = next(filter(is_reference, every), REFERENCE)
     reference = curves[curves["source"] == first].set_index("x")["y"]
     far = {name: _mean_error(curves[curves["source"] == name], reference) for name in held}
-    ordered = sorted(held, key=lambda name: far[name])
+    ordered = sorted(held, key=far.__getitem__)
     chosen = {*ordered[:EXTREMES], *ordered[-EXTREMES:]}
     return [name for name in held if name in chosen]
 
 
 @styled
-def type_token_overview(
-    table: pd.DataFrame, labels: Labels, sources: Sequence[str] | None = None
-) -> Figure:
-    """Draw mean types against length of a few sources, each with its band (paper, Fig. 1).
-
-    Takes ``type_token_unigrams`` (x tokens, y mean types). Without `sources` they are the two
-    closest to the test set and the two farthest, by the mean relative error of the number of types.
-    """
+def type_token_overview(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw mean types against length, with bands, of the nearest and farthest texts (Fig. 1)."""
     curves = select(table, CURVE)
-    chosen = _choose(curves, labels, sources)
+    chosen = _choose(curves, labels)
     looks = Looks(labels, set(curves["source"]))
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.1)
     humans = [name for name in labels.sort_sources(curves["source"]) if is_reference(name)]
@@ -126,11 +111,7 @@ def type_token(table: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw mean bigram types against length: a panel per decoding, a line per model.
-
-    The relation that Table 4 of the paper fits beside that of unigrams. The text of the paper at
-    hand has no captions and names no Figure 7, so this one takes its number.
-    """
+    """Draw mean bigram types against length, which the paper's Table 4 fits and no figure shows."""
     return _by_decoding(table, labels, "type_token_bigrams", "Types (distinct bigrams)")
 
 
@@ -154,10 +135,9 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
 def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the KS distance of the number of types at every length (paper, Fig. 4).
 
-    Three rows: against the Poisson law with the sample's own Heaps parameters, with the test set's
-    parameters, and against the test set's documents of that length. A column per decoding. The
-    faint line has every length, the strong one is the running median of 15 lengths. Where no text
-    has a length of the test set, the last row has no data.
+    A row each against the Poisson law with the sample's own Heaps parameters, with the test set's,
+    and against its documents; a column per decoding. The strong line is the running median of 15
+    lengths.
     """
     drawn = select(table, *KS_ROWS)
     rows = [drawn[drawn["curve"] == curve] for curve in KS_ROWS]
@@ -192,10 +172,7 @@ FIT_COLOURS = (NEUTRAL_COLOUR, "#999999")
 
 @styled
 def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit.
-
-    Takes ``rank_frequency`` (x rank, y relative frequency) and ``zipf_fit`` of the reference.
-    """
+    """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit."""
     curves = select(table, "rank_frequency")
     human = table["source"].map(is_reference)
     drawn = table[(table["curve"] == "zipf_fit") & human].sort_values("x")
@@ -232,10 +209,7 @@ def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
 
 @styled
 def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
-    """Draw the density over documents of the share of a class of tokens (paper, Figs. 8 and 9).
-
-    Takes curve ``{tendency}_density`` (x fraction, y density); the test set is black.
-    """
+    """Draw the density over documents of the share of a class of tokens (paper, Figs. 8, 9)."""
     curves = select(table, f"{tendency}_density")
     figure, axes, entries = draw_by_decoding(
         curves,

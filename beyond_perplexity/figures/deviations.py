@@ -15,10 +15,9 @@ _SOUND, _ALARM = "#0072B2", "#D55E00"
 
 @styled
 def draw_deviations(table: pd.DataFrame) -> Figure:
-    """Draw how large each deviation of an audit is, as a multiple of its tolerance.
+    """Draw each deviation of an audit by its tolerance; what is no number stands at the edge.
 
-    Takes ``check``, ``sound``, ``worst`` and ``tolerance``. A deviation that is no number, or one
-    where none is tolerated, is drawn at the right edge.
+    Takes ``check``, ``sound``, ``worst`` and ``tolerance``.
     """
     figure, axis = single_panel(COLUMN_WIDTH, 0.6 + 0.17 * len(table))
     columns = (table[name].tolist() for name in ("sound", "worst", "tolerance"))

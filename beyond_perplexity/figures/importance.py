@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
+from scipy.stats import gaussian_kde
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
@@ -19,9 +20,11 @@ from beyond_perplexity.figures.labels import (
     NEUTRAL_COLOUR,
     PALETTE,
     Labels,
+    proposal_colours,
     short_proposal,
 )
-from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, styled
+from beyond_perplexity.figures.measure_names import parts_by
+from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, panel_grid, styled
 from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.estimator import STOCHASTIC
 from beyond_perplexity.importance.ways_to_draw import load_estimators
@@ -39,8 +42,9 @@ NOTE_HEIGHT = 0.1  # of the highest density
 class Settings:
     """The settings of a table with their labels, colours and marks.
 
-    The proposal of a model that has most temperatures (of several, the first in the table) goes by
-    its temperature alone; the others by their names. So settings of different models share colours.
+    The proposal of a model that has most temperatures (the first of several) goes by its
+    temperature alone, the others by their names, so that settings of different models share
+    colours.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
@@ -85,16 +89,6 @@ def _label(model: str, proposal: str, temperature: float, *, main: str, alone: b
         return degrees
     short = short_proposal(model, proposal)
     return short if alone else f"{short}, {degrees}"
-
-
-def _panels(models: list[str], height: float) -> tuple[Figure, dict[str, Axes]]:
-    columns = min(len(models), 3)
-    rows = -(-len(models) // columns)
-    figure = Figure(figsize=(PAGE_WIDTH, height * rows + 0.6), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axis in list(grid.flat)[len(models) :]:
-        axis.set_visible(False)
-    return figure, dict(zip(models, grid.flat, strict=False))
 
 
 def _limit(axis: Axes, values: pd.Series) -> None:
@@ -144,13 +138,13 @@ def _curve_figure(
     settings: Settings, curves: dict[str, pd.DataFrame], ylabel: str, *, height: float, band: bool
 ) -> Figure:
     """Draw a panel of curves for each title."""
-    figure, axes = _panels(list(curves), height)
-    for title, axis in axes.items():
-        _draw_curves(axis, curves[title], settings, band=band)
-        _limit(axis, curves[title]["mean"])
+    figure, axes = panel_grid(len(curves), min(len(curves), 3), height)
+    for axis, (title, own) in zip(axes, curves.items(), strict=True):
+        _draw_curves(axis, own, settings, band=band)
+        _limit(axis, own["mean"])
         axis.set_title(title)
         axis.set_xlabel("Samples per instance")
-    next(iter(axes.values())).set_ylabel(ylabel)
+    axes[0].set_ylabel(ylabel)
     legend_below(figure, settings.handles())
     return figure
 
@@ -162,25 +156,16 @@ def _require(table: pd.DataFrame, what: str) -> None:
 
 @styled
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
-
-    The mean over random subsets of the samples; a panel per model, a line per proposal and
-    temperature.
-    """
+    """Draw perplexity, a mean over subsets, by the number of samples (paper 000, Fig. 2)."""
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
-    panels = {model: instance[instance["model"] == model] for model in instance["model"].unique()}
-    return _curve_figure(
-        Settings(instance), panels, "Perplexity (instance level)", height=2.4, band=False
-    )
+    title, models = "Perplexity (instance level)", parts_by(instance, "model")
+    return _curve_figure(Settings(instance), models, title, height=2.4, band=False)
 
 
 @styled
 def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
-
-    It is the model with the most proposals, which has most to compare; of several the first.
-    """
+    """Draw the curves of the model with most proposals at both levels (paper 000, Fig. 3)."""
     _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
     chosen = curves[curves["model"] == model]
@@ -191,35 +176,21 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4).
-
-    A Gaussian kernel density where there are at least 8 replicates, and a tick for each of them.
-    """
-    chosen = replicates[
-        (replicates["aggregation"] == "instance") & np.isfinite(replicates["value"])
-    ]
+    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4)."""
+    finite = np.isfinite(replicates["value"])
+    chosen = replicates[(replicates["aggregation"] == "instance") & finite]
     _require(chosen, "replicates at instance level")
-    settings = Settings(chosen)
-    models = list(chosen["model"].unique())
-    figure, axes = _panels(models, 2.4)
-    for model, axis in axes.items():
-        rows = chosen[chosen["model"] == model]
+    settings, models = Settings(chosen), parts_by(chosen, "model")
+    figure, axes = panel_grid(len(models), min(len(models), 3), 2.4)
+    for axis, (model, rows) in zip(axes, models.items(), strict=True):
         _draw_densities(axis, rows, settings)
-        sizes = sorted(set(rows["n_samples"]))
         axis.set_title(model)
-        axis.set_xlabel(f"Perplexity ({', '.join(map(str, sizes))} samples)")
-    axes[models[0]].set_ylabel("Density, highest = 1")
+        axis.set_xlabel(
+            f"Perplexity ({', '.join(map(str, sorted(set(rows['n_samples']))))} samples)"
+        )
+    axes[0].set_ylabel("Density, highest = 1")
     legend_below(figure, settings.handles(marks=False))
     return figure
-
-
-def kernel_density(values: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Sum Gaussian kernels over values, with the width of Scott's rule (1992); not normalized.
-
-    Values, not all alike, have shape (N,), places and densities (X,), float64.
-    """
-    width = values.std(ddof=1) * len(values) ** -0.2
-    return np.exp(-0.5 * ((at[:, None] - values) / width) ** 2).sum(1)  # (X, N) to (X,)
 
 
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
@@ -238,7 +209,7 @@ def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
             continue
         margin = 2 * float(visible.std())
         x = np.linspace(visible.min() - margin, visible.max() + margin, 200)
-        y = kernel_density(visible, x)
+        y = gaussian_kde(visible)(x)
         axis.plot(x, y / y.max(), color=colour)
     low, high = -0.1, 1.08 + NOTE_HEIGHT * len(beyond)
     for place, (text, colour) in enumerate(beyond):
@@ -258,26 +229,20 @@ def gap_by_cost(
     """Draw the gap to the best bound of each model against seconds and against evaluations."""
     found = bounds_with_costs(estimates, costs)
     found = found[found["bound"] == STOCHASTIC]
-    models = list(dict.fromkeys(found["model"]))
-    names = list(dict.fromkeys(zip(found["model"], found["proposal"], strict=True)))
-    shorts = list(dict.fromkeys(short_proposal(*name) for name in names))
-    colours = {name: PALETTE[shorts.index(short_proposal(*name)) % len(PALETTE)] for name in names}
+    models, colours = parts_by(found, "model"), proposal_colours(found)
     methods = [name for name in load_estimators() if name in set(found["method"])]
     figure = Figure(figsize=(PAGE_WIDTH, 2.2 * len(models) + 0.8), layout="constrained")
     grid = figure.subplots(len(models), 2, squeeze=False, sharey="row")
-    for model, (left, right) in zip(models, grid, strict=True):
-        own = found[found["model"] == model]
+    for (model, own), (left, right) in zip(models.items(), grid, strict=True):
         _draw_panel(left, own, curves, colours, methods, "seconds")
         _draw_panel(right, own, curves, colours, methods, "evaluations")
         left.set_title(model)
         left.set_ylabel("Gap, nats a token")
         left.set_xlabel(f"Seconds of one {own['seconds_of'].iloc[0]}, an instance")
         right.set_xlabel("Evaluations of p and of q, an instance")
-    first = {short: colours[name] for name in reversed(names) for short in [short_proposal(*name)]}
-    shown = [handle(short, first[short], None) for short in shorts]
-    for place, name in enumerate(methods):
-        title = load_estimators()[name].title
-        shown.append(handle(title, NEUTRAL_COLOUR, MARKERS[place], "none"))
+    shown = [handle(*named) for named in colours.items()]
+    for marker, name in zip(MARKERS, methods, strict=False):
+        shown.append(handle(load_estimators()[name].title, NEUTRAL_COLOUR, marker, "none"))
     legend_below(figure, shown)
     return figure
 
@@ -286,13 +251,13 @@ def _draw_panel(
     axis: Axes,
     own: pd.DataFrame,
     curves: pd.DataFrame,
-    colours: dict[tuple[str, str], str],
+    colours: dict[str, str],
     methods: list[str],
     cost: str,
 ) -> None:
     """Draw the bounds of a model: lines over K for plain samples, a mark for each as a whole."""
     for row in own.to_dict("records"):
-        colour = colours[row["model"], row["proposal"]]
+        colour = colours[short_proposal(row["model"], row["proposal"])]
         spent = row["seconds"] if cost == "seconds" else row["evaluations_p"] + row["evaluations_q"]
         marker = MARKERS[methods.index(row["method"])]
         gap = max(row["gap"], SMALLEST_GAP)

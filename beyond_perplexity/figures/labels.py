@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Style = str | tuple[int, tuple[float, ...]]
 
@@ -62,8 +65,7 @@ class SourceName(NamedTuple):
 def parse_source(name: str) -> SourceName:
     """Split ``reference[/{vocabulary}]``, ``{model}/{decoding}`` or ``external/{name}``.
 
-    Brought samples stand in the column of decodings as ``external``, under their own name; the test
-    set has no decoding, whatever vocabulary it is read in.
+    Brought samples keep their name, with ``external`` as decoding; the test set has no decoding.
     """
     first, slash, second = name.partition("/")
     if name == REFERENCE or (first == REFERENCE and second):
@@ -95,6 +97,13 @@ def short_proposal(model: str, proposal: str) -> str:
     return proposal.removeprefix(f"{model}-").replace("-", " ")
 
 
+def proposal_colours(table: pd.DataFrame) -> dict[str, str]:
+    """Give a colour to what each proposal of a table is called without its model."""
+    pairs = zip(table["model"], table["proposal"], strict=True)
+    names = dict.fromkeys(short_proposal(*pair) for pair in pairs)
+    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
+
+
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
     """Sort names: the listed ones in their listed order, then the others by the alphabet."""
     order = {name: place for place, name in enumerate(listed)}
@@ -105,44 +114,22 @@ def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
 class Labels:
     """How models and decodings are called, and in which order they stand.
 
-    The place of a model in `models` fixes its colour and mark. Give every figure of a report the
-    same labels, and a model looks the same in all of them, also where some models are missing.
-
-    Attributes
-    ----------
-    models : list of str
-        Models of the config, in order.
-    decodings : list of str
-        Decodings of the config, in order.
-    names : dict of str to str
-        What is printed for a model or decoding, where that is not obvious from its own name.
-    families : dict of str to str
-        Model to its family (``"lstm"``, ...), for the published values of its row. A model that is
-        missing here counts as of the family that bears its name.
-    kinds : dict of str to str
-        Decoding to its kind (``"nucleus"``, ...), likewise.
-    data : dict of str to str
-        Model to what it is evaluated on and which caps it has, in words.
-    reference : str
-        What the test set is called.
-    titles : dict of str to str
-        Latent models and proposals to what is printed for them.
-    published : bool
-        Whether the data are those of the paper, so that its values stand beside.
-    subject : str
-        The corpus that a table is of, which ends its label in LaTeX; empty: there is one alone.
+    The place of a model in `models` fixes its colour and mark: with the same labels a model looks
+    the same in every figure of a report, also where others are missing. Families and kinds, of
+    models and decodings, find the published values of a row; what is missing there is of its own
+    name.
     """
 
     models: list[str] = field(default_factory=list)
     decodings: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # What is printed, where not obvious
     families: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
-    data: dict[str, str] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)  # What a model is evaluated on, and its caps
     reference: str = "Test set"
-    titles: dict[str, str] = field(default_factory=dict)
-    published: bool = False
-    subject: str = ""
+    titles: dict[str, str] = field(default_factory=dict)  # Of latent models and proposals
+    published: bool = False  # Whether the data are the paper's, so that its values stand beside
+    subject: str = ""  # The corpus, which ends a table's label in LaTeX; empty: there is one alone
 
     @classmethod
     def from_json(cls, text: str | None) -> Labels:
@@ -205,10 +192,7 @@ class Labels:
 
 
 class Looks:
-    """The fixed colour and mark of each model, and the line style of each decoding.
-
-    The models that the labels list come first, whether the sources of the table have them or not.
-    """
+    """The fixed colour and mark of each model, listed ones first, and the line of each decoding."""
 
     def __init__(self, labels: Labels, sources: Iterable[str]) -> None:
         parsed = [parse_source(name) for name in sources]

@@ -33,8 +33,7 @@ _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
     """Draw the latents of one instance of each model; without any the figure says so.
 
-    Each has ``model``, ``title`` (which latents these are), ``tokens`` and either ``tree`` (Penn
-    brackets over ``#0 #1 ...``) or ``mentions``, which are underlined, one colour an entity; see
+    Each has ``model``, ``title``, ``tokens`` and a ``tree`` or ``mentions``: see
     `LatentModel.readable`.
     """
     if not described:

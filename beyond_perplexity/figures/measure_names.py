@@ -1,9 +1,10 @@
-"""What tables and figures of contrastive entropy pick from its rows."""
+"""What tables and figures pick from their rows, and how they call measures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,26 @@ PAPER_LEVELS = (0.1, 0.3, 0.5)
 _FEW = 4  # levels that a table has room for
 
 
+def by_key(rows: pd.DataFrame, *names: str) -> dict[Any, dict[Any, Any]]:
+    """Return rows by what some columns hold (of one column that itself); of equal ones the last."""
+    records = rows.to_dict("records")
+    return dict(zip(map(itemgetter(*names), records), records, strict=True))
+
+
+def parts_by(rows: pd.DataFrame, *names: str) -> dict[Any, pd.DataFrame]:
+    """Return the rows of each value of some columns, in the order of first appearance."""
+    by: Any = names[0] if len(names) == 1 else list(names)
+    return dict(iter(rows.groupby(by, sort=False)))
+
+
+def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Add to differences of first less second those of the other direction."""
+    names = {"first": "second", "second": "first", "low": "high", "high": "low"}
+    turned = pairs.rename(columns=names)
+    turned[["value", "low", "high"]] *= -1
+    return pd.concat([pairs, turned])
+
+
 def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Take the rows of a measure; of a level that has two, those with the most draws."""
     chosen = contrasts[contrasts["measure"] == measure]
@@ -40,16 +61,13 @@ def normalized_models(contrasts: pd.DataFrame) -> set[str]:
     return set(contrasts.loc[contrasts["measure"] == SENTENCE_CROSS_ENTROPY, "model"])
 
 
-def table_levels(levels: Sequence[float], paper: Sequence[float] = PAPER_LEVELS) -> list[float]:
-    """Choose the levels that a table shows, without that of the text itself, 0.
-
-    All where they are few; of a curve those of the paper, or as many from end to end.
-    """
+def table_levels(levels: Sequence[float]) -> list[float]:
+    """Choose the levels of a table, without 0: all, or of a curve the paper's or as many."""
     found = sorted({float(level) for level in levels if level > 0})
     if len(found) <= _FEW:
         return found
-    printed = [level for level in found if any(math.isclose(level, one) for one in paper)]
-    places = np.linspace(0, len(found) - 1, len(paper)).round().astype(int)
+    printed = [level for level in found if any(math.isclose(level, one) for one in PAPER_LEVELS)]
+    places = np.linspace(0, len(found) - 1, len(PAPER_LEVELS)).round().astype(int)
     return printed or [found[place] for place in places]
 
 
@@ -61,10 +79,7 @@ class TrainedOn(NamedTuple):
 
 
 def training_margins(models: Mapping[str, Mapping[str, Any]]) -> dict[str, TrainedOn]:
-    """Return latent size and training distortion of the models that are trained against distortion.
-
-    Of other families (by ``model.json``) nothing is returned.
-    """
+    """Return latent size and training distortion of models (``model.json``) trained against it."""
     found = {}
     for name, model in models.items():
         row = FAMILIES.get(str(model.get("family")))

@@ -67,10 +67,12 @@ def shown_interval(low: float | None, high: float | None, digits: int = 3) -> st
     return f"≥ {bounds[0]}" if bounds[0] else f"≤ {bounds[1]}" if bounds[1] else ""
 
 
-def shown_range(values: Iterable[float], write: Callable[[float], str] = shown) -> str:
+def shown_range(
+    values: Iterable[float], write: Callable[[float], str] = shown, between: str = "–"
+) -> str:
     """Write the least and the most of numbers without NaN, or what all are shown as."""
     held = [value for value in values if not pd.isna(value)]
-    return "–".join(dict.fromkeys(write(pick(held)) for pick in (min, max))) if held else ""
+    return between.join(dict.fromkeys(write(pick(held)) for pick in (min, max))) if held else ""
 
 
 def shown_share(share: float | None) -> str:
@@ -92,10 +94,7 @@ WITHHELD = "†"
 
 
 def reason_withheld(row: Mapping[Any, Any]) -> str:
-    """Say why a test of a row of schema ``tendencies`` was not made, in words.
-
-    Empty where it was made, where nobody asked for it, and where the row compares no texts.
-    """
+    """Say why a test of a row of schema ``tendencies`` was not made, or nothing."""
     tested = is_known(row["p_value"]) or not compares_texts(row["measure"])
     if tested or not is_known(row["reason"]):
         return ""
@@ -130,11 +129,9 @@ def verdict_mark(row: Mapping[Any, Any]) -> str:
 
 
 def beyond_floor(row: Mapping[Any, Any]) -> int:
-    """Say where a distance lies: 1 above the middle 95% of human text against itself, -1 below it.
+    """Say whether a distance lies above (1) or below (-1) human text against itself, or inside (0).
 
-    The distance is that at the size of the floor: floor plus excess.
-
-    Returns 0 inside the band, or where there is none.
+    It is that at the size of the floor: floor plus excess; the band is the middle 95%.
     """
     if not (is_known(row["floor_low"]) and is_known(row["floor_high"])):
         return 0
@@ -148,19 +145,10 @@ def effect_table(table: pd.DataFrame) -> pd.DataFrame:
     return table[pd.Series(chosen, table.index, dtype=bool)]
 
 
-def human_floors(
-    rows: pd.DataFrame, key: tuple[str, str], write: Callable[[float], str] = shown
-) -> dict[str, str]:
-    """Write the floor of a distance for each vocabulary: one number, or the range of its sources.
-
-    Floors differ where the compared texts have different sizes.
-
-    `rows`: schema ``tendencies``; `key`: tendency and measure; `write`: how a number is written.
-
-    Returns by vocabulary; an empty text where none has a floor.
-    """
+def human_floors(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
+    """Write the floor of a distance (tendency, measure) by vocabulary: a range of its sources."""
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     return {
-        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"], write)
+        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"])
         for name in dict.fromkeys(rows["vocabulary"])
     }

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.measure_names import both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
 from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, name_rows, styled
 
@@ -39,52 +40,30 @@ def _shade(value: float, most: float) -> float:
     return math.copysign(size, value)
 
 
-def _both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Add to every difference the one of the other direction."""
-    turned = pairs.assign(
-        first=pairs["second"],
-        second=pairs["first"],
-        value=-pairs["value"],
-        low=-pairs["high"],
-        high=-pairs["low"],
-    )
-    return pd.concat([pairs, turned])
-
-
 def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
     """Draw bits per byte with their intervals, a line a model."""
     looks = Looks(labels, [f"{name}/own" for name in order])
-    for _, row in own.iterrows():
-        place, value = order.index(row["first"]), row["value"]
+    points = []
+    for name, value, low, high in own[["first", "value", "low", "high"]].itertuples(index=False):
+        place, colour = order.index(name), looks.colour(name)
+        points.append(AxisPoint((low, value, high), place, f"{value:.2f}", colour))
         if not math.isfinite(value):
             across = axis.get_yaxis_transform()
             axis.text(0.97, place, "∞", transform=across, ha="right", va="center", fontsize=9)
             continue
-        limits = [[value - row["low"]], [row["high"] - value]]
         axis.errorbar(
             [value],
             [place],
-            xerr=None if pd.isna(row["low"]) else limits,
-            color=looks.colour(row["first"]),
-            marker=looks.marker(row["first"]),
+            xerr=None if pd.isna(low) else [[value - low], [high - value]],
+            color=colour,
+            marker=looks.marker(name),
             markersize=4,
             linestyle="none",
         )
     name_rows(axis, [labels.model(name) for name in order])
     axis.set_xlabel("Bits per byte")
     axis.margins(x=0.15)
-    cut_outliers(
-        axis,
-        [
-            AxisPoint(
-                (row["low"], row["value"], row["high"]),
-                order.index(row["first"]),
-                f"{row['value']:.2f}",
-                looks.colour(row["first"]),
-            )
-            for _, row in own.iterrows()
-        ],
-    )
+    cut_outliers(axis, points)
     if not np.isfinite(own["value"]).any():
         axis.set_xticks([])
 
@@ -123,8 +102,8 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
 def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw bits per byte with their intervals, and beside them the differences of all pairs.
 
-    For each text that models are scored on a panel of the models, the best on top, and one of the
-    pairs: blue where the model of the row is better, white where no difference was found.
+    A row for each text: blue where the model of the row is better, white where no difference is
+    found.
     """
     if table.empty:
         raise NothingToShowError("the differences have no model to draw")
@@ -147,5 +126,5 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
         right.set_visible(len(pairs) > 0)
         if len(pairs):
             right.sharey(left)
-            _draw_matrix(right, _both_ways(pairs), order, labels)
+            _draw_matrix(right, both_ways(pairs), order, labels)
     return figure

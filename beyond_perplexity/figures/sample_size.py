@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,10 @@ from beyond_perplexity.figures.labels import (
 from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
-    PAGE_WIDTH,
     handle,
     legend_below,
     model_handles,
+    panel_grid,
     single_panel,
     styled,
 )
@@ -92,10 +92,7 @@ def _lines(
 
 
 def _floor(axis: Axes, rows: pd.DataFrame) -> bool:
-    """Draw what two human texts of these sizes differ by, behind all; say whether there is one.
-
-    Floors of the sources differ in their tokens alone: the line is their mean, the band holds all.
-    """
+    """Draw what two human texts of these sizes differ by; say whether there is such a floor."""
     known = rows[rows["floor"].notna()]
     if known.empty:
         return False
@@ -128,16 +125,10 @@ def _draw(
         raise NothingToShowError("the sample sizes have no measure to draw")
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
-    lines = -(-len(shown) // PANEL_COLUMNS)
-    figure = Figure(figsize=(PAGE_WIDTH, HEIGHT * lines + 0.9), layout="constrained")
-    grid = figure.subplots(lines, PANEL_COLUMNS, sharex=True, squeeze=False)
-    axes, floors = list(grid.flat), False
-    for place, axis in enumerate(axes):
+    figure, axes = panel_grid(len(shown), PANEL_COLUMNS, HEIGHT, 0.9, sharex=True)
+    floors = False
+    for place, (axis, panel) in enumerate(zip(axes, shown, strict=True)):
         axis.set_xscale("log")
-        if place >= len(shown):
-            axis.set_visible(False)
-            continue
-        panel = shown[place]
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
         if columns[0] == "value":
             floors |= _floor(axis, defined[chosen])
@@ -151,16 +142,12 @@ def _draw(
     axes[0].xaxis.set_major_formatter(FuncFormatter(short_number))
     axes[0].xaxis.set_minor_locator(NullLocator())
     legend_below(figure, _legend(sources, labels, looks, floors))
-    return figure, axes[: len(shown)]
+    return figure, axes
 
 
 @styled
 def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw every measure against the number of documents, with its band over subsets.
-
-    Colour by model, line style by decoding. Behind the distances a grey band and line: what two
-    human texts of these sizes differ by.
-    """
+    """Draw every measure against the number of documents, with its band over subsets."""
     return _draw(table, labels, ("value", "low", "high"))[0]
 
 
@@ -183,11 +170,7 @@ SOLID, DASH = "-", "--"
 
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic.
-
-    Solid for the distance of whole distributions, dashed for the difference of means and the
-    largest difference.
-    """
+    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic."""
     found = table[table["relative"].notna()]
     if found.empty:
         raise NothingToShowError("the sensitivity has no shift to draw")
@@ -196,18 +179,11 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linewidth": 1.1}
         entries.append(handle(TENDENCIES[tendency].title, colour, marker))
         for measure, rows in found[found["tendency"] == tendency].groupby("measure"):
-            points = rows.sort_values("n")
-            style = DASH if measure in DASHED else SOLID
-            axis.plot(
-                points["n"].to_numpy(),
-                points["relative"].to_numpy(),
-                color=colour,
-                marker=marker,
-                linestyle=style,
-                linewidth=1.1,
-            )
+            points = rows.sort_values("n")[["n", "relative"]].to_numpy().T
+            axis.plot(*points, linestyle=DASH if measure in DASHED else SOLID, **look)
     grouped = bool(found["groups"].iloc[0])
     label = "Documents in each sample, the human one of whole groups"
     axis.set(xscale="log", yscale="log")

@@ -99,11 +99,10 @@ def panels(
     ylabels: Sequence[str],
     height: float = 2.1,
 ) -> tuple[Figure, dict[str, list[Axes]]]:
-    """Lay out one column of panels per decoding of the sources; a row of more than four is wrapped.
+    """Lay out one column of panels per decoding; a row of more than four is wrapped.
 
-    There is a row for each of `ylabels`, which may hold mathematics (see `literal`); panels are
-    `height` inches high and share their axes row by row. Returns for each decoding its panels, from
-    top to bottom.
+    There is a row for each of `ylabels`, which may hold mathematics (see `literal`). Returns for
+    each decoding its panels, which share their axes row by row.
     """
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     if not decodings:
@@ -139,6 +138,18 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def panel_grid(
+    count: int, columns: int, height: float, rest: float = 0.6, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """Lay out panels over a page, so many a row, `height` inches each and the `rest` in all."""
+    rows = -(-count // columns)
+    figure = Figure(figsize=(PAGE_WIDTH, height * rows + rest), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes[:count]
+
+
 def row_of_panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """Lay out panels side by side, over a page or one column; `height` in inches."""
     width = PAGE_WIDTH if count > 1 else COLUMN_WIDTH * 1.25
@@ -170,12 +181,8 @@ def draw_line(
     looks: Looks,
     *,
     band: bool = False,
-    marks: bool = True,
 ) -> None:
-    """Draw one source's line (x, y), with its band between ``low`` and ``high`` when asked.
-
-    Colour and mark are by its model, the line style by its decoding; `marks`: on a few points.
-    """
+    """Draw one source: its line (x, y) with a few marks, and a `band` from ``low`` to ``high``."""
     model, decoding = parse_source(source)
     colour = looks.colour(model)
     x, y = points["x"].to_numpy(), points["y"].to_numpy()
@@ -190,7 +197,7 @@ def draw_line(
         linestyle=looks.reference_style(model) if human else looks.line_style(decoding),
         linewidth=1.6 if human else 1.1,
         zorder=3 if human else 2.5,
-        marker=looks.marker(model) if marks and not human else None,
+        marker=None if human else looks.marker(model),
         markevery=max(1, len(x) // MARKS_PER_LINE),
     )
 
@@ -203,10 +210,7 @@ def handle(label: str, colour: str, marker: str | None = None, line_style: Any =
 def model_handles(
     sources: Sequence[str], labels: Labels, looks: Looks, *, marks: bool = True
 ) -> list[Line2D]:
-    """Make the legend's entries: the test set where it is drawn, then every model once.
-
-    The test set has an entry for each vocabulary that it is read in.
-    """
+    """Make the legend's entries: the test set as it is read in each vocabulary, every model."""
     models = {parse_source(name).model for name in sources}
     humans = sorted(filter(is_reference, models))
     entries = [
@@ -243,9 +247,8 @@ def draw_by_decoding(
 ) -> tuple[Figure, list[Axes], list[Line2D]]:
     """Draw a panel per decoding with a line per model and the test set in each of them.
 
-    `prepare` makes what is drawn from the points of one source; the test set has a `band`: of
-    several vocabularies the first, raw where it is there. Returns the panels, which share their
-    axes, so that limits are set after all are drawn, and entries for the legend.
+    `prepare` makes what is drawn of a source; the first test set has a `band`. Returns the panels,
+    whose limits are set after all are drawn, and entries for the legend.
     """
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
@@ -262,10 +265,7 @@ def draw_by_decoding(
 
 
 def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:
-    """Keep about n points: what the eye can tell apart, so that the files stay small.
-
-    With `log` evenly in the logarithm of their place, for a logarithmic axis.
-    """
+    """Keep about n points, what the eye can tell apart; with `log` evenly on such an axis."""
     if len(points) <= n:
         return points
     space = np.geomspace if log else np.linspace
@@ -304,10 +304,7 @@ def _one_layout(figure: Figure) -> Iterator[None]:
 
 @contextmanager
 def _texts_alone(figure: Figure) -> Iterator[None]:
-    """Replace what no file of a figure may hold, such as control characters in names.
-
-    Ticks get their texts anew whenever they are drawn, so what gives them is replaced, too.
-    """
+    """Replace what no file may hold, such as control characters, also in texts of later ticks."""
     plain = Text.set_text
 
     def set_text(text: Text, shown: Any) -> None:
@@ -341,10 +338,7 @@ EDGE_MARGIN = 0.12  # of the range, on either side
 
 
 class AxisPoint(NamedTuple):
-    """A point with its interval: lower limit (or NaN), value and upper limit; its place on y.
-
-    The text, in a colour, is written instead where it is far.
-    """
+    """A point with limits (NaN: none) around its x, its y, and what is written where it is far."""
 
     x: tuple[float, float, float]
     y: float

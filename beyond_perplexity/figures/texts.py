@@ -17,13 +17,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
-    RAW_READING,
     Labels,
     Looks,
     is_reference,
     parse_source,
     reference_in,
 )
+from beyond_perplexity.figures.measure_names import by_key
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     WITHHELD,
@@ -38,6 +38,7 @@ from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
     name_rows,
+    panel_grid,
     select,
     single_panel,
     styled,
@@ -80,15 +81,6 @@ def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: st
     axis.text(column, line, text, ha="center", va="center", fontsize=size, color=ink)
 
 
-def _draw_floors(axis: Axes, rows: pd.DataFrame, columns: list[tuple[str, str]]) -> int:
-    """Draw a line of floors for each vocabulary; return how many there are."""
-    names = list(dict.fromkeys(rows["vocabulary"]))
-    for column, key in enumerate(columns):
-        for line, text in enumerate(human_floors(rows, key).values()):
-            _draw_cell(axis, column, line, text, INSIDE, "#000000")
-    return len(names)
-
-
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     said = f"{STAR_NOTE} (permutation test)"
     if WITHHELD in marks:
@@ -113,24 +105,24 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess over the floor.
 
-    A row per source, a column per tendency, above them the floor in each vocabulary: how far human
-    text is from human text of that size. The number is the distance, with stars of adjusted
-    p-values or the mark of a withheld verdict. White lies in the middle 95% of human text against
-    itself and does not differ; violet lies there and differs; blue is farther, the darker the
-    larger the excess; orange is closer; grey has no floor.
+    A row per source, a column per tendency, above them the floor in each vocabulary. White lies in
+    the middle 95% of human text against itself and does not differ; violet lies there and differs;
+    blue is farther, the darker the larger the excess; orange is closer; grey has no floor.
     """
     rows = effect_table(table)
     if rows.empty:
         raise NothingToShowError("the measures have no distance to the test set to draw")
     sources = labels.sort_sources(rows["source"])
-    held = {(r["source"], r["tendency"], r["measure"]): r for r in rows.to_dict("records")}
+    held = by_key(rows, "source", "tendency", "measure")
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     floors = list(dict.fromkeys(rows["vocabulary"]))
     top = len(floors)
     figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
-    _draw_floors(axis, rows, columns)
+    for column, key in enumerate(columns):
+        for line, text in enumerate(human_floors(rows, key).values()):
+            _draw_cell(axis, column, line, text, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
@@ -143,7 +135,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set_xlim(-0.5, len(columns) - 0.5)
     axis.set_ylim(top + len(sources) - 0.5, -0.5)
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
-    names = [_floor_name(name, labels, len(floors)) for name in floors]
+
+    names = ["Human text (floor)" + f", {n}" * (top > 1) for n in floors]
     names += [labels.source(name) for name in sources]
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)
@@ -155,13 +148,6 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
     return figure
-
-
-def _floor_name(vocabulary: str, labels: Labels, count: int) -> str:
-    if count == 1:
-        return "Human text (floor)"
-    said = "raw" if vocabulary == RAW_READING else vocabulary
-    return f"Human text (floor), {said}"
 
 
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
@@ -218,11 +204,10 @@ def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
 
 @styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw a box of document lengths per model and decoding under the test set's (paper, Fig. 5).
+    """Draw a box of document lengths per body under the test set's (paper, Fig. 5).
 
-    Takes ``length_quantiles`` (x level in [0, 1], y tokens) and ``length_mean``. Boxes span the
-    quartiles, whiskers the 5th to the 95th percentile; the line is the median, the diamond the
-    mean, and the shade behind the boxes the test set's quartiles.
+    Quartiles, 5th to 95th percentile, median (line) and mean (diamond); the shade is the test
+    set's.
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
@@ -279,11 +264,7 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
 
 @styled
 def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the number of types and tokens of every source, and what it shares with the test set.
-
-    A token of the test set is known to a source that has its type; the test set's own measures end
-    in ``_reference``.
-    """
+    """Draw the types and tokens of every source, and what it shares with the test set."""
     rows = table[table["tendency"] == "vocabulary"]
     held = [name for name in _MEASURES if name in set(rows["measure"])]
     if not held:
@@ -292,9 +273,7 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     sources = labels.sort_sources([*humans, *rows["source"]])
     looks = Looks(labels, sources)
     places = {name: place for place, name in enumerate(sources)}
-    size = (PAGE_WIDTH, 0.75 + 0.19 * len(sources))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, len(held), sharey=True, squeeze=False)[0]
+    figure, axes = panel_grid(len(held), len(held), 0.19 * len(sources), 0.75, sharey=True)
     for axis, measure in zip(axes, held, strict=True):
         chosen = rows[rows["measure"] == measure]
         known = chosen[chosen["value"].notna()]

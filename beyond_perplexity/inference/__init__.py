@@ -4,78 +4,40 @@ Every draw comes from a stream keyed by (seed, purpose, item), so that a result 
 how the work was cut nor on how many draws there are.
 """
 
-from __future__ import annotations
-
-from beyond_perplexity.inference.exchanged_units import effective_groups
-from beyond_perplexity.inference.halves import Floor, half_baseline
-from beyond_perplexity.inference.held_out import HeldOut, held_out_total_variation
-from beyond_perplexity.inference.histogram_draws import resample
-from beyond_perplexity.inference.intervals import (
-    RatioInterval,
-    jackknife_interval,
-    ratio_interval,
-    sum_groups,
-    upper_limit,
+from beyond_perplexity.inference.exchanged_units import effective_groups as effective_groups
+from beyond_perplexity.inference.halves import Floor as Floor
+from beyond_perplexity.inference.halves import half_baseline as half_baseline
+from beyond_perplexity.inference.held_out import HeldOut as HeldOut
+from beyond_perplexity.inference.held_out import (
+    held_out_total_variation as held_out_total_variation,
 )
-from beyond_perplexity.inference.log_space import jackknife, log_mean_exp, log_sum_exp
-from beyond_perplexity.inference.p_values import (
-    holm,
-    monte_carlo_p,
-    needed_draws,
-    permutation_p,
-    sign_flip_p_values,
-)
-from beyond_perplexity.inference.two_sample_test import (
-    PermutationTest,
-    ks,
-    ks_distance,
-    ks_of_samples,
-    mean_difference,
-    permutation_test,
-    rank_ks,
-)
+from beyond_perplexity.inference.histogram_draws import resample as resample
+from beyond_perplexity.inference.intervals import RatioInterval as RatioInterval
+from beyond_perplexity.inference.intervals import jackknife_interval as jackknife_interval
+from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
+from beyond_perplexity.inference.intervals import sum_groups as sum_groups
+from beyond_perplexity.inference.intervals import upper_limit as upper_limit
+from beyond_perplexity.inference.log_space import jackknife as jackknife
+from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
+from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
+from beyond_perplexity.inference.p_values import holm as holm
+from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
+from beyond_perplexity.inference.p_values import needed_draws as needed_draws
+from beyond_perplexity.inference.p_values import permutation_p as permutation_p
+from beyond_perplexity.inference.p_values import sign_flip_p_values as sign_flip_p_values
+from beyond_perplexity.inference.two_sample_test import PermutationTest as PermutationTest
+from beyond_perplexity.inference.two_sample_test import ks as ks
+from beyond_perplexity.inference.two_sample_test import ks_distance as ks_distance
+from beyond_perplexity.inference.two_sample_test import ks_of_samples as ks_of_samples
+from beyond_perplexity.inference.two_sample_test import mean_difference as mean_difference
+from beyond_perplexity.inference.two_sample_test import permutation_test as permutation_test
+from beyond_perplexity.inference.two_sample_test import rank_ks as rank_ks
+from beyond_perplexity.inference.weight_diagnostics import Diagnostics as Diagnostics
 from beyond_perplexity.inference.weight_diagnostics import (
-    Diagnostics,
-    bootstrap_instances,
-    bootstrap_samples,
-    diagnose,
-    effective_samples,
-    k_hat_threshold,
-    pareto_k_hat,
+    bootstrap_instances as bootstrap_instances,
 )
-
-__all__ = [
-    "Diagnostics",
-    "Floor",
-    "HeldOut",
-    "PermutationTest",
-    "RatioInterval",
-    "bootstrap_instances",
-    "bootstrap_samples",
-    "diagnose",
-    "effective_groups",
-    "effective_samples",
-    "half_baseline",
-    "held_out_total_variation",
-    "holm",
-    "jackknife",
-    "jackknife_interval",
-    "k_hat_threshold",
-    "ks",
-    "ks_distance",
-    "ks_of_samples",
-    "log_mean_exp",
-    "log_sum_exp",
-    "mean_difference",
-    "monte_carlo_p",
-    "needed_draws",
-    "pareto_k_hat",
-    "permutation_p",
-    "permutation_test",
-    "rank_ks",
-    "ratio_interval",
-    "resample",
-    "sign_flip_p_values",
-    "sum_groups",
-    "upper_limit",
-]
+from beyond_perplexity.inference.weight_diagnostics import bootstrap_samples as bootstrap_samples
+from beyond_perplexity.inference.weight_diagnostics import diagnose as diagnose
+from beyond_perplexity.inference.weight_diagnostics import effective_samples as effective_samples
+from beyond_perplexity.inference.weight_diagnostics import k_hat_threshold as k_hat_threshold
+from beyond_perplexity.inference.weight_diagnostics import pareto_k_hat as pareto_k_hat

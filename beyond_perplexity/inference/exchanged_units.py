@@ -59,6 +59,13 @@ def side_by_side(n: int) -> Iterator[range]:
     return (range(k, min(k + SIDE_BY_SIDE, n)) for k in range(0, n, SIDE_BY_SIDE))
 
 
+def check_group_codes(groups: Groups, n_documents: tuple[int, int]) -> None:
+    """Refuse groups that are not one for each document."""
+    for codes, n in zip(groups, n_documents, strict=True):
+        if codes is not None and len(codes) != n:
+            raise ValueError(f"{len(codes)} groups of {n} documents; give one for each")
+
+
 def scheme_of(groups: Groups) -> Scheme:
     """Return how two texts with these groups are randomized."""
     if groups[0] is None:
@@ -67,11 +74,7 @@ def scheme_of(groups: Groups) -> Scheme:
 
 
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
-    """Take a text for independent documents that nearly is, beside larger groups; see the module.
-
-    `groups`: the group of each document of the reference and of the samples; `n_documents`:
-    documents of both.
-    """
+    """Take a text that nearly is for independent documents, beside larger groups."""
     if not unlike_groups(groups, n_documents):
         return groups
     first, second = (None if held is None or _single(held) else held for held in groups)
@@ -120,11 +123,10 @@ def group_sums(groups: np.ndarray | None, values: np.ndarray) -> np.ndarray:
 
 
 def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 0.0) -> np.ndarray:
-    """Take whole groups in an order, up to n documents.
+    """Take whole groups in an order, up to n documents: bool, (D,).
 
-    `groups`: the group of each document, from 0 on without gaps; `order`: the groups as they are
-    taken; `n`: Documents; `beyond`: share of the last group that may lie beyond n; one half for as
-    many documents as come nearest to n.
+    `beyond`: share of the last group that may lie beyond n; one half for as many documents as come
+    nearest to n.
     """
     sizes = np.bincount(groups, minlength=len(order))
     chosen = np.zeros(len(order), bool)
@@ -145,13 +147,10 @@ class ExchangedUnits:
     weights: tuple[float, float]
 
     def labels(self, n: int, seed: int) -> Iterator[np.ndarray]:
-        """Draw which units are on the side of the reference.
+        """Draw which units are on the side of the reference: of the next w of n, bool, (U, w).
 
-        `n`: Randomizations; number b draws from the stream (`seed`, ``"permutation/units"``, b), so
-        that all measures share them; of draws the next `SIDE_BY_SIDE` ones do together; `seed`: see
-        `n`.
-
-        Yields of the next w randomizations.
+        Number b draws from the stream (`seed`, ``"permutation/units"``, b), so that all measures
+        share them; of draws the next `SIDE_BY_SIDE` ones do together.
         """
         for items in side_by_side(n):
             if self.scheme == "draws":
@@ -177,25 +176,19 @@ def exchanged_units(
 ) -> ExchangedUnits | None:
     """Say what is exchanged; None where it is every single document, or one of a draw.
 
-    `groups`: the group of each document, from 0 on; `n_documents`: documents of the reference and
-    of the samples; `seed`: the pseudo-groups are dealt from the stream (`seed`,
-    ``"pseudo_groups"``).
+    The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
     """
-    scheme = scheme_of(groups)
-    if scheme in ("documents", "draws"):
+    scheme, (first, second) = scheme_of(groups), groups
+    if scheme in ("documents", "draws") or first is None:
         return None  # draws have units of their own: see `GroupDraws`
-    pairs = zip(groups, n_documents, strict=True)
-    own = [np.arange(n) if held is None else held for held, n in pairs]
-    n_groups = int(own[0].max(initial=-1)) + 1
-    if scheme == "swaps":
-        own[1] = _deal(np.bincount(own[0]), n_documents[1], seed)
-        ratio = n_documents[1] / n_documents[0]
+    n_groups = int(first.max(initial=-1)) + 1
+    if second is None:
+        second = _deal(np.bincount(first), n_documents[1], seed)
+        ratio, n = n_documents[1] / n_documents[0], (n_groups, n_groups)
         weights = max(1.0, ratio), max(1.0, 1 / ratio)
-        n = n_groups, n_groups
     else:
-        weights = 1.0, 1.0
-        n = n_groups, int(own[1].max(initial=-1)) + 1
-    return ExchangedUnits(scheme, (own[0], own[1] + n_groups), n, weights)
+        weights, n = (1.0, 1.0), (n_groups, int(second.max(initial=-1)) + 1)
+    return ExchangedUnits(scheme, (first, second + n_groups), n, weights)
 
 
 def single_documents(n_documents: tuple[int, int]) -> ExchangedUnits:

@@ -18,13 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    EFFECTIVE_GROUPS,
-    Groups,
-    effective_groups,
-    group_sums,
-    scheme_of,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, Groups
 from beyond_perplexity.random_streams import stream
 
 HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
@@ -65,24 +60,12 @@ def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Halving:
-    """How the reference of two texts is halved and the samples are cut.
+    """How the reference of two texts is halved and the samples are cut."""
 
-    Attributes
-    ----------
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The group of each document of both texts, from 0 on.
-    n_documents : tuple of int
-        Documents of both.
-    seed : int
-        Split b draws from the stream (`seed`, ``"floor/parts"``, b).
-    lengths : numpy.ndarray, shape (D,), or None
-        What each document of the reference counts; None for one each.
-    """
-
-    groups: Groups
+    groups: Groups  # of each document of both texts, from 0 on: int, (D,)
     n_documents: tuple[int, int]
-    seed: int
-    lengths: np.ndarray | None = None
+    seed: int  # split b draws from the stream (`seed`, ``"floor/parts"``, b)
+    lengths: np.ndarray | None = None  # what each document of the reference counts; None: one each
 
     @cached_property
     def _codes(self) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -91,16 +74,12 @@ class Halving:
     @cached_property
     def _draws(self) -> bool:
         """Whether a random document of each group of the samples is taken."""
-        return scheme_of(self.groups) == "draws"
-
-    @cached_property
-    def _n_groups(self) -> list[int | None]:
-        return [None if codes is None else len(np.unique(codes)) for codes in self.groups]
+        return exchanged_units.scheme_of(self.groups) == "draws"
 
     @cached_property
     def groups_of_a_part(self) -> int:
         """Groups of either half, and of samples that have groups; 0 for documents alone."""
-        reference, samples = self._n_groups
+        reference, samples = (None if x is None else len(np.unique(x)) for x in self.groups)
         if reference is None:
             return samples or 0
         return reference // 2 if samples is None else min(reference // 2, samples)
@@ -111,25 +90,16 @@ class Halving:
         codes = self.groups[0]
         if codes is not None:
             lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
-            share = self.groups_of_a_part / max(self._n_groups[0] or 0, 1)
-            if effective_groups(group_sums(codes, lengths)) * share < EFFECTIVE_GROUPS:
+            share = self.groups_of_a_part / max(len(np.unique(codes)), 1)
+            tokens = exchanged_units.group_sums(codes, lengths)
+            if exchanged_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
                 return False
         return len(self.parts(0)[0][0]) >= 2
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
-        """Draw a split.
+        """Draw a split: documents of the halves and of the cut samples, int64, (m,) each.
 
-        Parameters
-        ----------
-        number : int
-            Of the split.
-
-        Returns
-        -------
-        parts : list of three numpy.ndarray of int64, shape (m,)
-            Documents of the halves of the reference and of the cut samples, as many each.
-        rng : numpy.random.Generator
-            For what else is drawn of this split.
+        Returns also the generator for what else is drawn of this split.
         """
         rng = stream(self.seed, "floor/parts", number)
         dealt = [*self._dealt(0, 2, rng), *self._dealt(1, 1, rng)]
@@ -215,11 +185,9 @@ def half_baseline(
     >>> round(found.mean, 3), round(found.excess, 3)
     (0.097, 0.181)
     """
-    texts = reference, samples
-    for held, codes in zip(texts, groups, strict=True):
-        if codes is not None and len(codes) != len(held):
-            raise ValueError(f"{len(codes)} groups of {len(held)} documents; give one for each")
-    halving = Halving(groups, (len(reference), len(samples)), seed)
+    texts, sizes = (reference, samples), (len(reference), len(samples))
+    exchanged_units.check_group_codes(groups, sizes)
+    halving = Halving(groups, sizes, seed)
     if not halving.is_possible:
         return None
     human, against = [], []

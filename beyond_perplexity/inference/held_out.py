@@ -16,17 +16,13 @@ e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    HALVINGS,
-    Groups,
-    effective_groups,
-    group_sums,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import HALVINGS, Groups, effective_groups
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
 from beyond_perplexity.random_streams import stream
 
@@ -34,27 +30,22 @@ from beyond_perplexity.random_streams import stream
 Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
-class TypeCounts(Protocol):
+class _TypeCounts(Protocol):
     """Counts of V types in the documents of two texts: body 0 the reference, 1 the samples."""
 
-    def n_documents(self, body: int) -> int:
-        """Count the documents of a body."""
-
-    def values(self, body: int) -> Mapping[str, np.ndarray]:
-        """Return what is kept of every document of a body, ``length`` (tokens) among it: (D,)."""
-
-    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
-        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
-
-    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Add up the counts of documents whose unit (codes, (D,)) has a label (U, w): (V, w)."""
-
-    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
-        """Sum counts times numbers of types (V, w): (D, w), some documents at a time."""
+    def n_documents(self, body: int) -> int: ...
+    # What is kept of every document, ``length`` (tokens) among it: (D,)
+    def values(self, body: int) -> Mapping[str, np.ndarray]: ...
+    # Sums of counts of all documents, or of those that are kept (D,): int64, (V,)
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray: ...
+    # Sums over documents whose unit (codes, (D,)) has a label (U, w): (V, w)
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray: ...
+    # Sums of counts times numbers of types (V, w): (D, w), some documents at a time
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]: ...
 
 
 class _Matrices(NamedTuple):
-    """`TypeCounts` of two arrays in memory, (D, V) each."""
+    """`_TypeCounts` of two arrays in memory, (D, V) each."""
 
     bodies: tuple[np.ndarray, np.ndarray]
 
@@ -141,31 +132,18 @@ def combine(
     return float(e_h - e_m), float(np.sqrt(v_h + v_m)), float(df)
 
 
-def _halves(n: int, seed: int, name: str) -> np.ndarray:
-    """Draw for each halving which units are in the first half: bool, shape (n, H)."""
+def halvings(n: int, rngs: Iterable[np.random.Generator]) -> np.ndarray:
+    """Draw which units are in the first half, by a generator a halving: bool, shape (n, H)."""
     chosen = np.zeros((n, HALVINGS), bool)
-    for h in range(HALVINGS):
-        order = stream(seed, f"held_out/{name}", h).permutation(n)
-        chosen[order[: n // 2], h] = True
+    for h, rng in enumerate(rngs):
+        chosen[rng.permutation(n)[: n // 2], h] = True
     return chosen
 
 
 def held_out_distance(
-    documents: TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
+    documents: _TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
 ) -> HeldOut:
-    """Compute the held-out distance of two texts; see the module.
-
-    Parameters
-    ----------
-    documents : TypeCounts
-        Counts of every document.
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The unit of each document; None where each is one of its own.
-    seed : int
-        Seed of the halvings.
-    kept : tuple of two numpy.ndarray of bool, shape (D,), or None
-        Which documents are taken; None for all.
-    """
+    """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
     codes, first, tokens = [], [], []
     for body, name in enumerate(("reference", "samples")):
         n = documents.n_documents(body)
@@ -176,10 +154,11 @@ def held_out_distance(
         n_units = len(numbers)
         unit = np.full(n, n_units)  # that of documents that are left out
         unit[chosen] = inverse
-        halves = np.vstack([_halves(n_units, seed, name), np.zeros((1, HALVINGS), bool)])
+        rngs = (stream(seed, f"held_out/{name}", h) for h in range(HALVINGS))
+        halves = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
-        tokens.append(group_sums(unit, documents.values(body)["length"])[:n_units])
+        tokens.append(exchanged_units.group_sums(unit, documents.values(body)["length"])[:n_units])
     inside = _tokens_inside(documents, codes, first, kept)
     found = [
         combine(
@@ -195,7 +174,7 @@ def held_out_distance(
 
 
 def _tokens_inside(
-    documents: TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
+    documents: _TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
 ) -> list[np.ndarray]:
     """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
     halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
@@ -215,7 +194,7 @@ def _tokens_inside(
 
 
 def sums_of_units(
-    documents: TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
+    documents: _TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
 ) -> np.ndarray:
     """Sum counts times numbers of types (V, w) over the documents of n units, (D,): (n, w)."""
     sums, start = np.zeros((n, marks.shape[1])), 0
@@ -268,7 +247,5 @@ def held_out_total_variation(
         raise ValueError(
             f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
         )
-    for counts, codes in zip((reference, samples), groups, strict=True):
-        if codes is not None and len(codes) != len(counts):
-            raise ValueError(f"{len(codes)} groups of {len(counts)} documents; give one for each")
+    exchanged_units.check_group_codes(groups, (len(reference), len(samples)))
     return held_out_distance(_Matrices((reference, samples)), groups, seed)

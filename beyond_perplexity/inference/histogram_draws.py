@@ -81,11 +81,7 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
 def bootstrap_both(
     drawers: Sequence[Resampler], width: int, evaluate: Evaluate, n: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures under n resamplings of both bodies: (n,) each.
-
-    `drawers` draw histograms (r, `width`) of the reference and of the samples by the numbers of r
-    replicates.
-    """
+    """Compute measures under n resamplings of both bodies, drawn as (r, `width`): (n,) each."""
     parts = ([draw(items) for draw in drawers] for items in blocks(n, width))
     return joined_draws(evaluate(first, second) for first, second in parts)
 
@@ -111,11 +107,11 @@ def exchanged_cells(
 
     `places` have the cell of each document of both texts, -1 for none, of `width` cells.
     """
-    counted = None
-    for own, codes, weight in zip(places, units.codes, units.weights, strict=True):
-        part = count_cells(own, codes, width, sum(units.n)).astype(float) * weight
-        counted = part if counted is None else counted + part
-    assert counted is not None
+    first, second = (
+        count_cells(own, codes, width, sum(units.n)).astype(float) * weight
+        for own, codes, weight in zip(places, units.codes, units.weights, strict=True)
+    )
+    counted = first + second
     pooled = np.asarray(counted.sum(axis=1)).ravel()
 
     def measured(labels: np.ndarray) -> dict[str, np.ndarray]:
@@ -126,10 +122,7 @@ def exchanged_cells(
 
 
 def group_weights(n_groups: int, items: range, seed: int, purpose: str) -> np.ndarray:
-    """Draw how often each of n groups is resampled: float32, shape (n_groups, len(items)).
-
-    Replicate r draws from the stream (`seed`, `purpose`, r).
-    """
+    """Draw how often each of n groups is resampled: float32, shape (n_groups, len(items))."""
     weights = np.empty((n_groups, len(items)), np.float32)
     for column, r in enumerate(items):
         drawn = stream(seed, purpose, r).integers(n_groups, size=n_groups)

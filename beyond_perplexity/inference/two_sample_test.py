@@ -12,18 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    SIZE_RATIO,
-    ExchangedUnits,
-    Groups,
-    Scheme,
-    alike_groups,
-    exchanged_units,
-    group_draws,
-    scheme_of,
-    single_documents,
-    unlike_groups,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits, Groups, Scheme
 from beyond_perplexity.inference.histogram_draws import exchanged_cells
 from beyond_perplexity.inference.p_values import permutation_p
 
@@ -239,36 +229,28 @@ def permutation_test(
     x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 1 or y.ndim != 1 or not (len(x) and len(y)):
         raise ValueError(f"samples of {x.shape} and {y.shape}; give a number for each document")
-    for values, codes in zip((x, y), groups, strict=True):
-        if codes is not None and len(codes) != len(values):
-            raise ValueError(f"{len(codes)} groups of {len(values)} documents; give one for each")
+    exchanged_units.check_group_codes(groups, (len(x), len(y)))
     first, second = (
         None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
     )
     sizes = len(x), len(y)
-    held = alike_groups((first, second), sizes)
-    if unlike := unlike_groups(held, sizes):
+    held = exchanged_units.alike_groups((first, second), sizes)
+    if unlike := exchanged_units.unlike_groups(held, sizes):
         raise ValueError(
             f"{unlike[0]:.1f} documents a group of x and {unlike[1]:.1f} of y: groups whose sizes "
-            f"differ by more than a factor of {SIZE_RATIO} are not exchangeable"
+            f"differ by more than a factor of {exchanged_units.SIZE_RATIO} are not exchangeable"
         )
-    scheme = scheme_of(held)
+    scheme = exchanged_units.scheme_of(held)
     if scheme == "draws":
-        draws = group_draws(held, sizes, seed)
-        parts = [(np.sort(own), np.sort(other)) for own, other in draws]
-        units = [draws.units(drawn) for drawn in draws]
-        found = [
-            _randomized(x[own], y[other], unit, statistic, permutations, seed)
-            for (own, other), unit in zip(parts, units, strict=True)
-        ]
+        draws = exchanged_units.group_draws(held, sizes, seed)
+        parts = [(x[np.sort(a)], y[np.sort(b)], draws.units((a, b))) for a, b in draws]
     else:
-        unit = exchanged_units(held, sizes, seed) or single_documents(sizes)
-        found = [_randomized(x, y, unit, statistic, permutations, seed)]
-    both = np.mean(found, axis=0)
+        units = exchanged_units.exchanged_units(held, sizes, seed)
+        parts = [(x, y, units or exchanged_units.single_documents(sizes))]
+    both = np.mean([_randomized(*part, statistic, permutations, seed) for part in parts], axis=0)
     observed, null = float(both[-1]), both[:-1]
-    return PermutationTest(
-        observed, permutation_p(observed, null, two_sided=two_sided), null, scheme
-    )
+    p_value = permutation_p(observed, null, two_sided=two_sided)
+    return PermutationTest(observed, p_value, null, scheme)
 
 
 def _randomized(

@@ -50,10 +50,9 @@ def library_function(
 ) -> Callable[[Callable[[_O], _T]], Callable[_P, _T]]:
     """Make a function of the library out of one that takes an option set.
 
-    Signature and parameters of its documentation are those of the option set. Options may be
-    scalars of NumPy and Arrow; what `unused` tells to have no effect in this way of calling the
-    function is refused where it is not left at its default, as are values that an option cannot
-    have.
+    Signature and parameters of its documentation are those of the set. Options may be scalars of
+    NumPy and Arrow; refused is what an option cannot have, and what `unused` tells to have no
+    effect in this way of calling, where it is not left at its default.
     """
     declared: Any = options
 
@@ -211,9 +210,8 @@ def text_source(
 ) -> Path | HeldTexts:
     """Return what texts are read from: a path, or records of texts and tables in memory.
 
-    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title``
-    are read; `groups` are those of an iterable of texts. Errors count texts and rows from 1.
-    What an iterable raises itself passes through.
+    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title`` are
+    read; `groups` are those of an iterable of texts. What an iterable raises itself passes through.
     """
     if isinstance(groups, str | bytes):
         raise InputError("groups: is one text; give the group of each, or group_column")

@@ -13,7 +13,12 @@ from beyond_perplexity.corpus.formats import AUTOMATIC
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function, text_source
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.report.compare import FIGURE_FILES, comparison_text, draw_one, run_comparison
+from beyond_perplexity.report.comparison_page import (
+    FIGURE_FILES,
+    comparison_text,
+    draw_one,
+    run_comparison,
+)
 from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 

@@ -58,15 +58,10 @@ def compare_perplexity(given: PairOptions) -> Result:
     if given.csv:
         write_text(given.csv, csv_text(frame))
     if given.output:
-        flags: dict[str, object] = {
-            "flips": given.flips,
-            "seed": given.seed,
-            "count_eos": not given.no_count_eos,
-            "leave_out_infinite": given.leave_out_infinite,
-        }
-        record = run_record(
-            "beyond_perplexity/library/compare_perplexity.py", flags, seed=given.seed
-        )
+        names_of = ("flips", "seed", "count_eos", "leave_out_infinite")
+        flags = {name: getattr(given, name) for name in names_of}
+        script = "beyond_perplexity/library/compare_perplexity.py"
+        record = run_record(script, flags, seed=given.seed)
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
     return Result(
         "compare_perplexity",
@@ -87,13 +82,10 @@ def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
 def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
     """Return what each model's scores are read from, and its name."""
     if isinstance(scores, Mapping):
-        tables = {
-            name: held.table_of("documents") if isinstance(held, Result) else held
-            for name, held in scores.items()
-        }
-        found = [
-            (table_source(held, f"scores[{name!r}]"), str(name)) for name, held in tables.items()
-        ]
+        found = []
+        for name, one in scores.items():
+            held = one.table_of("documents") if isinstance(one, Result) else one
+            found.append((table_source(held, f"scores[{name!r}]"), str(name)))
     else:
         given = listed(scores, "scores")
         for k, one in enumerate(given):
@@ -104,7 +96,6 @@ def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
         names = stems if len(set(stems)) == len(stems) else paths  # two have the same name
         found = list(zip(paths, names, strict=True))
     read = [str(source) for source, _ in found]
-    for path in read:
-        if read.count(path) > 1:
-            raise InputError(f"{path}: is given twice; give each model's scores once")
+    if twice := [path for path in read if read.count(path) > 1]:
+        raise InputError(f"{twice[0]}: is given twice; give each model's scores once")
     return found

@@ -201,23 +201,20 @@ def _score(value: Any, side: str, number: int) -> float:
     return found
 
 
-def _limits(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-
-
 def _describe(table: pa.Table) -> str:
     """Say in lines what was found; a phenomenon may have any name."""
     lines = []
     for row in table.to_pylist():
         lines.append(f"{printable(row['phenomenon'])}: {row['pairs']:,} pairs")
-        if row["accuracy"] is not None:
-            low, high = row["accuracy_low"], row["accuracy_high"]
-            lines.append(f"  accuracy     {row['accuracy']:.3f}{_limits(low, high)}")
-        if row["contrastive_entropy"] is not None:
-            limits = _limits(row["low"], row["high"])
-            lines.append(f"  H_C          {row['contrastive_entropy']:.3f}{limits} nats a pair")
-        if row["per_word"] is not None:
-            lines.append(f"               {row['per_word']:.3f} nats a word of the good sentences")
+        for title, name, limits, unit in (
+            ("accuracy", "accuracy", ("accuracy_low", "accuracy_high"), ""),
+            ("H_C", "contrastive_entropy", ("low", "high"), " nats a pair"),
+            ("", "per_word", (), " nats a word of the good sentences"),
+        ):
+            if row[name] is not None:
+                known = [f"{row[one]:.3f}" for one in limits if row[one] is not None]
+                within = f" ({' to '.join(known)})" if known else ""
+                lines.append(f"  {title:<13}{row[name]:.3f}{within}{unit}")
         if row["undecided"]:
             lines.append(f"  equal scores {row['undecided']:,} pairs, which count half")
         if row["note"]:

@@ -77,12 +77,7 @@ class Result:
         return tuple(self._tables)
 
     def table_of(self, name: str) -> pd.DataFrame:
-        """Return a copy of one of the further tables.
-
-        Parameters
-        ----------
-        name : str
-            One of `tables`.
+        """Return a copy of one of the further `tables`.
 
         Raises
         ------
@@ -99,17 +94,7 @@ class Result:
         return tuple(self._figures)
 
     def figure(self, name: str) -> Figure:
-        """Draw one of the figures.
-
-        Parameters
-        ----------
-        name : str
-            One of `figures`.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Of its own: pyplot does not hold it.
+        """Draw one of the `figures`, which pyplot does not hold.
 
         Raises
         ------
@@ -120,15 +105,9 @@ class Result:
         return figure
 
     def to_json(self) -> str:
-        """Return the summary, what was read and the main table as a JSON object.
+        """Return a JSON object: name, version, summary, files, and the rows of the main table.
 
         Numbers are in full precision; NaN and infinities, which JSON does not know, are null.
-
-        Returns
-        -------
-        str
-            With the keys ``name``, ``version``, ``summary``, ``files`` and ``table``, a list of
-            rows.
         """
         rows = self._frame.to_dict("records")
         held = {"summary": self.summary, "files": self.files, "table": rows}

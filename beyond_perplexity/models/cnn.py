@@ -95,10 +95,7 @@ class GatedConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
     def matrix(self) -> Tensor:
-        """Return the kernel as a map of windows, oldest position first, (K C, 2 C').
-
-        Values, then gates.
-        """
+        """Return the kernel as a map of windows, oldest position first, (K C, 2 C')."""
         kernel = self.direction  # (2 C', C, K)
         if self.length is not None:
             scale = self.length / kernel.flatten(1).norm(dim=1)  # (2 C',)
@@ -125,10 +122,7 @@ class GatedConvolution(nn.Module):
 
 
 class CNN(TiedNetwork):
-    """Embedding, gated convolutions with residual connections, output layer.
-
-    Any length of prefix.
-    """
+    """Embedding, gated convolutions with residual connections, output layer."""
 
     family = "cnn"
     options_kind = CNNOptions
@@ -155,11 +149,8 @@ class CNN(TiedNetwork):
         elif middle is None:
             sizes = [(width, width, kernel, gain)]
         else:
-            sizes = [
-                (width, middle, 1, 1.0),
-                (middle, middle, kernel, 1.0),
-                (middle, width, 1, gain),
-            ]
+            inner = (middle, middle, kernel, 1.0)
+            sizes = [(width, middle, 1, 1.0), inner, (middle, width, 1, gain)]
         normalized = options.weight_normalization
         return nn.ModuleList(
             GatedConvolution(inputs, outputs, size, normalized, own)
@@ -182,12 +173,10 @@ class CNN(TiedNetwork):
 
     def initial_state(self, batch_size: int, maximum_length: int) -> CNNState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
-        buffers = tuple(
-            part.bias.new_zeros(batch_size, part.kernel_size - 1, part.inputs)
-            for part in self._convolutions()
-        )
-        weights = tuple(part.matrix().detach() for part in self._convolutions())
-        return CNNState(buffers, weights)
+        parts = [part for part in self.blocks.modules() if isinstance(part, GatedConvolution)]
+        sizes = ((batch_size, part.kernel_size - 1, part.inputs) for part in parts)
+        buffers = tuple(self.output.bias.new_zeros(size) for size in sizes)
+        return CNNState(buffers, tuple(part.matrix().detach() for part in parts))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, CNNState]:
         """Advance B prefixes by the tokens (B,): features (B, E or D), and the new state."""
@@ -204,9 +193,6 @@ class CNN(TiedNetwork):
                 buffers.append(buffer)
             stream = stream + values if layer else values  # (B, D)
         return self._to_features(stream), CNNState(tuple(buffers), state.weights)
-
-    def _convolutions(self) -> list[GatedConvolution]:
-        return [part for part in self.blocks.modules() if isinstance(part, GatedConvolution)]
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(tokens)  # (..., E)

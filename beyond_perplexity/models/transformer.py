@@ -8,7 +8,7 @@ learned positions it is GPT-2 (exact GELU); with sinusoidal ones it is the decod
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -74,18 +74,14 @@ class TransformerOptions(Limited):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """Keys and values of B prefixes, (L, B, H, M, K); row b is valid up to ``lengths[b]``.
-
-    They are overwritten by `step`, and a state shares them with what `reset` makes of it. No
-    length is above `longest`, which the host knows so that a step needs no synchronization.
-    """
+    """Keys and values of B prefixes, overwritten by `step`, and shared after a `reset`."""
 
     likes_order: ClassVar[bool] = True
 
-    keys: Tensor
+    keys: Tensor  # (L, B, H, M, K); row b is valid up to ``lengths[b]``
     values: Tensor
-    lengths: Tensor
-    longest: int
+    lengths: Tensor  # int64, (B,)
+    longest: int  # no length is above; known to the host, so that a step needs no synchronization
 
     def select(self, rows: Tensor) -> TransformerState:
         """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten."""
@@ -105,16 +101,15 @@ class TransformerState(State):
     def reset(self, rows: Tensor) -> TransformerState:
         """Return the state with the given rows put back to the empty prefix."""
         lengths = self.lengths.index_fill(0, rows, 0)  # (B,)
-        return TransformerState(self.keys, self.values, lengths, int(lengths.max()))
+        return replace(self, lengths=lengths, longest=int(lengths.max()))
 
     def restart(self, mask: Tensor) -> TransformerState:
         """Return the state with the rows of a mask (B,) put back to the empty prefix."""
-        lengths = self.lengths.masked_fill(mask, 0)  # (B,)
-        return TransformerState(self.keys, self.values, lengths, self.longest)
+        return replace(self, lengths=self.lengths.masked_fill(mask, 0))
 
     def limit(self, longest: int) -> TransformerState:
         """Return the state that knows that no prefix is longer than this."""
-        return TransformerState(self.keys, self.values, self.lengths, longest)
+        return replace(self, longest=longest)
 
     def shape(self) -> int:
         """Return the places of the cache that the next step reads: a multiple of `CACHE_BUCKET`."""
@@ -170,18 +165,16 @@ class Block(nn.Module):
         """Map the residual stream (B, T, D) to itself; position t sees positions up to t."""
         drop = self.dropout if self.training else 0.0
         query, key, value = self._query_key_value(inputs)  # 3 x (B, H, T, K)
-        mixed = functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=drop, is_causal=True
-        )
+        attend = functional.scaled_dot_product_attention
+        mixed = attend(query, key, value, dropout_p=drop, is_causal=True)  # (B, H, T, K)
         return self._finish(inputs, mixed)  # (B, T, D)
 
     def step(
         self, inputs: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Visible
     ) -> Tensor:
-        """Map one position (B, 1, D), after writing its key and value to the cache.
+        """Map one position (B, 1, D), after writing its key and value to the cache, (B, H, M, K).
 
-        `keys` and `values` are (B, H, M, K), `lengths` (B,) the places to write to, `visible` the
-        places to attend to.
+        `lengths`, (B,), are the places to write to, `visible` those to attend to.
         """
         query, key, value = self._query_key_value(inputs)  # 3 x (B, H, 1, K)
         rows = torch.arange(len(lengths), device=lengths.device)  # (B,)
@@ -294,9 +287,9 @@ class Transformer(FactoredNetwork):
                 f"maximum_length: is {maximum_length}, but this Transformer's context_length is "
                 f"{options.context_length}; ask for no more, or train it with a longer context"
             )
-        room = math.ceil(maximum_length / CACHE_BUCKET) * CACHE_BUCKET
-        size = options.width // options.heads
-        shape = (options.layers, batch_size, options.heads, room, size)  # (L, B, H, M, K)
+        room = -(-maximum_length // CACHE_BUCKET) * CACHE_BUCKET
+        sizes = (room, options.width // options.heads)
+        shape = (options.layers, batch_size, options.heads, *sizes)  # (L, B, H, M, K)
         keys = torch.zeros(shape, device=self.device, dtype=self.final_norm.weight.dtype)
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
@@ -313,8 +306,7 @@ class Transformer(FactoredNetwork):
             keys, values = state.keys[layer], state.values[layer]  # 2 x (B, H, M, K)
             stream = block.step(stream, keys, values, state.lengths, visible)  # (B, 1, D)
         features = self.final_norm(stream)[:, 0]  # (B, D)
-        after = TransformerState(state.keys, state.values, state.lengths + 1, state.longest + 1)
-        return features, after
+        return features, replace(state, lengths=state.lengths + 1, longest=state.longest + 1)
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         scaled = self.embedding(tokens) * math.sqrt(self.options.width)  # (B, T, D)

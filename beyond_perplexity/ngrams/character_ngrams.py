@@ -8,7 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.kneser_ney import find_keys
+from beyond_perplexity.ngrams.kneser_ney import (
+    adjusted_counts,
+    count_ngrams,
+    find_keys,
+    pack,
+    prefix_places,
+)
 
 # BEGIN is only ever a context: no word yields it.
 BEGIN, END, ESCAPE = 0, 1, 2
@@ -91,16 +97,10 @@ class Events(NamedTuple):
     """The predictions that spell words: each character and the end."""
 
     text: np.ndarray  # symbols of all words, each between `BEGIN` and `END`, int64
-    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,)
-    depths: np.ndarray  # symbols before it in its word, `BEGIN` included, int64, shape (E,)
+    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,), rising
     words: np.ndarray  # the word that it belongs to, int64, shape (E,)
     # What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,)
     log_escapes: np.ndarray
-
-    @property
-    def targets(self) -> np.ndarray:
-        """The predicted symbols, int64, shape (E,)."""
-        return self.text[self.places]
 
     def cut(self, start: int, stop: int) -> Events:
         """Return the predictions from one place to another."""
@@ -112,16 +112,13 @@ def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
     points, lengths = code_points(words)
     ends = np.cumsum(lengths + 2)
     text = np.full(int(ends[-1]) if len(ends) else 0, END)
-    begins = ends - lengths - 2
-    text[begins] = BEGIN
-    owner = np.repeat(np.arange(len(words)), lengths)
-    text[np.arange(len(points)) + 2 * owner + 1] = alphabet.symbols(points)
+    text[ends - lengths - 2] = BEGIN
+    symbols, owner = alphabet.symbols(points), np.repeat(np.arange(len(words)), lengths)
+    text[np.arange(len(points)) + 2 * owner + 1] = symbols
     places = np.flatnonzero(text != BEGIN)
-    of = np.repeat(np.arange(len(words)), lengths + 1)
     escapes = np.zeros(len(places))
-    unseen = points[alphabet.symbols(points) == ESCAPE]
-    escapes[text[places] == ESCAPE] = alphabet.log_escape(unseen)
-    return Events(text, places, places - begins[of], of, escapes)
+    escapes[text[places] == ESCAPE] = alphabet.log_escape(points[symbols == ESCAPE])
+    return Events(text, places, np.repeat(np.arange(len(words)), lengths + 1), escapes)
 
 
 class LevelCounts(NamedTuple):
@@ -135,57 +132,53 @@ class LevelCounts(NamedTuple):
 
 
 class _Level(NamedTuple):
-    contexts: np.ndarray  # sorted keys of contexts: shorter context and the symbol before it
-    grams: np.ndarray  # sorted keys of n-grams: context and target
-    counts: np.ndarray  # once, continued: (2, grams)
-    totals: np.ndarray  # once, continued, distinct: (3, contexts)
+    """Of the n-grams of one order; a last place is that of all which were not seen."""
+
+    keys: np.ndarray  # see `kneser_ney.pack`
+    counts: np.ndarray  # once, continued: (2, M + 1)
+    totals: np.ndarray  # once, continued, distinct, by context: (3, C + 1)
 
 
 class NgramCounts:
-    """Counts of the n-grams of types, each type once, up to an order."""
+    """Counts of the n-grams of types, each type once, up to an order.
+
+    Continued is the adjusted count of `kneser_ney`: what reaches the beginning of a word has
+    nothing before it.
+    """
 
     def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
         self.alphabet = alphabet
-        self.order = order
-        self._base = alphabet.size + N_MARKS
-        events = word_events(types, alphabet)
-        places, depths, targets = events.places, events.depths, events.targets
-        contexts, keys = np.zeros(len(places), np.int64), np.zeros(min(1, len(places)), np.int64)
         self._levels: list[_Level] = []
-        for level in range(order):
-            grams, of = np.unique(contexts * self._base + targets, return_inverse=True)
-            older = depths > level
-            longer = np.unique(of[older] * self._base + events.text[places[older] - level - 1])
-            once = np.bincount(of, minlength=len(grams))
-            continued = np.bincount(longer // self._base, minlength=len(grams))
-            # What reaches the beginning of a word has nothing before it.
-            first = np.bincount(of[~older], minlength=len(grams))
-            counts = np.stack([once, continued + first])
-            context = grams // self._base
-            sums = [np.bincount(context, row, len(keys)) for row in counts]
-            distinct = np.bincount(context, minlength=len(keys))
-            self._levels.append(_Level(keys, grams, counts, np.stack([*sums, distinct])))
-            places, depths, targets = places[older], depths[older], targets[older]
-            wanted = contexts[older] * self._base + events.text[places - level - 1]
-            keys, contexts = np.unique(wanted, return_inverse=True)
+        counted = adjusted_counts(count_ngrams(word_events(types, alphabet).text, order))
+        size = 1
+        for (keys, plain), adjusted, _ in counted:
+            counts = np.stack([plain, adjusted])  # (2, M)
+            contexts = prefix_places(keys)  # of single symbols, whose keys are their ids, one: 0
+            if not self._levels:
+                counts[:, BEGIN : BEGIN + 1] = 0
+            sums = [np.bincount(contexts, row, size) for row in (*counts, counts[0] > 0)]
+            padded = (np.pad(one, ((0, 0), (0, 1))) for one in (counts, np.stack(sums)))
+            self._levels.append(_Level(keys, *padded))
+            size = len(keys)
 
     def look_up(self, events: Events) -> list[LevelCounts]:
         """Return the counts of predictions at each level, the shortest context first."""
-        contexts = np.zeros(len(events.places), np.int64)
-        found = []
+        if not len(events.places):
+            return [LevelCounts(*np.zeros((5, 0))) for _ in self._levels]
+        first = max(events.places[0] - len(self._levels), 0)
+        text = events.text[first : events.places[-1] + 1]
+        at, contexts, found = events.places - first, np.zeros(len(events.places), np.int64), []
+        places = np.where(text < len(self._levels[0].keys), text, -1)  # of n-grams that end there
         for level, held in enumerate(self._levels):
             if level:
-                older = (events.depths >= level) & (contexts >= 0)
-                before = events.text[np.maximum(events.places - level, 0)]
-                place = find_keys(held.contexts, contexts * self._base + before)
-                contexts = np.where(older, place, -1)
-            known = (contexts >= 0) & bool(len(held.contexts))
-            place = find_keys(held.grams, contexts * self._base + events.targets)
-            counts = held.counts[:, place] * (known & (place >= 0)) if len(held.grams) else None
-            once, continued = np.zeros((2, len(contexts))) if counts is None else counts
-            totals = np.zeros((3, len(contexts)))
-            totals[:, known] = held.totals[:, contexts[known]]
-            found.append(LevelCounts(once, totals[0], totals[2], continued, totals[1]))
+                contexts = places[at - 1]
+                ends = np.flatnonzero((text[1:] != BEGIN) & (places[:-1] >= 0)) + 1
+                keys = pack(places[ends - 1], text[ends])
+                places = np.full(len(text), -1)
+                places[ends] = find_keys(held.keys, keys)
+            once, continued = held.counts[:, places[at]]
+            total, continued_total, distinct = held.totals[:, contexts]
+            found.append(LevelCounts(once, total, distinct, continued, continued_total))
         return found
 
 
@@ -231,10 +224,7 @@ def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> li
 
 
 def probabilities(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> np.ndarray:
-    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0.
-
-    Over all symbols after one context they sum to 1.
-    """
+    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0."""
     return _steps(levels, smoothing, size)[-1].p
 
 

@@ -140,7 +140,9 @@ def merge_counts(first: Trie, second: Trie) -> Trie:
         if levels:
             left = pack(own[prefix_places(left)], last_words(left))
             right = pack(other[prefix_places(right)], last_words(right))
-        keys = np.union1d(left, right)
+        keys = np.concatenate([left, right])
+        keys.sort(kind="stable")  # which goes through two rising parts once
+        keys = keys[np.diff(keys, prepend=-1) > 0]
         own, other = np.searchsorted(keys, left), np.searchsorted(keys, right)
         counts = np.zeros(len(keys), dtype=np.int64)
         counts[own] = mine.counts
@@ -290,10 +292,33 @@ def estimate_backoff(
         )
     base = np.arange(len(counts[0].keys)) != BOS if possible is None else possible
     build = _Build(base / base.sum())
-    for order, threshold in enumerate(thresholds[: len(counts)], start=1):
-        level = counts.pop(0)
-        build.add(order, level, counts[0] if counts else None, threshold)
+    for held, threshold in zip(adjusted_counts(counts), thresholds, strict=False):
+        build.add(*held, threshold)
     return SmoothedModel(BackoffModel(build.finished), build.discounts)
+
+
+def adjusted_counts(levels: Trie) -> Iterator[tuple[CountLevel, np.ndarray, np.ndarray]]:
+    """Give every level, which is used up, its adjusted counts, and the places of suffixes.
+
+    Both are int64, (M,); suffixes are on the level below, those of single words themselves.
+    """
+    initial, suffixes = 1, np.arange(len(levels[0].keys))
+    level: CountLevel | None = None
+    while levels:
+        single, level = level is None, levels.pop(0)
+        if not single:  # n-grams that begin with <s> are the first of their level
+            initial = int(np.searchsorted(level.keys, initial << WORD_BITS))
+        adjusted, above = level.counts.copy(), suffixes
+        if levels:
+            prefixes, above = prefix_places(levels[0].keys), last_words(levels[0].keys)
+            if not single:
+                above = find_keys(level.keys, pack(suffixes[prefixes], above))
+            left = np.bincount(above, minlength=len(level.keys))  # (M,): different words before
+            adjusted[initial:] = left[initial:]
+        if single:
+            adjusted[BOS : BOS + 1] = 0
+        yield level, adjusted, suffixes
+        suffixes = above
 
 
 class _Build:
@@ -303,44 +328,24 @@ class _Build:
         self.finished: list[BackoffLevel] = []
         self.discounts: list[tuple[float, float, float]] = []
         self._lower = uniform  # (C,): p of the n-grams below, pruned ones included
-        self._suffixes = np.arange(len(uniform))  # (M,): places of the present n-grams' suffixes
-        self._initial = 1  # n-grams that begin with <s>: the first of their level
         self._kept = np.zeros(1, dtype=np.int64)  # (C,): places after pruning; −1 where pruned
 
     def add(
-        self, order: int, level: CountLevel, following: CountLevel | None, threshold: int
+        self, level: CountLevel, adjusted: np.ndarray, suffixes: np.ndarray, threshold: int
     ) -> None:
-        """Estimate the n-grams of an order; what follows them counts for them."""
+        """Estimate the n-grams of the next order, from what `adjusted_counts` gives."""
         keys, plain = level
-        if order > 1:
-            self._initial = int(np.searchsorted(keys, self._initial << WORD_BITS))
-        adjusted, above = plain.copy(), None
-        if following is not None:
-            above = self._find_suffixes(keys, following.keys, order)
-            left = np.bincount(above, minlength=len(keys))  # (M,): different words before each
-            adjusted[self._initial :] = left[self._initial :]
-        if order == 1:
-            adjusted[BOS] = 0
-        discounts = choose_discounts(adjusted, order)
-        self.discounts.append(discounts)
+        self.discounts.append(choose_discounts(adjusted, len(self.discounts) + 1))
         kept = plain > threshold if threshold else np.ones(len(keys), dtype=bool)
-        probs, weights = self._interpolate(keys, adjusted, np.array([0.0, *discounts]), kept)
+        probs, weights = self._interpolate(keys, adjusted, suffixes, kept)
         self._finish(keys, probs, weights, kept)
         self._lower = probs
-        if above is not None:
-            self._suffixes = above
-
-    def _find_suffixes(self, keys: np.ndarray, above: np.ndarray, order: int) -> np.ndarray:
-        """Find the n-grams of the level above without their first words, on this level."""
-        words = last_words(above)
-        if order == 1:
-            return words
-        return find_keys(keys, pack(self._suffixes[prefix_places(above)], words))
 
     def _interpolate(
-        self, keys: np.ndarray, adjusted: np.ndarray, discounts: np.ndarray, kept: np.ndarray
+        self, keys: np.ndarray, adjusted: np.ndarray, suffixes: np.ndarray, kept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return p of the n-grams (M,), and γ of their contexts (C,)."""
+        discounts = np.array([0.0, *self.discounts[-1]])
         first = not self.finished
         contexts = np.zeros(len(keys), np.int64) if first else prefix_places(keys)  # (M,)
         size = 1 if first else len(self._lower)  # C
@@ -350,7 +355,7 @@ class _Build:
         # A context that nothing follows, such as </s>, leaves all to the shorter one.
         weights = np.divide(weights, totals, where=totals > 0, out=np.ones(size))
         probs = (adjusted - lost) / totals[contexts]
-        probs += weights[contexts] * self._lower[self._suffixes]
+        probs += weights[contexts] * self._lower[suffixes]
         return probs, weights
 
     def _finish(

@@ -14,24 +14,22 @@ vocabularies are of one thing.
 
 What may be said against it, and what is true of it:
 
-- *The number is of model and speller together.* So it is: a closed model alone gives no unknown
-  word a probability, and p(<unk>) with nothing for the spelling is no distribution over texts. The
-  speller adds the same number to all models of a vocabulary, so that no difference between two of
-  them depends on it. Between vocabularies it does: one bit a word more or less moves bits per byte
-  by the unknown words per byte (.025 where 14% of the words are unknown), and
+- *The number is of model and speller together.* So it is: a closed model alone is no distribution
+  over texts. The speller adds the same number to all models of a vocabulary, so that no difference
+  between two of them depends on it. Between vocabularies it does: one bit a word more or less moves
+  bits per byte by the unknown words per byte (.025 where 14% of the words are unknown), and
   ``bits_per_unknown_word`` stands beside the result. A difference of that size is none of models.
-- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it.
-  Mielke and Eisner let the state of the model speak to the speller, and gain. A closed model is
-  charged more here than it need be, and so is one of subwords, of which one segmentation is counted
-  instead of their sum. Neither column says which kind of vocabulary is better: it says what these
-  programs give to this text.
+- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it:
+  a closed model is charged more than it need be (Mielke and Eisner let the state of the model speak
+  to the speller), and so is one of subwords, of which one segmentation is counted instead of their
+  sum. Neither column says which kind of vocabulary is better.
 - *It is fitted to what it is measured on*: no. Types of the training split teach it; the unknown
   types of the validation split choose order and weights, and whether known words teach too.
-- *It is no published speller*: no result depends on its being a good one but the one number, and
-  that is a valid code length of the text with any speller. On English Wikipedia it spends 23.2 bits
-  on an unknown word, letters at their frequencies 38.6, even ones 65.8.
-- *What is cleaned is spelled cheaper*: bytes are those of the scored string. Another cleaning is
-  another string, and numbers of different strings share no column.
+- *It is no published speller*: the one number is a valid code length of the text with any speller.
+  On English Wikipedia it spends 23.2 bits on an unknown word, letters at their frequencies 38.6,
+  even ones 65.8.
+- *What is cleaned is spelled cheaper*: another cleaning is another string, and numbers of different
+  strings share no column.
 
 References: Mielke and Eisner (2019), Spell once, summon anywhere; Kneser and Ney (1995); Goldwater,
 Griffiths and Johnson (2011) on types that teach and tokens that use.
@@ -84,7 +82,7 @@ class CharacterModel:
         self._alphabet = counts.alphabet if counts else Alphabet(self.types)
         self._counts = counts or NgramCounts(self.types, self._alphabet, smoothing.order)
         one = np.ones(1, np.int64)
-        empty = Events(np.array([BEGIN, END]), one, one, one - 1, np.zeros(1))
+        empty = Events(np.array([BEGIN, END]), one, one - 1, np.zeros(1))
         self._log_some = math.log1p(-float(self._probabilities(empty)[0]))
 
     def _probabilities(self, events: Events) -> np.ndarray:

@@ -149,13 +149,11 @@ def score_rows(
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
 
-    `model`, `vocabulary`: from `models.registry.load_model`; `texts`: a plain string is a
-    document without a group; its place, from 0, is its ``doc_id``; `text`: whether repeated blanks
-    are one and blanks at the ends none, or the string is scored as is; `spell`: see the module;
-    `count_eos`: whether log-likelihoods have the end of each document; `**options`: as in
-    `likelihoods.score_encoded`.
-
-    Raises InputError when a score is no number: that is no infinite perplexity, but a broken model.
+    Of `texts` a plain string is a document without a group; its place, from 0, is its ``doc_id``;
+    `text`: whether repeated blanks are one and blanks at the ends none, or the string is scored as
+    is; `spell`: see the module; `count_eos`: whether log-likelihoods have the end of each document;
+    `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
+    that is no infinite perplexity, but a broken model.
     """
     given = (
         ScoredText(place, item) if isinstance(item, str) else item
@@ -277,25 +275,21 @@ def summarize(
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 
-    `totals`: of at least one document; `vocabulary`: the model's; `count_eos`, `count_bos`: whether
-    ``</s>`` and ``<s>`` count in every N: as a token, a word, a character (the line feed of a file
-    with one document a line) and a byte. log P never has ``<s>``, and the totals have ``</s>`` in
-    it if and only if N has. The perplexity tutorial (001) counts both; KenLM and the default only
-    ``</s>``.
+    `count_eos` and `count_bos` say whether ``</s>`` and ``<s>`` count in every N: as a token, a
+    word, a character (the line feed of a file with one document a line) and a byte. log P never has
+    ``<s>``, and the totals have ``</s>`` in it if and only if N has. The perplexity tutorial (001)
+    counts both; KenLM and the default only ``</s>``.
 
-    Returns JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given
-    over the documents that are left. ``perplexity`` and ``n`` have the keys ``token``, ``word``,
-    ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in nats.
-    ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each unknown token,
-    U the number of training types that are not in the vocabulary (at least 1), as if ``<unk>``
-    shared its probability evenly among them. ``spelled``, where a speller was given, is the same
-    with ln p of the spelling of each unknown word (`speller.speller`), and what that is, in bits:
-    the one number of a closed vocabulary that compares with those of other vocabularies.
-    ``interval`` has the limits of ``perplexity`` and ``bits`` over groups of documents
-    (`intervals.ratio_interval`), under ``spelled`` those with the spelling of unknown words; a
-    limit that is not known is null, and ``note`` says why.
-
-    Raises InputError when there are no documents, or N is zero.
+    It is JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over
+    the documents that are left. ``perplexity`` and ``n`` have a key a unit, ``bits`` (base 2) those
+    of characters and bytes; ``log_prob`` is in nats. ``unknown_penalized``, of a closed vocabulary,
+    is log P minus ln U for each unknown token, U the number of training types that the vocabulary
+    lacks (at least 1), as if ``<unk>`` shared its probability evenly among them. ``spelled``, where
+    a speller was given, is the same with ln p of the spelling of each unknown word, and what that
+    is, in bits: the one number of a closed vocabulary that compares with those of other
+    vocabularies. ``interval`` has the limits over groups of documents
+    (`inference.intervals.ratio_interval`), under ``spelled`` those with spellings; one that is not
+    known is null, and ``note`` says why.
     """
     sums, documents = totals.sums(), len(totals.groups)
     extra = documents * (count_eos + count_bos)

@@ -24,10 +24,7 @@ Config = Mapping[str, Any]
 
 
 def read_configuration(path: str | Path) -> dict[str, Any]:
-    """Read a configuration as it stands, without defaults.
-
-    What aliases repeat for ever is refused here: Snakemake would copy it, for hours.
-    """
+    """Read a configuration as it stands; what aliases repeat for ever is refused."""
     try:
         config = yaml.safe_load(read_utf8(path))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -215,11 +212,9 @@ _PIECE = "maximum_length"  # of training, in which ``maximum_steps`` and the lik
 
 
 def caps(options: Mapping[str, Any]) -> list[str]:
-    """Name the caps of a model of section ``models`` with their values, defaults among them.
+    """Name the caps of a model with their values, such as ``training.maximum_length 512``.
 
-    Such as ``training.maximum_length 512``. Latent models are trained on whole instances and
-    counted ones are not trained in pieces: they have none of the latter, nor has one that is
-    taken as it is.
+    Those of training are of models that are trained in pieces alone.
     """
     family, given = options["family"], options.get("training", {})
     row = FAMILIES[family]

@@ -33,14 +33,12 @@ TOKENS_PER_BYTE, ASSUMED_TOKENS, EMBEDDED_TOKENS = 0.2, 100_000_000, 500_000
 
 
 class Corpora:
-    """The corpora of a run, and the other files from outside.
-
-    `downloads` by the SHA-256 of a content.
-    """
+    """The corpora of a run, and the other files from outside."""
 
     def __init__(self, config: Config, results: str) -> None:
         self.config, self.results = config, results
         found = [place for key, place in locations(config) if not key.startswith("pathvars.")]
+        # By the SHA-256 of their content.
         self.downloads = {place["sha256"]: place for place in found if isinstance(place, dict)}
         self._local = [place for place in found if isinstance(place, str)]
         self.tokens = cache(self._count_tokens)
@@ -117,10 +115,7 @@ class Corpora:
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
-        """List the modules that a row names to read a corpus, which its jobs depend on.
-
-        The row of the parser is among them, as its words stand in the report of the extraction.
-        """
+        """List what is looked up by name to read a corpus: modules, and the row of a parser."""
         options = self.config["corpora"][corpus]
         code = [_file(FORMATS[options["source"]["format"]].module)]
         trees = options.get("trees", {}).get("kind")
@@ -169,24 +164,22 @@ def location_name(location: str | Mapping[str, str]) -> str:
 
 
 def check_text_formats(config: Config) -> None:
-    """Check that files of texts are of the formats that the configuration gives them."""
+    """Refuse to read as text what another format has by its name, and fields of what has none."""
     for name, corpus in config["corpora"].items():
-        key, source = f"corpora.{name}.source", corpus["source"]
-        for place, location in source_locations(key, source):
+        key, form = f"corpora.{name}.source", corpus["source"]["format"]
+        for place, location in source_locations(key, corpus["source"]):
             if place.startswith(f"{key}.paths"):
-                _check_is_text(key, source["format"], location)
+                _check_is_text(key, form, PurePosixPath(location_name(location)), location)
     for name, external in config["external_samples"].items():
         key, path = f"external_samples.{name}", PurePosixPath(location_name(external["path"]))
-        _check_is_text(key, external["format"], external["path"])
+        _check_is_text(key, external["format"], path, external["path"])
         try:
             check_field(path, external["field"], external["format"])
         except InputError as error:
             raise InputError(f"config: {key}.field: {error}") from error
 
 
-def _check_is_text(key: str, given: str, location: str | Mapping[str, str]) -> None:
-    """Refuse to read as text what another format has by its name."""
-    path = PurePosixPath(location_name(location))
+def _check_is_text(key: str, given: str, path: PurePosixPath, location: object) -> None:
     if given != "text" or str(location).startswith(EMBEDDED):
         return
     try:

@@ -60,10 +60,7 @@ class ImportancePlan:
         return {name: self._models[name]["family"] for name in self.models()}
 
     def titles(self) -> dict[str, str]:
-        """Say what is printed for each latent model and each proposal.
-
-        A title is a family's; what else tells apart those of one family stands in brackets.
-        """
+        """Say what is printed for latent models and proposals: titles of families, told apart."""
         found = _told_apart({name: FAMILIES[kind].title for name, kind in self.families().items()})
         for model in self.models():
             plain = {}
@@ -141,10 +138,7 @@ class ImportancePlan:
         return held[what], size
 
     def instance_range(self, draw: str, block: str) -> list[int]:
-        """Return the first place of a block of instances (or of documents), and how many they are.
-
-        Blocks are counted by their size alone: in a larger run those that were whole are the same.
-        """
+        """Return the first of a block of instances (or of simulated documents) and their number."""
         return block_range(block, *self._cut("instances", draw))
 
     def sample_range(self, draw: str, setting: str, block: str) -> list[int]:

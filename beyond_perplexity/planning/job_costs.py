@@ -1,7 +1,4 @@
-"""Time and memory of jobs: as benchmark files say of jobs that ran, scaled linearly, or guessed.
-
-What a job asks for is enough for most, and twice as much after every failure.
-"""
+"""Time and memory of jobs: as benchmark files say of jobs that ran, scaled linearly, or guessed."""
 
 from __future__ import annotations
 
@@ -196,10 +193,7 @@ class JobCosts:
         return min(once * (held.get("maximum_epochs") or 1), read) + math.prod(wake)
 
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
-        """Return the MB that a job of a rule in `NEEDS` asks for, doubled with every attempt.
-
-        What the processes of such a job were measured to hold counts where it is more.
-        """
+        """Return the MB that a job asks for, guessed or measured, doubled with every attempt."""
         known = self.config["models"].keys() | self.config["proposals"].keys()
         names = {wildcards.get(key) for key in ("model", "proposal", "beside")} & known
         found, bytes_per_weight, _ = NEEDS[rule]

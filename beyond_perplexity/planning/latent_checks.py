@@ -160,10 +160,7 @@ def _check_beside(name: str, config: Config) -> None:
 
 
 def check_latent_models(config: Config) -> None:
-    """Check models with latent variables, proposals and importance sampling.
-
-    Proposals get, in place, the options that they share with their models.
-    """
+    """Check latent models and proposals, which get, in place, the options that both share."""
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind == "latent":
             _check_annotation(name, config)

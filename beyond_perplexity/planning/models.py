@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,11 +26,36 @@ from beyond_perplexity.planning.configuration_file import (
     with_defaults,
     without_defaults,
 )
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
 WAKE_CODE = "beyond_perplexity/training/wake.py"
-# Guessed of a model whose file is not there yet: weights for each word of its vocabulary, at most
-# so many; words of a closed vocabulary without a limit.
-WEIGHTS_PER_WORD, MOST_WEIGHTS, ASSUMED_WORDS = 3_000, 300_000_000, 30_000
+# Of a closed vocabulary without a limit, which is known when it is built; of a model that is taken
+# by a name, not from a folder.
+ASSUMED_WORDS, ASSUMED_WEIGHTS = 100_000, 500_000_000
+
+
+def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+    code = fingerprint(FAMILIES[family].reference)
+    what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
+    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
+
+
+def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    import torch
+
+    from beyond_perplexity.models import registry
+    from beyond_perplexity.models.latents.kglm_instances import SIZES
+
+    # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
+    # knowledge graph, of which nothing is trained.
+    given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
+    made = registry.find(family)
+    known = inspect.signature(made).parameters
+    shapes = {name: held for name, held in given.items() if name in known}
+    with torch.device("meta"):
+        model = made(vocabulary, architecture, **shapes)
+    return sum(weight.numel() for weight in model.parameters())
 
 
 class Models:
@@ -47,10 +74,7 @@ class Models:
         return {**proposals[name], "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
 
     def options(self, name: str) -> str:
-        """Return the options of `scripts.train` as JSON; a default that is written out stays out.
-
-        So it trains nothing anew, and neither does an option that is new.
-        """
+        """Return the options of `scripts.train` as JSON, less defaults: new ones train nothing."""
         model, row = self.find(name), self.row(name)
         given, kind = model["training"], row.training
         training = without_defaults(kind, given)
@@ -154,10 +178,7 @@ class Models:
         return 0 if self.row(name).kind == "counted" else 1
 
     def _count_weights(self, name: str) -> int:
-        """Count the weights of a model, one for every four bytes of its files, or guess.
-
-        Of one that is not there yet, and counts words or is made of another, 0.
-        """
+        """Count the weights of a model: one for every four bytes of its files, or built on none."""
         results = self.config.get("pathvars", {}).get("results", "results")
         own, brought = f"{results}/models/{name}/model.safetensors", self.brought_files(name)
         files = map(Path, [own, *(file for file in brought if "safetensors" in file)])
@@ -165,15 +186,14 @@ class Models:
             return found // 4
         if self.row(name).kind == "counted" or self.row(name).reference is None:
             return 0
-        held = self._vocabulary(name)
+        if self.row(name).kind == "brought":
+            return ASSUMED_WEIGHTS
+        model, held = self.find(name), self._vocabulary(name)
         words = held.get("size") or held.get("maximum_size") or ASSUMED_WORDS
-        return min(WEIGHTS_PER_WORD * int(words), MOST_WEIGHTS)
+        return count_weights(model["family"], model["architecture"], int(words))
 
     def scored(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored and generate (of those trained on a corpus).
-
-        The likelihood of latent ones is estimated (`planning.importance`), not scored.
-        """
+        """List those that are scored, not estimated, and generate (of one corpus)."""
         names: list[str] = self.config["generation"]["models"]
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]

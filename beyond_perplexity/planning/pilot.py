@@ -1,7 +1,4 @@
-"""`plan`: two small shards of each model and rule tell what a large run will take.
-
-What is there of the large run is taken from it, what is not is trained for some steps only.
-"""
+"""`plan`: two small shards of each model and rule tell what a large run will take."""
 
 from __future__ import annotations
 

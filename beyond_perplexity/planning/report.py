@@ -17,6 +17,7 @@ from beyond_perplexity.planning.configuration_file import as_json, caps
 from beyond_perplexity.planning.contrastive import CONTRAST_FILES
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.inputs import INPUTS
+from beyond_perplexity.report.static_page import Shown
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -228,10 +229,7 @@ PAPERS: Mapping[str, Callable[[Run], Paper]] = {
 
 
 class Report:
-    """The tables and figures of a run.
-
-    They come in groups, ``paper`` or ``paper/subject``, which are the folders that they are in.
-    """
+    """The tables and figures of a run, in groups: folders ``paper`` or ``paper/subject``."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -270,6 +268,19 @@ class Report:
             for group in self.groups(paper)
             for name in self.names(exhibits, group)
             for suffix in suffixes
+        ]
+
+    def shown(self, folder: str, exhibits: Exhibits) -> list[Shown]:
+        """List the tables or figures with their captions, for the static page."""
+        return [
+            Shown(
+                group,
+                f"{folder}/{group}/{name}",
+                exhibits[self.name(group, name)].title,
+                self.caption(exhibits, group, name),
+            )
+            for group in self.groups()
+            for name in self.names(exhibits, group)
         ]
 
     # ---- what the rules ask of one of them ----
@@ -330,11 +341,7 @@ class Report:
         )
 
     def compared(self) -> str:
-        """Return what the first page is told of what was compared, as JSON.
-
-        ``corpora`` maps a corpus to the bodies of text that are compared with it; ``kinds`` lists
-        the kinds of the models that wrote them, and ``external`` where they were brought.
-        """
+        """Return the bodies of text of each corpus and the kinds of who wrote them, as JSON."""
         samples = self._run.samples
         corpora = {name: samples.sources(name) for name in samples.compared_corpora()}
         models = {source.split("/")[0] for held in corpora.values() for source in held}

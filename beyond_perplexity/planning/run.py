@@ -36,12 +36,10 @@ class RelationPlan:
 
     def models(self, corpus: str) -> list[str]:
         """List the models of a corpus that have a perplexity and another measure."""
-        found = [
-            *self._models.scored(corpus),
-            *(m for m in self._contrastive.normalized() if self._models.corpus(m) == corpus),
-            *self._semantics.models(corpus),
-        ]
-        return list(dict.fromkeys(found))
+        normalized = self._contrastive.normalized()
+        contrasted = [name for name in self._contrastive.models(corpus) if name in normalized]
+        scored = [*self._models.scored(corpus), *contrasted, *self._semantics.models(corpus)]
+        return list(dict.fromkeys(scored))
 
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""
@@ -95,10 +93,7 @@ class RelationPlan:
 
 
 class Run:
-    """A validated configuration, seen as the jobs and files it stands for.
-
-    One attribute a stage.
-    """
+    """A validated configuration, seen as the jobs and files it stands for, a stage an attribute."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -144,10 +139,7 @@ class Run:
 
 
 def prepare_environment(folder: str | Path) -> None:
-    """Let jobs find this Python first, and the scripts from whatever folder they run in.
-
-    A folder ``scripts`` there is not taken for ours.
-    """
+    """Let jobs find this Python first, and our scripts from whatever folder they run in."""
     for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
         entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]
         os.environ[name] = os.pathsep.join([entry, *(part for part in entries if part != entry)])

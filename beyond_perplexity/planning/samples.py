@@ -85,10 +85,7 @@ class Samples:
         ]
 
     def corpus_of(self, model: str, decoding: str) -> str:
-        """Return the corpus that a body of text is compared with: with like texts of it.
-
-        A model of sentences is compared with the sentences, which are a corpus of their own.
-        """
+        """Return the corpus that a body of text is compared with: of sentences, if it is some."""
         if model != EXTERNAL:
             of_sentences = self._models.row(model).unit == "sentence"
             return self._models.corpus(model) + (SENTENCES if of_sentences else "")
@@ -244,10 +241,7 @@ class EmbeddingPlan:
     # ---- what its jobs are made of ----
 
     def sample_files(self, corpus: str) -> list[str]:
-        """List the shards that documents are drawn from: the first ones, which are as good as any.
-
-        Documents of a model are independent, whichever their number; of brought ones all are there.
-        """
+        """List the shards that documents are drawn from: the first, which are as good as any."""
         found = []
         for source in self._samples.sources(corpus):
             model = source.split("/")[0]

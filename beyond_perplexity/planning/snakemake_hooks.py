@@ -1,9 +1,7 @@
-"""What Snakemake notes of finished jobs, made complete where it was killed and its jobs went on.
+"""What Snakemake notes of jobs, made complete where it was killed and its jobs went on.
 
-Snakemake notes parameters, code and inputs of a job, and plans it again when they change, but only
-while the process that submitted it lives. Here each job on a cluster notes them itself; what is
-there without a note is compared by its run record; and a job whose outputs a later run is about
-stops (see `storage.outlived`). The two methods that are replaced have no hooks.
+Each job notes itself; what has no note is compared by its run record; a job whose outputs a later
+run is about stops. The two methods that are replaced have no hooks.
 """
 
 from __future__ import annotations
@@ -109,10 +107,7 @@ def _has_note(persistence: Any, path: str) -> bool:
 
 
 def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> bool:
-    """Return whether outputs of a job say that other code, inputs or another command made them.
-
-    Those without a run record say nothing; `command` is the shell command that makes them now.
-    """
+    """Return whether run records say that other code, inputs or another `command` made outputs."""
     for path in map(Path, outputs):
         try:
             record = find_record(path)
@@ -168,9 +163,8 @@ NOT_KNOWN = (
 class RunRecord:
     """The file of this run; locks on its results that dead runs have left are removed.
 
-    `said` is what the user shall know of locks that there were; `prefix` is for the shell command
-    of a job on this machine, so that the job holds the file too. `elsewhere`: jobs run on other
-    machines.
+    `said` is what the user shall know of locks; `prefix` of shell commands lets jobs on this
+    machine hold the file too, if they do not run `elsewhere`.
     """
 
     def __init__(self, results: str, elsewhere: bool) -> None:

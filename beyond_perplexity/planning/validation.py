@@ -144,16 +144,13 @@ def _check_writing(name: str, config: Config) -> None:
 
 def _check_folders(config: Config) -> None:
     for name, folder in config.get("pathvars", {}).items():
+        words = ""
         if not folder.strip().strip("/"):
-            raise InputError(
-                f"config: pathvars.{name}: {folder!r} stands for the root of the file system; "
-                "name a folder or remove this key"
-            )
-        if folder.startswith(("~", "-")):
-            raise InputError(
-                f"config: pathvars.{name}: {folder!r} begins as an option or a home does, and "
-                "is taken for none here; give the whole path, or begin it with ./"
-            )
+            words = "stands for the root of the file system; name a folder or remove this key"
+        elif folder.startswith(("~", "-")):
+            words = "begins as an option or a home; give the whole path, or begin it with ./"
+        if words:
+            raise InputError(f"config: pathvars.{name}: {folder!r} {words}")
 
 
 def _check_lengths(config: Config) -> None:
@@ -181,15 +178,11 @@ def _check_families(config: Config) -> None:
 
 def _check_splits(config: Config) -> None:
     for name, corpus in config["corpora"].items():
-        given = isinstance(corpus["source"]["paths"], dict)
-        if given and "split" in corpus:
-            raise InputError(
-                f"corpora.{name}.split: source.paths already names the splits; remove one of them"
-            )
-        if not given and "split" not in corpus:
-            raise InputError(
-                f"corpora.{name}: key 'split' is missing; give the share of each split, or {{}}"
-            )
+        words = "key 'split' is missing; give the share of each split, or {}"
+        if named := isinstance(corpus["source"]["paths"], dict):
+            words = "split: source.paths already names the splits; remove one of them"
+        if named == ("split" in corpus):
+            raise InputError(f"corpora.{name}: {words}")
 
 
 def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
@@ -249,11 +242,10 @@ def _matching(key: str, location: Any) -> list[Any]:
 def _expand_patterns(config: Config) -> None:
     """Replace patterns among the paths of corpora by the files that match them, in place."""
     for name, corpus in config["corpora"].items():
-        key, paths = f"corpora.{name}.source.paths", corpus["source"]["paths"]
-        by_split = paths if isinstance(paths, dict) else {"": paths}
-        for split, locations in by_split.items():
-            where = f"{key}.{split}".rstrip(".")
-            locations[:] = [file for held in locations for file in _matching(where, held)]
+        paths = corpus["source"]["paths"]
+        for split, locations in paths.items() if isinstance(paths, dict) else [("", paths)]:
+            key = f"corpora.{name}.source.paths.{split}".rstrip(".")
+            locations[:] = [file for held in locations for file in _matching(key, held)]
 
 
 def _check_sources(config: Config) -> None:

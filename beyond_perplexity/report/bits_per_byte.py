@@ -1,21 +1,21 @@
-"""Models in bits per byte: Table 1 of the tendencies paper, and the differences of all pairs.
-
-The differences are a table of a run, and the text of the command.
-"""
+"""Models in bits per byte: Table 1 of the tendencies paper, and the differences of all pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from textwrap import fill
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
-from beyond_perplexity.report.layout import Column, Table, lay_out, to_text, under
+from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns, to_text
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -36,10 +36,7 @@ BITS_NOTE = (
 
 
 class ByteBits(NamedTuple):
-    """Bits per byte of a model on a text, infinite when a document is impossible.
-
-    With the limits of the interval (None: not known), and the documents and bytes of the text.
-    """
+    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes."""
 
     value: float
     low: float | None
@@ -89,43 +86,38 @@ def model_table(
     perplexities: Mapping[str, Mapping[str, Any]],
     labels: Labels,
 ) -> Table:
-    """Make Table 1: parameters and perplexity of every model.
-
-    Takes ``model.json`` and perplexity results by name; a perplexity of null is infinite.
-    """
+    """Make Table 1 of ``model.json`` and perplexity results: parameters and perplexity."""
     texts = [text for text in BITS_HEADINGS if _scored(perplexities, text)]
     records = [
         _model_record(name, models[name], perplexities.get(name))
         for name in labels.sort_models(models)
     ]
+    two_digits, measured = partial(shown, digits=2), "Perplexity of the test set"
     columns = [
-        Column("Model", text=True, of="model", form=labels.model),
-        Column("Vocabulary", text=True, of="vocabulary"),
-        *under(
+        *text_columns("Model", form=labels.model),
+        *text_columns("Vocabulary"),
+        Column(OWN, "Parameters (millions)", of="parameters", form=lambda n: shown(n / 1e6, 2)),
+        Column(
+            PAPER,
             "Parameters (millions)",
-            Column(OWN, of="parameters", form=lambda n: shown(n / 1e6, 2)),
+            published=True,
+            of=f"{COLUMN}_parameters",
+            form=lambda n: shown(n / 1e6 if n else None),
+        ),
+        *(
+            Column(f"per {name}", measured, of=f"perplexity_per_{key}", form=two_digits)
+            for name, key in (
+                ("token", "token"),
+                ("word", "word"),
+                ("word, unknown penalized", "word_unknown_penalized"),
+            )
+        ),
+        Column(PAPER, measured, published=True, of=f"{COLUMN}_perplexity", form=two_digits),
+        *(
             Column(
-                PAPER,
-                published=True,
-                of=f"{COLUMN}_parameters",
-                form=lambda n: shown(n / 1e6 if n else None),
-            ),
-        ),
-        *under(
-            "Perplexity of the test set",
-            *(
-                Column(title, of=f"perplexity_{key}", form=_two_digits)
-                for title, key in (
-                    ("per token", "per_token"),
-                    ("per word", "per_word"),
-                    ("per word, unknown penalized", "per_word_unknown_penalized"),
-                )
-            ),
-            Column(PAPER, published=True, of=f"{COLUMN}_perplexity", form=_two_digits),
-        ),
-        *under(
-            "Bits of the test set",
-            *(Column(BITS_HEADINGS[t], of=f"bits_per_byte_{t}", form=shown) for t in texts),
+                BITS_HEADINGS[text], "Bits of the test set", of=f"bits_per_byte_{text}", form=shown
+            )
+            for text in texts
         ),
     ]
     note = (
@@ -135,10 +127,6 @@ def model_table(
     )
     title = "Table 1: Parameters and perplexity of the models"
     return lay_out("table_1", title, note, columns, records, published_note=PUBLISHED_NOTE)
-
-
-def _two_digits(value: object) -> str:
-    return shown(value, 2)
 
 
 def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
@@ -171,9 +159,11 @@ def _model_record(
         f"{COLUMN}_parameters": PARAMETERS.get(family),
         **{f"perplexity_per_{unit}": value for unit, value in units.items()},
         "perplexity_per_word_unknown_penalized": penalized,
-        **{f"bits_per_byte_{text}": found and found.value for text, found in bits.items()},
-        **{f"bits_per_byte_{text}_low": found and found.low for text, found in bits.items()},
-        **{f"bits_per_byte_{text}_high": found and found.high for text, found in bits.items()},
+        **{
+            f"bits_per_byte_{text}{end and f'_{end}'}": found and getattr(found, end or "value")
+            for end in ("", "low", "high")
+            for text, found in bits.items()
+        },
         f"{COLUMN}_perplexity": PERPLEXITIES.get(family),
     }
 
@@ -214,9 +204,9 @@ def _bits(value: float, signed: bool) -> str:
     return f"{value:+.{_DIGITS}f}".replace("-", MINUS)
 
 
-def _difference_interval(row: Mapping[Any, Any]) -> str:
-    limits = [_bits(row[end], not pd.isna(row["second"])) for end in ("low", "high")]
-    return "" if pd.isna(row["low"]) else f"[{', '.join(limits)}]"
+def _difference_interval(second: str | None, low: float, high: float) -> str:
+    limits = [_bits(limit, not pd.isna(second)) for limit in (low, high)]
+    return "" if pd.isna(low) else f"[{', '.join(limits)}]"
 
 
 def _groups(row: Mapping[Any, Any]) -> str:
@@ -231,48 +221,33 @@ def sorted_differences(differences: pd.DataFrame, labels: Labels) -> pd.DataFram
     """Sort rows by text, then own ones before pairs, then as the labels do."""
     names = {*differences["first"], *differences["second"].dropna()}
     order = {name: place for place, name in enumerate(labels.sort_models(names))}
-    keys = pd.DataFrame(
-        {
-            "text": differences["scored_text"].fillna(""),
-            "pair": is_pair(differences),
-            "first": differences["first"].map(order),
-            "second": differences["second"].map(order).fillna(-1),
-        }
-    )
-    return differences.loc[
-        keys.sort_values(["text", "pair", "first", "second"], kind="stable").index
-    ]
+    places = [differences[name].map(order).fillna(-1) for name in ("second", "first")]
+    texts = pd.factorize(differences["scored_text"].fillna(""), sort=True)[0]
+    return differences.iloc[np.lexsort(np.array([*places, is_pair(differences), texts]))]
 
 
 def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of bits per byte and their differences: a row a model, then one a pair."""
     columns = [
-        Column("Text", text=True, of="scored_text", form=_or_nothing),
-        Column("Model", text=True, of="first", form=labels.model),
-        Column(
-            "less model",
-            text=True,
-            of="second",
-            form=lambda n: "" if pd.isna(n) else labels.model(n),
+        *text_columns("Text", of="scored_text", form=lambda text: text or ""),
+        *text_columns("Model", of="first", form=labels.model),
+        *text_columns(
+            "less model", of="second", form=lambda n: "" if pd.isna(n) else labels.model(n)
         ),
         Column(
             "bits per byte",
             of=lambda r: _bits(r["value"], not pd.isna(r["second"])) + stars(r["p_adjusted"]),
         ),
-        Column("95% interval", of=_difference_interval),
+        Column("95% interval", of=("second", "low", "high"), form=_difference_interval),
         Column("p", of="p_value", form=shown_p),
         Column("p adjusted", of="p_adjusted", form=shown_p),
-        Column("smallest found", of="detectable", form=lambda value: shown(value, _DIGITS)),
+        Column("smallest found", of="detectable", form=partial(shown, digits=_DIGITS)),
         Column("groups", of=_groups),
-        Column("note", text=True, of="note", form=_or_nothing),
+        *text_columns("note", form=lambda text: text or ""),
     ]
     ordered = sorted_differences(differences, labels).astype({"groups": "Int64"})
     title = "Differences between models in bits per byte"
     return lay_out("perplexity_differences", title, f"{_NOTE} {_CLAIM}", columns, ordered)
-
-
-def _or_nothing(text: str | None) -> str:
-    return text or ""
 
 
 def _shorter(table: Table) -> str:
@@ -285,17 +260,14 @@ def _shorter(table: Table) -> str:
 
 def _matrix(pairs: pd.DataFrame, names: Sequence[str], labels: Labels) -> str:
     """Write differences of row less column, with stars."""
-    cells = {}
-    for row in pairs.to_dict("records"):
-        for sign, *both in ((1, row["first"], row["second"]), (-1, row["second"], row["first"])):
-            cells[tuple(both)] = _bits(sign * row["value"], True) + stars(row["p_adjusted"])
-    columns = [
-        Column("", text=True, of=labels.model),
-        *(
-            Column(labels.model(two), of=lambda one, two=two: cells.get((one, two), ""))
-            for two in names
-        ),
-    ]
+    cells = {
+        (row["first"], row["second"]): _bits(row["value"], True) + stars(row["p_adjusted"])
+        for row in both_ways(pairs).to_dict("records")
+    }
+    columns = [Column("", text=True, of=labels.model)]
+    for name in names:
+        of = partial(lambda second, first: cells.get((first, second), ""), name)
+        columns.append(Column(labels.model(name), of=of))
     return to_text(lay_out("matrix", "", "", columns, names))
 
 

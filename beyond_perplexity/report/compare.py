@@ -1,41 +1,33 @@
-"""Compare any two bodies of text in every tendency: no model needed."""
+"""Read any two bodies of text and compare them in every tendency: no model needed.
+
+Texts are read and counted without holding them in memory.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.corpus.external import check_file, read_cleaned
-from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import draw_figure
+from beyond_perplexity.corpus.external import GroupField, check_file, import_texts, read_cleaned
+from beyond_perplexity.corpus.formats import has_named_fields
+from beyond_perplexity.corpus.readers import Record
+from beyond_perplexity.corpus.text_files import HeldTexts
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.report.comparison_input import (
-    Body,
-    Comparison,
-    EmbeddingComparison,
-    check_groups,
-    group_fields,
-    read_body,
-)
-from beyond_perplexity.report.comparison_page import (
-    all_measures_table,
-    comparison_page,
-    comparison_table,
-)
-from beyond_perplexity.report.layout import csv_text, to_text
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureRow, SensitivityOptions
+from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
 from beyond_perplexity.tendencies.human_baselines import reference_floors
 from beyond_perplexity.tendencies.measures import (
     exchanged_told,
@@ -43,31 +35,183 @@ from beyond_perplexity.tendencies.measures import (
     measure_table,
     star_warning,
 )
-from beyond_perplexity.tendencies.statistics import check_comparable
+from beyond_perplexity.tendencies.statistics import (
+    Statistics,
+    StatisticsCounter,
+    check_comparable,
+    read_statistics,
+)
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
     ClassOptions,
+    StopWords,
     load_stop_words,
     stop_word_list,
     without_blanks,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
-CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
-# Figure of `figures.FIGURES` -> name of its files.
-FIGURE_FILES = {
-    "tendencies/main": "distances",
-    "tendencies/figure_5": "length",
-    "tendencies/figure_3": "types_by_length",
-    "tendencies/figure_4": "types_by_length_distances",
-    "tendencies/figure_6": "rank_frequency",
-    "tendencies/figure_2": "vocabulary",
-    **{f"tendencies/{row.figure}": name for name, row in SHARES.items()},
-}
+_SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body of text, ready to be compared: its file, cleaned documents and statistics.
+
+    Groups are int32 of shape (D,), or None; `grouped` says that the file names them. Left out are
+    lines without a token; `repeated` titles are those that an earlier document has.
+    """
+
+    path: Path
+    documents: Path
+    counted: Path
+    statistics: Statistics
+    left_out: int
+    groups: np.ndarray | None = None
+    grouped: bool = False
+    repeated: int = 0
+    without_title: int = 0
+
+    @property
+    def files(self) -> DocumentFiles:
+        """The cleaned documents, as files that are read."""
+        return DocumentFiles((self.documents,))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare_bodies`: schemas ``tendencies`` and ``curves``.
+
+    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
+    where there are any; `exchanged` says what the tests exchange, `encoder` what documents are
+    embedded by.
+    """
+
+    reference: Body
+    samples: Body
+    measures: pd.DataFrame
+    curves: pd.DataFrame
+    labels: Labels
+    described: Mapping[str, object]
+    raw: pd.DataFrame | None = None
+    groups: tuple[int | None, int | None] = (None, None)
+    exchanged: str = ""
+    encoder: str = ""
+
+
+class _Fields:
+    """What stands beside the texts of a file: their groups and titles."""
+
+    def __init__(self) -> None:
+        self.groups, self.titles = GroupNumbers(), GroupNumbers()
+        self.grouped = False
+        self.without_title = 0
+
+    def add(self, records: list[Record]) -> None:
+        self.titles.add(pa.array([record.title for record in records], pa.string()))
+        self.without_title += sum(not record.title for record in records)
+        self.groups.add(pa.array([record.group or "" for record in records], pa.string()))
+        self.grouped |= any(record.group is not None for record in records)
+
+    def repeated(self) -> int:
+        """Count the documents with a title that an earlier one has."""
+        codes = self.titles.codes()
+        return len(codes) - len(np.unique(codes))
+
+
+def read_body(
+    path: Path | HeldTexts,
+    options: CompareOptions,
+    view: TextView,
+    groups: GroupField | None,
+    stop_words: StopWords,
+    folder: Path,
+    record: dict[str, object],
+    field: str | None = None,
+) -> Body:
+    """Read, clean and count a file; working files, with their run record, go to a folder."""
+    documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
+    fields = _Fields()
+    empty, _ = import_texts(
+        path,
+        options.format,
+        options.preprocessing(),
+        documents,
+        record,
+        minimum_tokens=options.minimum_tokens,
+        groups=groups,
+        field=field,
+        seen=fields.add,
+    )
+    codes = None
+    if groups and fields.grouped:
+        codes = found_groups(fields.groups, f"{path}: field '{groups.name}'")
+    with StatisticsCounter(stop_words, view=view) as counter:
+        for texts in read_texts([documents]):
+            counter.add(texts)
+        counter.write(counted, record)
+    statistics = read_statistics(counted)
+    titles = fields.repeated(), fields.without_title
+    return Body(
+        Path(str(path)), documents, counted, statistics, empty, codes, fields.grouped, *titles
+    )
+
+
+def group_fields(
+    paths: tuple[Path | HeldTexts, Path | HeldTexts], options: CompareOptions
+) -> tuple[GroupField | None, GroupField | None]:
+    """Say where the groups of both texts stand: in the named field, or in ``group``."""
+    name = options.group_column
+    first, second = (has_named_fields(path, options.format) for path in paths)
+    if name and not (first or second):
+        raise InputError(f"{paths[0]}: plain text has no field '{name}'; give JSONL or Parquet")
+    if name == "":
+        return None, None
+    needed = name is not None and not (first and second)  # where one text alone can have them
+    field = GroupField(name or "group", needed, "all documents of a text must have it, or none")
+    return field if first else None, field if second else None
+
+
+def check_groups(bodies: Sequence[Body], options: CompareOptions) -> None:
+    """Raise `InputError` where a field is named for the groups that no text has."""
+    if options.group_column and not any(body.grouped for body in bodies):
+        raise InputError(
+            f"{bodies[0].path}: field '{options.group_column}', which names the group, is missing "
+            f"here and in {bodies[1].path}; name one that either has"
+        )
+
+
+class EmbeddingComparison:
+    """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
+
+    def __init__(self, options: CompareOptions) -> None:
+        from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
+
+        self._options, self._most = options, options.most_embedded()
+        evaluator = named_evaluator(str(options.embedding))
+        self._encoder, held = encoder_of(evaluator), evaluator.describe()
+        # What the encoder is called, and its weights' hash.
+        self.title = f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)"
+
+    def rows(self, reference: Body, samples: Body, view: TextView) -> list[MeasureRow]:
+        """Compare two texts as they are read in a view; see `tendencies.embedding_measures`."""
+        from beyond_perplexity.tendencies.embedded_documents import embedded_pair
+        from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
+
+        remark(f"embedding {self._most:,} documents of each text at most")
+        options = self._options
+        pair = embedded_pair(
+            (reference.files, samples.files),
+            (reference.statistics.n_documents, samples.statistics.n_documents),
+            (reference.groups, samples.groups),
+            view.batch,
+            self._most,
+            options.seed,
+            self._encoder,
+        )
+        how = SensitivityOptions(pairs=_SHIFT_PAIRS)
+        return rows_of_pair(pair, options.measurement(), how, options.seed)
 
 
 @contextmanager
@@ -153,10 +297,7 @@ def _measured(
     options: CompareOptions,
     others: Sequence[MeasureRow],
 ) -> tuple[dict[str, pd.DataFrame], str]:
-    """Measure the samples in every reading: a table each, and what the tests exchange.
-
-    `others` are further rows of the first reading.
-    """
+    """Measure the samples in every reading, with `others` in the first: a table each, units."""
     measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
@@ -185,62 +326,3 @@ def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
     field = options.field_of(path)
     for texts in read_cleaned(path, options.preprocessing(), options.format, field):
         yield pa.array(texts, pa.string())
-
-
-def draw_one(name: str, comparison: Comparison) -> Figure:
-    """Draw a figure of `FIGURE_FILES`; see `figures.draw_figure`."""
-    tables = {"measures": comparison.measures, "curves": comparison.curves}
-    return draw_figure(name, tables, comparison.labels)
-
-
-def draw_figures(comparison: Comparison) -> dict[str, Figure]:
-    """Draw every figure that the texts have the data for, by the name of its file."""
-    drawn = {}
-    for name, file in FIGURE_FILES.items():
-        try:
-            drawn[file] = draw_one(name, comparison)
-        except NothingToShowError:
-            remark(f"no figure '{file}': the texts hold nothing of it")
-        except InputError as error:
-            remark(f"no figure '{file}': {error}")
-    return drawn
-
-
-def comparison_text(found: Comparison) -> str:
-    """Return the tables of a comparison as text, for a terminal."""
-    tables = comparison_table(found.measures), all_measures_table(found.measures)
-    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
-
-
-def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
-
-    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
-    """
-    from beyond_perplexity.figures.style import save  # late: matplotlib
-
-    figures = draw_figures(found)
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        drawn = Path(folder)
-        for name, figure in figures.items():
-            save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
-        files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
-    tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
-    page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
-    texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
-    for name, text in {**texts, "compare.html": page}.items():
-        files[name] = text.encode()
-    for name, content in files.items():
-        with atomic_path(out / name) as temporary:
-            temporary.write_bytes(content)
-
-
-def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparison:
-    """Compare two files, and write what `write_comparison` writes, where a folder is given."""
-    if out is not None:
-        check_output_folder(out)
-    with compare_bodies(options) as found:
-        pass  # its working files are gone
-    if out is not None:
-        write_comparison(found, options, out)
-    return found

@@ -1,15 +1,19 @@
-"""The page about a comparison of two bodies of text: its tables, and what it says of them."""
+"""What is made of a comparison of two bodies of text: its tables, figures and page."""
 
 from __future__ import annotations
 
 import base64
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 import beyond_perplexity
+from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.numbers import (
     STAR_LEVELS,
     STAR_NOTE,
@@ -23,10 +27,24 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.p_values import needed_draws
-from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
-from beyond_perplexity.report.layout import Column, Table, html_page, lay_out, render, to_html_table
+from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_bodies
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    csv_text,
+    html_page,
+    interval_column,
+    lay_out,
+    render,
+    text_columns,
+    to_html_table,
+    to_text,
+)
 from beyond_perplexity.report.measured import TEXT_TITLES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.tendencies.definitions import (
     DISTANCE_NAMES,
     EMBEDDING,
@@ -36,6 +54,9 @@ from beyond_perplexity.tendencies.definitions import (
     TEXT,
 )
 from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURE_TEXTS = {
     "distances": (
@@ -70,6 +91,19 @@ FIGURE_TEXTS = {
         )
         for name, row in SHARES.items()
     },
+}
+
+
+CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
+# Figure of `figures.FIGURES` -> name of its files.
+FIGURE_FILES = {
+    "tendencies/main": "distances",
+    "tendencies/figure_5": "length",
+    "tendencies/figure_3": "types_by_length",
+    "tendencies/figure_4": "types_by_length_distances",
+    "tendencies/figure_6": "rank_frequency",
+    "tendencies/figure_2": "vocabulary",
+    **{f"tendencies/{row.figure}": name for name, row in SHARES.items()},
 }
 
 
@@ -163,11 +197,11 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
 def all_measures_table(measures: pd.DataFrame) -> Table:
     """Make the table of all measures, rounded."""
     columns = [
-        *(Column(name.capitalize(), text=True, of=name) for name in ("tendency", "measure")),
+        *text_columns("Tendency", "Measure"),
         Column("Value", of=lambda row: _marked(row, 4)),
-        Column("Floor", of="floor", form=partial(shown, digits=4)),
-        Column("Excess", of="excess", form=partial(shown_signed, digits=4)),
-        Column("95% limits", of=lambda row: shown_interval(row["low"], row["high"])),
+        Column("Floor", form=partial(shown, digits=4)),
+        Column("Excess", form=partial(shown_signed, digits=4)),
+        interval_column("95% limits"),
         Column("p", of="p_value", form=shown_p),
         Column("Adjusted p", of="p_adjusted", form=shown_p),
         Column("p of the law", of="p_value_law", form=shown_p),
@@ -289,3 +323,62 @@ def comparison_page(
         settings=_settings(options, found),
     )
     return html_page(title, body)
+
+
+def draw_one(name: str, comparison: Comparison) -> Figure:
+    """Draw a figure of `FIGURE_FILES`; see `figures.draw_figure`."""
+    tables = {"measures": comparison.measures, "curves": comparison.curves}
+    return draw_figure(name, tables, comparison.labels)
+
+
+def draw_figures(comparison: Comparison) -> dict[str, Figure]:
+    """Draw every figure that the texts have the data for, by the name of its file."""
+    drawn = {}
+    for name, file in FIGURE_FILES.items():
+        try:
+            drawn[file] = draw_one(name, comparison)
+        except NothingToShowError:
+            remark(f"no figure '{file}': the texts hold nothing of it")
+        except InputError as error:
+            remark(f"no figure '{file}': {error}")
+    return drawn
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return the tables of a comparison as text, for a terminal."""
+    tables = comparison_table(found.measures), all_measures_table(found.measures)
+    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
+
+
+def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
+    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
+
+    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
+    """
+    from beyond_perplexity.figures.style import save  # late: matplotlib
+
+    figures = draw_figures(found)
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        drawn = Path(folder)
+        for name, figure in figures.items():
+            save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
+        files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
+    tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
+    page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
+    texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
+    for name, text in {**texts, "compare.html": page}.items():
+        files[name] = text.encode()
+    for name, content in files.items():
+        with atomic_path(out / name) as temporary:
+            temporary.write_bytes(content)
+
+
+def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparison:
+    """Compare two files, and write what `write_comparison` writes, where a folder is given."""
+    if out is not None:
+        check_output_folder(out)
+    with compare_bodies(options) as found:
+        pass  # its working files are gone
+    if out is not None:
+        write_comparison(found, options, out)
+    return found

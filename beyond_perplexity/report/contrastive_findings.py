@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import groupby
+from statistics import mode
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
+    parts_by,
     pick_contrasts,
     shown_level,
     table_levels,
@@ -24,7 +26,7 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
-from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
+from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTIVE_ENTROPY
 
 ModelDescriptions = Mapping[str, Mapping[str, Any]]
 
@@ -33,9 +35,7 @@ ModelDescriptions = Mapping[str, Mapping[str, Any]]
 class ScoredModels:
     """What findings on contrastive entropy are made of.
 
-    Its rows (schema ``contrasts``), the models with a likelihood, the levels that are told of, the
-    pairs of `ordered_readings`, and by model ``model.json`` and the results of the perplexity
-    command.
+    `rows` have schema ``contrasts``; `known` have a likelihood; `pairs` are of `ordered_readings`.
     """
 
     rows: pd.DataFrame
@@ -56,15 +56,14 @@ class ScoredModels:
         """The unit that numbers are told in: words, unless the distortion changes their number."""
         return "word" if (self.rows["unit"] == "word").any() else "sentence"
 
-    def at(self, unit: str, level: float) -> dict[str, dict[Any, Any]]:
+    def at(self, unit: str, level: float) -> pd.DataFrame:
         """Return the rows of a unit and level by model, in the order of the labels."""
         chosen = self.rows[(self.rows["unit"] == unit) & (self.rows["level"] == level)]
-        found = {row["model"]: row for row in chosen.to_dict("records")}
-        return {name: found[name] for name in self.labels.sort_models(found)}
+        return chosen.set_index("model").loc[self.labels.sort_models(chosen["model"])]
 
     def others(self) -> list[str]:
         """List the models without a likelihood."""
-        return [name for name in self.at("sentence", self.middle) if name not in self.known]
+        return [name for name in self.at("sentence", self.middle).index if name not in self.known]
 
     def readings(self, unit: str, first: str) -> dict[str, str]:
         """Return the reading of a model against each other one at the middle level."""
@@ -76,89 +75,77 @@ class ScoredModels:
 def _best(given: ScoredModels, question: str) -> Iterator[Answer]:
     """List the models with a likelihood by what they lose, and which differ from the first."""
     found = given.at(given.unit, given.middle)
-    found = {n: row for n, row in found.items() if n in given.known and not pd.isna(row["value"])}
-    if not found:
+    found = found[found.index.isin(given.known) & found["value"].notna()]
+    if found.empty:
         yield Answer(question, "", "", verdict="no model with a likelihood was scored")
         return
-    best = max(found, key=lambda name: found[name]["value"])
+    ordered = found.sort_values("value", ascending=False, kind="stable")
+    best = ordered.index[0]
     verdicts = dict.fromkeys(READINGS.values(), "differs from the highest")
     verdicts[NO_DIFFERENCE] = "no difference to the highest found"
     readings = given.readings(given.unit, best)
     said = {best: "the highest"} | {n: verdicts.get(read, "") for n, read in readings.items()}
-    for name in sorted(found, key=lambda name: -found[name]["value"]):
-        yield Answer(
-            question,
-            given.labels.model(name),
-            f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}",
-            found[name]["value"],
-            found[name]["low"],
-            found[name]["high"],
-            of=len(found),
-            verdict=said.get(name, ""),
-            first_page=name == best,
-        )
+    quantity = f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}"
+    for name, value, low, high in ordered[["value", "low", "high"]].itertuples():
+        numbers = value, low, high, None, len(found)
+        about, verdict = given.labels.model(name), said.get(name, "")
+        yield Answer(question, about, quantity, *numbers, verdict, first_page=name == best)
 
 
 def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
     """Count how each model without a likelihood reads against those with one."""
+    told = "models with a likelihood against which Table 1 reads so, per sentence at"
     for name in given.others():
         readings = given.readings("sentence", name)
         words = sorted(reading for other, reading in readings.items() if other in given.known)
         for word in dict.fromkeys(words or ["no reading"]):
-            yield Answer(
-                question,
-                given.labels.model(name),
-                f"models with a likelihood against which Table 1 reads so, per sentence at "
-                f"{shown_level(given.middle)}",
-                found=words.count(word),
-                of=len(words),
-                verdict=word,
-            )
+            about, quantity = given.labels.model(name), f"{told} {shown_level(given.middle)}"
+            count, number = words.count(word), len(words)
+            yield Answer(question, about, quantity, found=count, of=number, verdict=word)
 
 
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
     """Compare two orders of the same things, by a number for each that is not NaN."""
+    pairs = np.triu_indices(len(one), 1)
     signs = [
-        tuple(int(x[i] > x[j]) - int(x[i] < x[j]) for x in (one, other))
-        for i, j in combinations(range(len(one)), 2)
+        (np.greater.outer(x, x).astype(int) - np.less.outer(x, x))[pairs] for x in (one, other)
     ]
-    agreeing = sum(a * b > 0 for a, b in signs)
-    against = sum(a * b < 0 for a, b in signs)
-    untied = math.prod(sum(pair[side] != 0 for pair in signs) for side in (0, 1))
+    agreeing, against = (int((signs[0] * signs[1] == way).sum()) for way in (1, -1))
+    untied = math.prod(int(np.count_nonzero(sign)) for sign in signs)
     tau = (agreeing - against) / math.sqrt(untied) if untied else math.nan
-    return tau, agreeing, len(signs)
+    return tau, agreeing, len(signs[0])
 
 
 def _with_perplexity(given: ScoredModels) -> dict[str, float]:
     """Return the perplexities that compare: those of the vocabulary that most models have."""
     found = {
-        name: math.inf if result["perplexity"]["word"] is None else result["perplexity"]["word"]
+        name: (result["perplexity"]["word"], given.models.get(name, {}).get("vocabulary", {}))
         for name, result in given.perplexities.items()
         if name in given.known
     }
-    shared = {
-        name: given.models.get(name, {}).get("vocabulary", {}).get("sha256") for name in found
+    most = mode(held.get("sha256") for _, held in found.values()) if found else None
+    return {
+        name: math.inf if value is None else value
+        for name, (value, held) in found.items()
+        if held.get("sha256") == most
     }
-    held = list(shared.values())
-    most = max(held, key=held.count, default=None)
-    return {name: value for name, value in found.items() if shared[name] == most}
 
 
 def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
     """Count the pairs that contrastive entropy orders as perplexity does."""
     perplexities, told = _with_perplexity(given), False
     for level in given.levels:
-        found = given.at(given.unit, level)
-        names = [n for n in found if n in perplexities and not pd.isna(found[n]["value"])]
-        if len(names) < 3:
+        found = given.at(given.unit, level)["value"].dropna()
+        found = found[found.index.isin(perplexities)]
+        if len(found) < 3:
             continue
         tau, agreeing, pairs = order_agreement(
-            [float(found[name]["value"]) for name in names], [-perplexities[name] for name in names]
+            found.tolist(), [-perplexities[name] for name in found.index]
         )
         told = True
         yield Answer(
             question,
-            f"{len(names)} models with one vocabulary",
+            f"{len(found)} models with one vocabulary",
             f"Kendall's τ of H_C {CONTRAST_UNITS[given.unit]} at {shown_level(level)} and of "
             "perplexity, the lower the better; pairs in the same order",
             tau,
@@ -171,24 +158,26 @@ def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
         yield Answer(question, "all models", "", verdict=few)
 
 
+_RISES, _UNKNOWN = "rises at every step", "not known"
+
+
+def _rise(own: pd.DataFrame) -> str:
+    """Say whether H_C rises at every step of the distortion, or where it does not."""
+    levels, values = [0.0, *own["level"]], np.array([0.0, *own["value"]])
+    falls = np.flatnonzero(~(np.diff(values) > 0))
+    if np.isnan(values).any() or not len(falls):
+        return _UNKNOWN if len(falls) else _RISES
+    return f"does not rise from {' to '.join(map(shown_level, levels[falls[0] :][:2]))}"
+
+
 def _rising(given: ScoredModels, question: str) -> Iterator[Answer]:
-    """Say of each model whether H_C rises at every step of the distortion, or where it does not."""
+    """Say of each model whether H_C rises with the distortion."""
     rows = given.rows[(given.rows["unit"] == "sentence") & (given.rows["level"] > 0)]
-    verdicts = {}
-    for name in given.labels.sort_models(rows["model"]):
-        own = rows[rows["model"] == name].sort_values("level")
-        levels, values = [0.0, *own["level"]], np.array([0.0, *own["value"]])
-        steps = np.diff(values)
-        verdicts[name] = "rises at every step"
-        if np.isnan(values).any():
-            verdicts[name] = "not known"
-        elif not (steps > 0).all():
-            way = [shown_level(level) for level in levels[int(np.argmax(steps <= 0)) :][:2]]
-            verdicts[name] = f"does not rise from {' to '.join(way)}"
-    known = [said for said in verdicts.values() if said != "not known"]
-    rising = known.count("rises at every step")
+    held = parts_by(rows.sort_values("level", kind="stable"), "model")
+    verdicts = {name: _rise(held[name]) for name in given.labels.sort_models(held)}
+    known = [said for said in verdicts.values() if said != _UNKNOWN]
     counted = "models in which H_C rises at every step of the distortion"
-    yield Answer(question, "all models", counted, found=rising, of=len(known))
+    yield Answer(question, "all models", counted, found=known.count(_RISES), of=len(known))
     for name, said in verdicts.items():
         yield Answer(question, given.labels.model(name), "H_C per sentence", verdict=said)
 
@@ -214,17 +203,14 @@ def _by_margin(
 ) -> Iterator[Answer]:
     """Say how H_C of the test text goes with the distortion of the training, within a size."""
     margins = training_margins(sentence_models)
-    order = sorted(margins, key=lambda name: margins[name])
-    for size, held in groupby(order, key=lambda name: margins[name].size):
+    for size, held in groupby(sorted(margins, key=margins.__getitem__), lambda n: margins[n].size):
         names = list(held)
-        if len({margins[name].margin for name in names}) < 2:
-            continue
-        for level in given.levels:
-            found = given.at("sentence", level)
-            values = {name: found[name]["value"] for name in names if name in found}
-            if len(values) < 2:
+        for level in given.levels if len({margins[name].margin for name in names}) > 1 else ():
+            found = given.at("sentence", level)["value"]
+            values = {name: float(found[name]) for name in names if name in found}
+            steps = np.diff([*values.values()])
+            if not len(steps):
                 continue
-            steps = np.diff(list(values.values()))
             way = "rises" if (steps > 0).all() else "falls" if (steps < 0).all() else "neither"
             for name, value in values.items():
                 trained = shown_level(margins[name].margin)
@@ -236,7 +222,7 @@ def _brought(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Itera
     """List the accuracy of every model on brought pairs, over all phenomena."""
     if pairs is None:
         return
-    for source, rows in pairs.groupby("source", sort=False):
+    for source, rows in parts_by(pairs, "source").items():
         told = rows.dropna(subset="accuracy")
         told = told.assign(compared=told["pairs"] - told["identical"])
         told = told.assign(right=told["accuracy"] * told["compared"])
@@ -290,7 +276,7 @@ def contrastive_findings_table(
     """Hold the assertions of the paper against a run, a number with its verdict a row."""
     rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
     pairs = ordered_readings(
-        pd.DataFrame(columns=["measure"]) if differences is None else differences
+        CONTRAST_DIFFERENCES.empty_table().to_pandas() if differences is None else differences
     )
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)

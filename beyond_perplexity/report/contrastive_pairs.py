@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1, turn_difference
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
+    both_ways,
     shown_level,
     table_levels,
 )
@@ -24,7 +24,15 @@ from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.inputs import read_tables
-from beyond_perplexity.report.layout import Column, Table, lay_out, under, without_repeats
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    interval_column,
+    lay_out,
+    text_columns,
+    under,
+    without_repeats,
+)
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
@@ -55,39 +63,28 @@ def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
     if contrasts.empty:
         raise NothingToShowError("the contrasts of pairs have no row")
-    place = {name: at for at, name in enumerate(labels.sort_models(contrasts["model"]))}
-    keys = [*zip(contrasts["source"], contrasts["phenomenon"], strict=True)]
-    first = {key: at for at, key in reversed([*enumerate(keys)])}
-    order = contrasts.assign(at=[first[key] for key in keys], place=contrasts["model"].map(place))
-    rows = contrasts.loc[order.sort_values(["at", "place"], kind="stable").index]
+    named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()
+    places = contrasts["model"].map(labels.sort_models(contrasts["model"]).index)
+    rows = contrasts.iloc[np.lexsort([places, named])]
     columns = [
-        Column("Pairs", text=True, of="source"),
-        Column("Phenomenon", text=True, of="phenomenon", form=lambda n: n.replace("_", " ")),
-        Column("Model", text=True, of="model", form=labels.model),
+        *text_columns("Pairs", of="source"),
+        *text_columns("Phenomenon", form=lambda name: name.replace("_", " ")),
+        *text_columns("Model", form=labels.model),
         *under(
             "Pairs",
-            Column("compared", of=lambda row: row["pairs"] - row["identical"], form=","),
-            Column("identical", of="identical", form=","),
+            Column("compared", of=("pairs", "identical"), form=lambda n, same: f"{n - same:,}"),
+            Column("identical", form=","),
             Column("of equal score", of="undecided", form=","),
         ),
-        *under(
-            "Accuracy",
-            Column("value", of="accuracy", form=shown),
-            Column(
-                "95% interval", of=lambda r: shown_interval(r["accuracy_low"], r["accuracy_high"])
-            ),
+        Column("value", "Accuracy", of="accuracy", form=shown),
+        interval_column(group="Accuracy", of="accuracy_"),
+        Column("nats a pair", "H_C", of="contrastive_entropy", form=shown),
+        interval_column(group="H_C"),
+        Column("nats a word", "H_C", of="per_word", form=shown),
+        Column(
+            "more words", "Good side", of="length_difference", form=partial(shown_signed, digits=2)
         ),
-        *under(
-            "H_C",
-            Column("nats a pair", of="contrastive_entropy", form=shown),
-            Column("95% interval", of=lambda row: shown_interval(row["low"], row["high"])),
-            Column("nats a word", of="per_word", form=shown),
-        ),
-        *under(
-            "Good side",
-            Column("more words", of="length_difference", form=partial(shown_signed, digits=2)),
-            Column("shorter", of="good_shorter", form=shown_share),
-        ),
+        Column("shorter", "Good side", of="good_shorter", form=shown_share),
     ]
     tidy = logarithm_columns(
         rows.reset_index(drop=True), ("contrastive_entropy", "low", "high", "per_word")
@@ -127,32 +124,30 @@ def partition_table(
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
     if partitions.empty:
         raise NothingToShowError("the partition functions have no length")
-    rows = [
-        {**row, **{name: labels.model(row[name]) for name in ("model", "proposal")}}
-        if place == 0
-        else {**row, "model": "", "proposal": ""}
-        for model in labels.sort_models(partitions["model"])
-        for place, row in enumerate(
-            _lengths(partitions[partitions["model"] == model]).to_dict("records")
-        )
+    chosen = [
+        _lengths(partitions[partitions["model"] == m])
+        for m in labels.sort_models(partitions["model"])
     ]
+    rows = pd.concat(chosen).to_dict("records")
     columns = [
-        *(Column(name.capitalize(), text=True, of=name) for name in ("model", "proposal")),
+        *text_columns("Model", "Proposal", form=lambda name: name and labels.model(name)),
         Column("Length (words)", of="length", form=","),
         Column("Test sentences", of="sentences", form=","),
-        *under(
-            "log Z, nats",
-            Column("estimate", of="log_z", form=shown),
-            Column("debiased", of="log_z_debiased", form=shown),
-            Column("standard error", of="standard_error", form=shown),
+        Column("estimate", "log Z, nats", of="log_z", form=shown),
+        Column("debiased", "log Z, nats", of="log_z_debiased", form=shown),
+        Column("standard error", "log Z, nats", of="standard_error", form=shown),
+        Column(
+            "Effective samples",
+            of=("ess", "samples"),
+            form=lambda ess, n: f"{shown(ess, 1)} of {n:,}",
         ),
-        Column("Effective samples", of=lambda r: f"{shown(r['ess'], 1)} of {r['samples']:,}"),
         Column("Pareto k", of="pareto_k", form=partial(shown, digits=2)),
     ]
     said = [_say_perplexity(labels.model(name), found) for name, found in given_lengths.items()]
     note = (_LENGTHS_NOTE + " ".join(said)).strip()
     title = "The partition function of models of sentences, by length"
-    return lay_out("partition", title, note, columns, rows, partitions)
+    shown_rows = without_repeats(rows, "model", "proposal")
+    return lay_out("partition", title, note, columns, shown_rows, partitions)
 
 
 def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
@@ -196,94 +191,57 @@ _READINGS_NOTE = (
 )
 
 
-def _both_directions(
-    differences: pd.DataFrame, measure: str
-) -> dict[tuple[str, str, str, float], dict[Any, Any]]:
-    """Return the rows of a measure by unit, first, second and level, also with models exchanged."""
-    found: dict[tuple[str, str, str, float], dict[Any, Any]] = {}
-    for row in differences[differences["measure"] == measure].to_dict("records"):
-        for one in (turn_difference(row), row):
-            found[one["unit"], one["first"], one["second"], float(one["level"])] = one
-    return found
-
-
 def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     """Read every ordered pair of models at every level that has a ratio to the base level.
 
     Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
     their intervals, and the p-values of the former.
     """
+    both = both_ways(differences).iloc[::-1].sort_index(kind="stable")
     entropies, ratios = (
-        _both_directions(differences, name) for name in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO)
+        both[both["measure"] == name]
+        .set_index(["unit", "level", "first", "second"])
+        .rename(columns={end: f"{name}_{end}" for end in _DIFFERENCE})
+        for name in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO)
     )
-    records = []
-    for (unit, first, second, level), row in entropies.items():
-        ratio = ratios.get((unit, first, second, level))
-        limits = [math.nan] * 2 if ratio is None else [ratio["low"], ratio["high"]]
-        records.append(
-            {
-                "unit": unit,
-                "level": level,
-                "base_level": ratio and ratio["base_level"],
-                "first": first,
-                "second": second,
-                "reading": read_table_1(row["value"], row["p_adjusted"], *limits),
-                **{f"{CONTRASTIVE_ENTROPY}_{name}": row[name] for name in _DIFFERENCE},
-                **{name: row[name] for name in ("p_value", "p_adjusted")},
-                **{f"{CONTRASTIVE_RATIO}_{name}": ratio and ratio[name] for name in _DIFFERENCE},
-                "groups": row["groups"],
-                "note": row["note"],
-            }
-        )
-    found = pd.DataFrame(records, columns=_COLUMNS)
-    return found[found["base_level"].notna() & (found["level"] != found["base_level"])]
+    ends = [f"{CONTRASTIVE_RATIO}_{end}" for end in _DIFFERENCE]
+    found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
+    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
+    found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
+    return found.loc[
+        found["base_level"].notna() & (found["level"] != found["base_level"]), _COLUMNS
+    ]
 
 
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
-    """Make Table 1: the reading of every ordered pair of models that share a unit.
-
-    A block of rows for each unit and level; a row has a model against all others. Without rows
-    where no pair of models has both a difference of H_C and one of H_CR.
-    """
+    """Make Table 1: the reading of every ordered pair of models, a block a unit and level."""
     pairs = ordered_readings(differences)
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
-    read = {
-        (row["unit"], row["level"], row["first"], row["second"]): row["reading"]
-        for row in pairs.dropna(subset="reading").to_dict("records")
-    }
+    places = {name: str(place) for place, name in enumerate(models, start=1)}
+    said = pairs["reading"].fillna("").replace(NO_DIFFERENCE, _NOT_FOUND)
+    keys = zip(*(pairs[name] for name in ("unit", "level", "first", "second")), strict=True)
+    read = dict(zip(keys, said, strict=True))
     held = set(zip(pairs["unit"], pairs["level"], pairs["first"], strict=True))
     rows = [
         {
             "unit": title,
-            "level": shown_level(level),
-            "place": str(place),
+            "distortion": shown_level(level),
+            "no.": places[first],
             "model": labels.model(first),
             **{second: read.get((unit, level, first, second), "") for second in models},
             first: _ALIKE,
         }
         for unit, title in CONTRAST_UNITS.items()
         for level in table_levels(pairs["level"].tolist())
-        for place, first in enumerate(models, start=1)
+        for first in models
         if (unit, level, first) in held
     ]
     columns = [
-        Column("Unit", text=True, of="unit"),
-        Column("Distortion", text=True, of="level"),
-        Column("No.", of="place"),
-        Column("Model", text=True, of="model"),
-        *under(
-            "against model no.",
-            *(
-                Column(
-                    str(place),
-                    text=True,
-                    of=second,
-                    form=lambda said: _NOT_FOUND if said == NO_DIFFERENCE else said,
-                )
-                for place, second in enumerate(models, start=1)
-            ),
-        ),
+        *text_columns("Unit", "Distortion"),
+        Column("No."),
+        *text_columns("Model"),
+        *(Column(place, "against model no.", text=True, of=name) for name, place in places.items()),
     ]
     title = "Table 1: What contrastive entropy and its ratio say of each pair of models"
-    shown_rows = without_repeats(rows, "unit", "level")
+    shown_rows = without_repeats(rows, "unit", "distortion")
     return lay_out("contrastive_readings", title, _READINGS_NOTE, columns, shown_rows, pairs)

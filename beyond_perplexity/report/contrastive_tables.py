@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
-    TrainedOn,
+    by_key,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -21,7 +22,15 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
-from beyond_perplexity.report.layout import Column, Table, lay_out, under, without_repeats
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    lay_out,
+    said_once,
+    text_columns,
+    under,
+    without_repeats,
+)
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -46,18 +55,16 @@ Descriptions = Mapping[str, Mapping[str, Any]]
 
 def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
     """Find the rows of the paper that models (``model.json`` by name) are the counterparts of."""
-    margins = training_margins(models)
-    keys = {name: _key(model, margins.get(name)) for name, model in models.items()}
-    return {n: PUBLISHED_CONTRASTS[key] for n, key in keys.items() if key in PUBLISHED_CONTRASTS}
-
-
-def _key(model: Mapping[str, Any], margin: TrainedOn | None) -> str:
-    """Name a model as the rows are named: by family and what the paper says of it."""
-    family, architecture = str(model.get("family")), model.get("config", {}).get("architecture", {})
-    if margin:
-        return f"{family} {margin.size} {margin.margin:g}"
-    order, classes = architecture.get("order"), "classes" if architecture.get("classes") else None
-    return " ".join(str(part) for part in (family, order, classes) if part)
+    margins, found = training_margins(models), {}
+    for name, model in models.items():
+        made = model.get("config", {}).get("architecture", {})
+        said = [made.get("order"), "classes" if made.get("classes") else None]
+        if trained := margins.get(name):
+            said = [trained.size, f"{trained.margin:g}"]
+        key = " ".join(str(part) for part in (model.get("family"), *said) if part)
+        if key in PUBLISHED_CONTRASTS:
+            found[name] = PUBLISHED_CONTRASTS[key]
+    return found
 
 
 INTERVAL_NOTE = (
@@ -89,113 +96,65 @@ def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _notes(rows: pd.DataFrame, labels: Labels) -> str:
-    """List each remark once, with the models that it is of."""
-    said: dict[str, dict[str, None]] = {}
-    for row in rows[["model", "note"]].to_dict("records"):
-        if row["note"]:
-            said.setdefault(str(row["note"]), {})[labels.model(row["model"])] = None
-    return " ".join(f"{', '.join(models)}: {note}." for note, models in said.items())
+    pairs = zip(rows["model"], rows["note"], strict=True)
+    return said_once((labels.model(model), note) for model, note in pairs if note)
 
 
-def _perplexities(
-    perplexities: Descriptions, given_lengths: Descriptions
-) -> dict[str, dict[str, Any]]:
-    """Return what a table says of the perplexity of each model."""
-    told = {}
+def _perplexities(perplexities: Descriptions, given_lengths: Descriptions) -> pd.DataFrame:
+    """Return what a table says of the perplexity of each model, which is the index."""
+    rows = {}
     for name, result in perplexities.items():
         limits = result.get("interval", {}).get("perplexity", {}).get("word", (None, None))
         what = "of the words and the end of each document"
-        told[name] = (result["perplexity"]["word"], *limits, what, "")
+        rows[name] = (result["perplexity"]["word"], *limits, what)
     for name, result in given_lengths.items():
         what = f"given the lengths, a stochastic {result['bound']} bound"
-        told[name] = (result["perplexity_given_length"], *result["interval"], what, "≥ ")
-    return {
-        name: {
-            "perplexity": math.inf if value is None else float(value),
-            "perplexity_low": low,
-            "perplexity_high": high,
-            "perplexity_is": what,
-            "bounded": bounded,
-        }
-        for name, (value, low, high, what, bounded) in told.items()
-    }
+        rows[name] = (result["perplexity_given_length"], *result["interval"], what)
+    names = ["perplexity", "perplexity_low", "perplexity_high", "perplexity_is"]
+    found = pd.DataFrame.from_dict(rows, "index", columns=names)
+    return found.assign(perplexity=found["perplexity"].astype(float).fillna(math.inf))
 
 
-def _mean(row: Mapping[Any, Any] | None) -> str:
-    if row is None or pd.isna(row["value"]):
+def _mean(row: Mapping[Any, Any]) -> str:
+    if not row or pd.isna(row["value"]):
         return ""
-    deviation = row["deviation"]
-    return shown(row["value"]) + ("" if pd.isna(deviation) else f" ± {shown(deviation)}")
+    deviation = "" if pd.isna(row["deviation"]) else f" ± {shown(row['deviation'])}"
+    return shown(row["value"]) + deviation
 
 
-def _interval(row: Mapping[Any, Any] | None) -> str:
-    return "" if row is None else shown_interval(row["low"], row["high"])
+def _interval(row: Mapping[Any, Any]) -> str:
+    return shown_interval(row["low"], row["high"]) if row else ""
 
 
 def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Column]:
     """Make three columns for each level: mean over draws, interval, published value."""
-    records = rows.to_dict("records")
-    held = {(row["unit"], row["model"], float(row["level"])): row for row in records}
+    held = by_key(rows, "unit", "model", "level")
 
-    def found(row: Mapping[Any, Any], level: float) -> dict[Any, Any] | None:
-        return held.get((row["unit"], row["model"], level))
+    def at(line: Mapping[str, Any], level: float) -> dict[Any, Any]:
+        return held.get((line["unit"], line["model"], level), {})
 
-    def printed(row: Mapping[Any, Any], level: float) -> str:
-        one, paper = found(row, level), row["paper"]
-        return shown(
-            paper.find(one["measure"], level, one["base_level"]) if paper and one else None
-        )
-
-    return [
-        column
-        for level, title in titles.items()
-        for column in under(
-            title,
-            Column(f"{OWN} ±", of=lambda row, level=level: _mean(found(row, level))),
-            Column("95% interval", of=lambda row, level=level: _interval(found(row, level))),
-            Column(PAPER, published=True, of=lambda row, level=level: printed(row, level)),
-        )
-    ]
+    columns = []
+    for level, title in titles.items():
+        of = partial(at, level=level)
+        columns += [
+            Column(f"{OWN} ±", title, of=of, form=_mean),
+            Column("95% interval", title, of=of, form=_interval),
+            Column(PAPER, title, published=True, of=of, form=lambda row: shown(row.get(COLUMN))),
+        ]
+    return columns
 
 
-_NAME_COLUMN = Column(
-    "its name in the paper",
-    text=True,
-    published=True,
-    of=lambda row: row["paper"].title if row["paper"] else "",
-)
-
-
-def _of_unit(
-    papers: Mapping[str, PublishedContrasts], model: str, unit: str
-) -> PublishedContrasts | None:
-    """Return the paper's row of a model, if its numbers are of that unit."""
-    paper = papers.get(model)
-    return paper if paper and paper.unit == unit else None
+_NAME_COLUMN = Column("its name in the paper", text=True, published=True, of="named")
 
 
 def _with_published(rows: pd.DataFrame, papers: Mapping[str, PublishedContrasts]) -> pd.DataFrame:
-    """Add the paper's value to every row that it has one for."""
+    """Add the paper's value to every row of a model in the unit that the paper has it in."""
     found: list[float | None] = []
     for row in rows.to_dict("records"):
-        paper = _of_unit(papers, row["model"], row["unit"])
-        base = row["base_level"]
-        found.append(paper.find(row["measure"], row["level"], base) if paper else None)
+        paper = papers.get(row["model"])
+        printed = paper and paper.find(row["measure"], row["level"], row["base_level"])
+        found.append(printed if paper and paper.unit == row["unit"] else None)
     return rows.assign(**{COLUMN: pd.Series(found, rows.index, dtype=float)})
-
-
-def _with_perplexities(
-    rows: pd.DataFrame,
-    found: Mapping[str, Mapping[str, Any]],
-    papers: Mapping[str, PublishedContrasts],
-) -> pd.DataFrame:
-    """Add the perplexity of its model to every row, and the paper's."""
-    names = ["perplexity", "perplexity_low", "perplexity_high", "perplexity_is"]
-    records = [found.get(name, {}) for name in rows["model"]]
-    own = pd.DataFrame(records, index=rows.index, columns=names)
-    printed = [papers[n].perplexity if n in papers else None for n in rows["model"]]
-    column = pd.Series(printed, rows.index, dtype=float)
-    return pd.concat([rows, own, column.rename(f"{COLUMN}_perplexity")], axis=1)
 
 
 def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
@@ -206,28 +165,8 @@ def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
         if found["sentences_few_effective"]
     ]
     least = f"with fewer than {LEAST_EFFECTIVE:g} effective samples of Z"
-    return (
-        f"Not to be trusted where sentences have a length {least}: {', '.join(few)}. "
-        if few
-        else ""
-    )
-
-
-def _perplexity_columns(found: Mapping[str, Mapping[str, Any]]) -> list[Column]:
-    """Show the perplexity of a row's model, and the paper's."""
-
-    def published(row: Mapping[str, Any]) -> str:
-        known = row["paper"] and row["paper"].perplexity
-        return f"{known:.2f}" if known else ""
-
-    def own(one: Mapping[str, Any] | None) -> str:
-        return one["bounded"] + shown(one["perplexity"], 2) if one else ""
-
-    return under(
-        "Perplexity per word",
-        Column(OWN, of=lambda row: found.get(row["model"]), form=own),
-        Column(PAPER, published=True, of=published),
-    )
+    said = f"Not to be trusted where sentences have a length {least}: {', '.join(few)}. "
+    return said if few else ""
 
 
 def entropy_table(
@@ -239,27 +178,34 @@ def entropy_table(
 ) -> Table:
     """Make Table 2: perplexity, and contrastive entropy at each level of distortion.
 
-    The descriptions say which row of the paper a model is the counterpart of; `given_lengths` is
-    what is known of the perplexity of a model without likelihood.
+    `given_lengths` is what is known of the perplexity of models without a likelihood.
     """
-    rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
     papers, known = published_contrasts(models), normalized_models(contrasts)
+    named = {(name, paper.unit): paper.title for name, paper in papers.items()}
+    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_ENTROPY), papers)
     found = _perplexities(perplexities, given_lengths)
     lines = [
-        {"unit": unit, "title": title, "model": model, "paper": _of_unit(papers, model, unit)}
+        {"unit": unit, "title": title, "model": model, "named": named.get((model, unit), "")}
         for unit, title in CONTRAST_UNITS.items()
         for model in labels.sort_models(rows.loc[rows["unit"] == unit, "model"])
     ]
     levels = table_levels(rows["level"].tolist())
+
+    def perplexity(model: str) -> str:
+        bounded = "≥ " if model in given_lengths else ""
+        return bounded + shown(found["perplexity"][model], 2) if model in found.index else ""
+
+    def printed(line: Mapping[str, Any]) -> str:
+        known = papers[line["model"]].perplexity if line["named"] else None
+        return f"{known:.2f}" if known else ""
+
     columns = [
         Column("Unit", text=True, of="title"),
         Column(
-            "Model",
-            text=True,
-            of="model",
-            form=lambda n: labels.model(n) + _WITHOUT * (n not in known),
+            "Model", text=True, form=lambda n: labels.model(n) + ("" if n in known else _WITHOUT)
         ),
-        *_perplexity_columns(found),
+        Column(OWN, "Perplexity per word", of="model", form=perplexity),
+        Column(PAPER, "Perplexity per word", published=True, of=printed),
         _NAME_COLUMN,
         *_level_columns(rows, {level: f"H_C at {shown_level(level)}" for level in levels}),
     ]
@@ -269,30 +215,35 @@ def entropy_table(
         f"noise better, at one scale. {_LOGARITHM_NOTE} {_UNIT_NOTE} {INTERVAL_NOTE} {bound}"
         f"{SCALE_NOTE} {_notes(rows, labels)}"
     ).strip()
-    tidy = logarithm_columns(_with_published(rows, papers), ("value", "low", "high", "deviation"))
+    tidy = logarithm_columns(rows, ("value", "low", "high", "deviation")).join(found, on="model")
+    tidy[f"{COLUMN}_perplexity"] = rows["model"].map(
+        {name: paper.perplexity for name, paper in papers.items()}
+    )
     return lay_out(
         "contrastive_entropy",
         "Table 2: Perplexity and contrastive entropy",
         note,
         columns,
         without_repeats(lines, "title"),
-        _with_perplexities(tidy, found, papers),
+        tidy,
         published_note=CONTRAST_NOTE,
     )
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
     """Make Table 3: the ratio of contrastive entropy to that at the base level."""
-    rows = pick_contrasts(contrasts, CONTRASTIVE_RATIO)
+    papers = published_contrasts(models)
+    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_RATIO), papers)
     rows = rows[rows["level"] != rows["base_level"]]
-    levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
+    names = labels.sort_models(rows["model"])
     # N cancels, so that a row of the unit that the paper has stands for both.
     lines = [
-        {"model": model, "paper": paper, "unit": paper.unit if paper else "sentence"}
-        for model in labels.sort_models(rows["model"])
-        for paper in [papers.get(model)]
+        {"model": name, "named": paper.title if paper else ""}
+        | {"unit": paper.unit if paper else "sentence"}
+        for name, paper in zip(names, map(papers.get, names), strict=True)
     ]
+    levels = table_levels(rows["level"].tolist())
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
     note = (
         "H_CR: H_C over that at the base level; it has no unit, is the same per word and per "
@@ -303,14 +254,13 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "
         "of its printed H_C, which is 4.707."
     )
-    model = Column("Model", text=True, of="model", form=labels.model)
     return lay_out(
         "contrastive_ratio",
         "Table 3: Ratio of contrastive entropy to that at the base level",
         note,
-        [model, _NAME_COLUMN, *_level_columns(rows, titles)],
+        [*text_columns("Model", form=labels.model), _NAME_COLUMN, *_level_columns(rows, titles)],
         lines,
-        _with_published(rows, papers),
+        rows,
         published_note=printed,
     )
 
@@ -318,22 +268,20 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
     rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
-    found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
+    found = by_key(rows, "unit", "model")
 
     def value(model: str, unit: str, size: float) -> str:
         return shown(found[unit, model]["value"] / size if (unit, model) in found else None)
 
     columns = [Column("Model", text=True, of=labels.model)]
     for unit in reversed(CONTRAST_UNITS):
-        columns += under(
-            f"Cross-entropy {CONTRAST_UNITS[unit]}",
-            Column("nats", of=lambda model, unit=unit: value(model, unit, 1)),
-            Column("95% interval", of=lambda model, unit=unit: _interval(found.get((unit, model)))),
-            *(
-                Column(name, of=lambda model, unit=unit, size=size: value(model, unit, size))
-                for name, size in LOGARITHMS.items()
-            ),
+        nats, *others = (
+            Column(name, of=partial(value, unit=unit, size=size))
+            for name, size in {"nats": 1, **LOGARITHMS}.items()
         )
+        of = partial(lambda unit, model: found.get((unit, model), {}), unit)
+        interval = Column("95% interval", of=of, form=_interval)
+        columns += under(f"Cross-entropy {CONTRAST_UNITS[unit]}", nats, interval, *others)
     note = (
         "Minus the log-likelihood of the test text, with the end of each sentence (or document) "
         "that the model scores, by the number of sentences (equation 6 of the paper, which has a "

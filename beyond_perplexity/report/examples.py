@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.figures.labels import REFERENCE, Labels, parse_source
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.report.layout import Column, Table, lay_out
+from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 
@@ -28,12 +29,8 @@ _LIKELIHOOD = "log_likelihood_a_token"
 
 def _first_rows(batches: Iterator[pa.RecordBatch]) -> pd.DataFrame:
     """Take the first rows of a file, and read no more of it than that."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(part.num_rows for part in held) >= EXAMPLES:
-            break
-    return pa.Table.from_batches(held).slice(0, EXAMPLES).to_pandas() if held else pd.DataFrame()
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return pd.DataFrame(islice(rows, EXAMPLES))
 
 
 def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
@@ -43,11 +40,9 @@ def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
     """
     parts = []
     for path in paths:
-        rows = _first_rows(
-            read_batches(path, TEXT_SAMPLES, TEXT_SAMPLES.names, batch_size=EXAMPLES)
-        )
+        batches = read_batches(path, TEXT_SAMPLES, TEXT_SAMPLES.names, batch_size=EXAMPLES)
         model, decoding = Path(path).resolve().parts[-3:-1]
-        parts.append(rows.assign(source=f"{model}/{decoding}"))
+        parts.append(_first_rows(batches).assign(source=f"{model}/{decoding}"))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -62,10 +57,10 @@ def read_example_documents(paths: Sequence[str | Path]) -> pd.DataFrame:
     return _first_rows(batches).assign(source=REFERENCE)
 
 
-def shorten(text: str, words: int = WORDS) -> str:
+def shorten(text: str) -> str:
     """Cut a text after some words, with a mark there; one line, without control marks."""
     held = printable(text).split()
-    return " ".join(held[:words]) + (CUT if len(held) > words else "")
+    return " ".join(held[:WORDS]) + (CUT if len(held) > WORDS else "")
 
 
 def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
@@ -94,14 +89,12 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
     rows = [*documents.to_dict("records"), *samples.to_dict("records")]
     rows.sort(key=lambda row: order.index(row["source"]))
     columns = [
-        *(Column(name.capitalize(), text=True, of=name) for name in ("model", "decoding")),
-        Column("Document", of="document"),
-        Column("Tokens", of="tokens", form=","),
-        Column("Finished", text=True, of="finished", form=lambda known: _FINISHED[known]),
-        Column(
-            "Log-likelihood a token", of="log_likelihood_a_token", form=partial(shown, digits=2)
-        ),
-        Column("Text", wraps=True, of="text"),
+        *text_columns("Model", "Decoding"),
+        Column("Document"),
+        Column("Tokens", form=","),
+        *text_columns("Finished", form=_FINISHED.get),
+        Column("Log-likelihood a token", of=_LIKELIHOOD, form=partial(shown, digits=2)),
+        Column("Text", wraps=True),
     ]
     note = (
         f"The first {EXAMPLES} documents of each body of text, in the order of their numbers and "

@@ -12,7 +12,14 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.report.layout import NOTHING_COLUMN, Column, Table
+from beyond_perplexity.report.layout import (
+    NOTHING_COLUMN,
+    Column,
+    Table,
+    interval_column,
+    lay_out,
+    without_repeats,
+)
 
 FIRST_PAGE = "first_page"
 _NUMBERS = ("value", "low", "high", "found", "of")
@@ -21,18 +28,9 @@ _NUMBERS = ("value", "low", "high", "found", "of")
 class Answer(NamedTuple):
     """A number that was found, and what it says.
 
-    Attributes
-    ----------
-    question, about, quantity : str
-        What it answers, of which models or measures it is, and what it is, with its unit.
-    value, low, high : float
-        The number with the limits of its 95% interval; NaN where there is none.
-    found, of : int or None
-        How many of how many things.
-    verdict : str
-        What was found, in a few words.
-    first_page : bool
-        Whether the first page has its sentence.
+    What it answers, of which models or measures it is, and what it is, with its unit; the number
+    with the limits of its 95% interval (NaN: none), or how many of how many things; what was found,
+    in a few words; whether the first page has its sentence.
     """
 
     question: str
@@ -55,25 +53,25 @@ def findings_table(
     paper: Mapping[str, str] | None = None,
 ) -> Table:
     """Lay out findings in the order of their questions, with what a paper answers to these."""
-    heads = [Column("Question", wraps=True)]
-    heads += [] if paper is None else [Column("Paper", published=True, wraps=True)]
-    heads += [Column("Of", wraps=True), Column("What", wraps=True), Column("value")]
-    heads += [Column("95% interval"), Column("count"), Column("Verdict", wraps=True)]
-    body, before = [], ""
-    for one in findings:
-        asked = [one.question] if paper is None else [one.question, paper.get(one.question, "")]
-        asked = [""] * len(asked) if one.question == before else asked
-        numbers = [
-            shown(one.value),
-            shown_interval(one.low, one.high),
-            " of ".join(f"{n:,}" for n in (one.found, one.of) if n is not None),
-        ]
-        body.append([*asked, one.about, one.quantity, *numbers, one.verdict])
-        before = one.question
     tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"found": "Int64", "of": "Int64"})
     if paper is not None:
         tidy.insert(1, "paper", tidy["question"].map(lambda one: paper.get(one, "")))
-    return Table(name, title, note, heads, body, tidy)
+    columns = [
+        Column("Question", wraps=True),
+        *[Column("Paper", published=True, wraps=True)] * (paper is not None),
+        Column("Of", wraps=True, of="about"),
+        Column("What", wraps=True, of="quantity"),
+        Column("value", form=shown),
+        interval_column(),
+        Column("count", of=("found", "of"), form=_of_all),
+        Column("Verdict", wraps=True),
+    ]
+    rows = without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 if paper is None else 2])
+    return lay_out(name, title, note, columns, rows, tidy)
+
+
+def _of_all(*counts: int) -> str:
+    return " of ".join(f"{count:,}" for count in counts if not pd.isna(count))
 
 
 def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:

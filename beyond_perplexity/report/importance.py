@@ -12,6 +12,8 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import by_key, parts_by
+from beyond_perplexity.figures.numbers import shown_range
 from beyond_perplexity.importance.bidirectional_gaps import withdraw_claims
 from beyond_perplexity.importance.estimate_wording import (
     interval,
@@ -32,8 +34,17 @@ from beyond_perplexity.report.importance_choice import (
     MODEL_COLUMN,
     PROPOSAL_COLUMN,
     TEMPERATURE_COLUMN,
+    shown_size,
 )
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
+from beyond_perplexity.report.layout import (
+    EN_DASH,
+    Column,
+    Table,
+    lay_out,
+    text_columns,
+    under,
+    without_repeats,
+)
 from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
 
 PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
@@ -45,18 +56,11 @@ LEVEL_TITLES = {
 }
 
 
-_ShowOf = Callable[[str, Mapping[Any, Any]], str]  # a model or family, and a row
-
-
 def shown_number(value: float | None) -> str:
     """Write a perplexity with one decimal."""
     if value is None or pd.isna(value):
         return EN_DASH
     return "∞" if value == float("inf") else f"{value:,.1f}"
-
-
-def _number_of(name: str) -> Callable[[Mapping[Any, Any]], str]:
-    return lambda row: shown_number(row.get(name))
 
 
 def _families(estimates: pd.DataFrame, labels: Labels) -> dict[str, str]:
@@ -87,21 +91,18 @@ def _note(estimates: pd.DataFrame, labels: Labels) -> str:
     parts = []
     for name, own in estimates.groupby("model"):
         instances, tokens = own[["n_instances", "n_tokens"]].max().astype(float)
-        definitions = [*own["t_definition"].dropna(), "what the weights say"]
+        definition = next(iter(own["t_definition"].dropna()), "what the weights say")
         data = f"{labels.data[str(name)]}, " if name in labels.data else ""
-        parts.append(
-            f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens "
-            f"(T counts {definitions[0]})"
-        )
+        counts = f"{instances:,.0f} instances, {tokens:,.0f} tokens"
+        parts.append(f"{name}: {data}{counts} (T counts {definition})")
     return f"{'; '.join(parts)}."
 
 
 def _sizes_note(estimates: pd.DataFrame) -> str:
     """Say K of each model: bounds of different K do not compare."""
-    counts = estimates.groupby("model", sort=False)["n_samples"].agg(["min", "max"])
     said = {
-        str(name): f"{low:,.0f}" + (f" to {high:,.0f}" if high > low else "")
-        for name, low, high in counts.itertuples(name=None)
+        str(name): shown_range(held, "{:,.0f}".format, " to ")
+        for name, held in estimates.groupby("model", sort=False)["n_samples"]
     }
     same = len(set(said.values())) == 1
     parts = list(said.values())[:1] if same else [f"{k} ({name})" for name, k in said.items()]
@@ -113,18 +114,12 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
     if beside is None:
         return []
     sums = beside.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
-    values = {
-        key: float(np.exp(-likelihood / tokens))
-        for key, likelihood, tokens in sums.itertuples(name=None)
-    }
-    return [
-        {
-            "level": "" if place else BESIDE_TITLE,
-            "label": labels.model(name),
-            "values": {model: value for (one, model), value in values.items() if one == name},
-        }
-        for place, name in enumerate(dict.fromkeys(beside["beside"]))
+    sums = sums.assign(value=np.exp(-sums["log_likelihood"] / sums["n_tokens"])).reset_index()
+    rows = [
+        {"level": BESIDE_TITLE, "label": labels.model(name), "values": by_key(held, "model")}
+        for name, held in parts_by(sums, "beside").items()
     ]
+    return without_repeats(rows, "level")
 
 
 def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
@@ -142,36 +137,32 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
 
     def own(model: str, row: Mapping[Any, Any]) -> str:
         if "values" in row:
-            return shown_number(row["values"].get(model))
+            return shown_number(row["values"].get(model, {}).get("value"))
         return cells.get((model, row["label"], row["of"]), EN_DASH)
 
     def paper(family: str, row: Mapping[Any, Any]) -> str:
         return shown_number(published_estimate(family, row.get("of", ""), row["label"]))
 
     rows = [
-        {"of": level, "level": "" if place else title, "label": label}
+        {"of": level, "level": title, "label": label}
         for level, title in LEVEL_TITLES.items()
-        for place, label in enumerate(settings.order)
+        for label in settings.order
     ]
-    columns = [Column("Level", text=True, of="level"), Column("Proposal", text=True, of="label")]
+    columns = [*text_columns("Level"), *text_columns("Proposal", of="label")]
     return lay_out(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
         f"{_sizes_note(chosen)} {_note(chosen, labels)} The lowest of a column is chosen by the "
         "numbers it stands among and is no bound in expectation.",
         [*columns, *_beside_paper(_families(chosen, labels), own, paper)],
-        [*rows, *_perplexities_beside(beside, labels)],
+        [*without_repeats(rows, "level"), *_perplexities_beside(beside, labels)],
         estimates,
         published_note=PRINTED_NOTE,
     )
 
 
 def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
-
-    Of several proposals of a model the one with the lowest bound is shown, the others are in the
-    CSV.
-    """
+    """Lay out the strict bounds of beam marginalization, the lowest of a model (Table 2)."""
     strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
@@ -198,41 +189,36 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 
 
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out how far each instance-level estimate can be trusted.
-
-    Brackets that simulated documents (`gaps`) refute make no claim.
-    """
+    """Lay out how far instance-level estimates can be trusted, but brackets that `gaps` refute."""
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
     charged = instance[instance["measure"] != "perplexity"].to_dict("records")
     penalized = {_setting(row): row for row in charged}
+
+    def with_penalty(row: Mapping[Any, Any]) -> str:
+        return _value(penalized.get(_setting(row), {}), row)
+
     columns = [
         *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
         Column("Method", text=True, of=_drawn_method),
         Column("K", of=_drawn_size),
-        Column("Bound", text=True, of="bound"),
+        *text_columns("Bound"),
         Column("Perplexity", of=lambda row: _value(row, row)),
-        Column("unknown penalized", of=lambda row: _value(penalized.get(_setting(row), {}), row)),
+        Column("unknown penalized", of=with_penalty),
         *under(
             "Standard error",
             Column("over samples", of=lambda row: shown_number(sampling_error(row)[0])),
             Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
-            Column("over instances", of=_number_of("standard_error_instances")),
+            Column("over instances", of="standard_error_instances", form=shown_number),
         ),
-        *under(
-            "Effective samples",
-            Column("median", of=_number_of("ess_median")),
-            Column("tokens below 5", of="ess_low_share", form=".0%"),
-        ),
-        *under("Largest weight (share)", Column("median", of="largest_weight_median", form=".2f")),
-        *under(
-            "k̂",
-            Column("median", of="k_hat_median", form=".2f"),
-            Column("limit", of="k_hat_threshold", form=".2f"),
-            Column("above limit", of=_above_limit),
-        ),
+        Column("median", "Effective samples", of="ess_median", form=shown_number),
+        Column("tokens below 5", "Effective samples", of="ess_low_share", form=".0%"),
+        Column("median", "Largest weight (share)", of="largest_weight_median", form=".2f"),
+        Column("median", "k̂", of="k_hat_median", form=".2f"),
+        Column("limit", "k̂", of="k_hat_threshold", form=".2f"),
+        Column("above limit", "k̂", of=_above_limit),
         Column("Unique latents", of="unique_share", form=".0%"),
     ]
     title = "How far the instance-level estimates can be trusted"
@@ -287,15 +273,11 @@ def _drawn_method(row: Mapping[Any, Any]) -> str:
 
 def _drawn_size(row: Mapping[Any, Any]) -> str:
     drawn = row["method"] if pd.isna(row["basis"]) else row["basis"]
-    size = EN_DASH if pd.isna(row["n_samples"]) else f"{row['n_samples']:,.0f}"
-    return size + find_estimator(drawn).times.format_map(row)
+    return shown_size({**row, "method": drawn})
 
 
 def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
-    """Write an estimate, or the ends of a bracket with its bound where the shown row's is another.
-
-    `shown` is the estimate of the perplexity, which `row` may be or stand beside.
-    """
+    """Write an estimate, or a bracket, with its bound where that of the `shown` row differs."""
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):

@@ -6,14 +6,14 @@ It is one that the numbers it stands among did not choose.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
 from beyond_perplexity.importance.estimate_wording import (
     TARGET,
     bounds_with_costs,
@@ -24,7 +24,15 @@ from beyond_perplexity.importance.estimate_wording import (
 )
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import find_estimator
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under, without_repeats
+from beyond_perplexity.report.layout import (
+    EN_DASH,
+    Column,
+    Table,
+    lay_out,
+    text_columns,
+    under,
+    without_repeats,
+)
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
 ESTIMATE_KEYS = ("model", "proposal", "method", "temperature", "beam_size")
@@ -41,9 +49,7 @@ _CHOICE_NOTE = (
     "that need no choice, which is one in expectation only where there is one alone. What has no "
     "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
-MODEL_COLUMN, PROPOSAL_COLUMN = (
-    Column(name.capitalize(), text=True, of=name) for name in ("model", "proposal")
-)
+MODEL_COLUMN, PROPOSAL_COLUMN = text_columns("Model", "Proposal")
 TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
 METHOD_COLUMN = Column("Method", text=True, of=method_cell)
 
@@ -66,11 +72,7 @@ def by_estimate(rows: pd.DataFrame) -> dict[tuple[str, ...], dict[Any, Any]]:
 
 
 def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Keep the estimates of one setting alone: no temperature, no size was chosen for them.
-
-    These are the mixture over temperatures, sequential Monte Carlo, and plain samples of a proposal
-    with one temperature.
-    """
+    """Keep the estimates of one setting alone: no temperature, no size was chosen for them."""
     counts = bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size")
     return bounds[counts == 1]
 
@@ -84,10 +86,8 @@ def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
     """Choose the estimate that speaks for each model, among those that say how far to trust them.
 
-    It is the setting that is lowest on the validation split (`choices`), which stays a bound in
-    expectation. Without, it is the lowest of those that need no choice of a temperature or a size:
-    of several it is chosen by its own numbers, and ``chosen_by`` says so. A model without a finite
-    stochastic bound, or none that was also estimated on validation, has no row.
+    The lowest on the validation split (`choices`), which keeps the bound; without, the lowest of
+    those that need no choice, and ``chosen_by`` says so. A model without a finite bound has no row.
     """
     bounds, found = _trusted(estimates), []
     known = None if choices is None else by_estimate(_trusted(choices))
@@ -192,14 +192,11 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     columns = [
         *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN, METHOD_COLUMN),
         Column("K", of=shown_size),
-        Column("Bound", text=True, of="bound"),
+        *text_columns("Bound"),
         _GAP_COLUMN,
-        *under(
-            "Cost of an instance",
-            Column("seconds", of="seconds", form=".3g"),
-            Column("of p", of="evaluations_p", form=","),
-            Column("of q", of="evaluations_q", form=","),
-        ),
+        Column("seconds", "Cost of an instance", form=".3g"),
+        Column("of p", "Cost of an instance", of="evaluations_p", form=","),
+        Column("of q", "Cost of an instance", of="evaluations_q", form=","),
         _ERROR_COLUMN,
         Column(f"K for ± {TARGET:g}", of=_needed),
     ]
@@ -237,6 +234,7 @@ def advice_table(
         {**known[estimate_key(row)], "chosen_by": row["chosen_by"]}
         for row in chosen.to_dict("records")
     ]
+    rows = [{**row, "advice": _advice(row)} for row in rows]
     columns = [
         MODEL_COLUMN,
         Column("Use", wraps=True, text=True, of="advice"),
@@ -249,8 +247,7 @@ def advice_table(
         f"are as good the cheapest stands in the table of costs. {COST_WORDS} {NEEDED}"
         f"{models_left_out(estimates, chosen)}"
     )
-    advised = [{**row, "advice": _advice(row)} for row in rows]
-    return lay_out("importance-advice", "Which estimator to use", note, columns, advised)
+    return lay_out("importance-advice", "Which estimator to use", note, columns, rows)
 
 
 # ---- gaps on simulated documents ----
@@ -273,7 +270,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         else "No proposal gave q = 0 to the latents of a document. "
     )
     without = ", ".join(
-        str(name) for name in dict.fromkeys(gaps["model"]) if name not in set(held["model"])
+        map(str, dict.fromkeys(gaps.loc[~gaps["model"].isin(held["model"]), "model"]))
     )
     return lay_out(
         "importance-gaps",
@@ -287,56 +284,12 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         f"{support}Behind /: documents that were empty, or cut at "
         "importance.bidirectional.maximum_words, and do not count."
         + (f" Every document of {without} was cut or empty." if without else ""),
-        _gap_columns(),
-        [{**row, "beside": one} for row, one in zip(rows, ranges, strict=True)],
+        _GAP_COLUMNS,
+        [_gap_record(row, beside) for row, beside in zip(rows, ranges, strict=True)],
         held.assign(
             lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
         ),
     )
-
-
-def _gap_columns() -> list[Column]:
-    return [
-        *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
-        Column("Method", text=True, of=lambda row: find_estimator(row["method"]).title),
-        Column(
-            "K",
-            of=lambda row: (
-                f"{row['n_samples']:,.0f}" + (f" × {row['runs']:.0f}" if row["runs"] > 1 else "")
-            ),
-        ),
-        Column(
-            "Documents",
-            of=lambda row: (
-                f"{row['n_documents']:.0f}" + (f"/{row['n_cut']:.0f}" if row["n_cut"] else "")
-            ),
-        ),
-        *under(
-            "Cross-entropy",
-            Column("at least", of="reverse", form=_shown),
-            Column("at most", of="forward", form=_shown),
-            Column(
-                "gap",
-                of=lambda row: (
-                    _shown(row["gap"])
-                    + ("" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}")
-                ),
-            ),
-        ),
-        *under(
-            "It lacks",
-            Column("at least", of="beside", form=lambda one: _shown(max(one.least, 0.0))),
-            Column("at most", of="beside", form=lambda one: _shown(one.most)),
-        ),
-        Column("Effective samples", of="ess_median", form=".1f"),
-        Column("Bracket", text=True, of=_if_bracketed(lambda row: " to ".join(_ends(row, _shown)))),
-        Column("Label", text=True, of=_if_bracketed(lambda row: row["bracket_bound"])),
-        Column(
-            "The bracket",
-            text=True,
-            of=_if_bracketed(lambda row: row["beside"].verdict(*_ends(row, float))),
-        ),
-    ]
 
 
 def _shown(value: float) -> str:
@@ -345,15 +298,39 @@ def _shown(value: float) -> str:
     return "∞" if value == float("inf") else f"{value:.3f}"
 
 
-def _ends(row: Mapping[Any, Any], write: Callable[[float], Any]) -> list[Any]:
-    return [write(row[f"bracket_{end}"]) for end in ("low", "high")]
+def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
+    """Write a setting: sizes, gap, and a bracket that says of what it is, else dashes."""
+    runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
+    cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
+    error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
+    ends = [row["bracket_low"], row["bracket_high"]]
+    bracket = [EN_DASH] * 3
+    if not (pd.isna(ends[0]) or pd.isna(row["bracket_bound"])):
+        said = beside.verdict(*map(float, ends))
+        bracket = [" to ".join(map(_shown, ends)), str(row["bracket_bound"]), said]
+    return {
+        **row,
+        "title": find_estimator(row["method"]).title,
+        "k": f"{row['n_samples']:,.0f}{runs}",
+        "documents": f"{row['n_documents']:.0f}{cut}",
+        "gap": _shown(row["gap"]) + error,
+        "least": max(beside.least, 0.0),
+        "most": beside.most,
+        **dict(zip(("bracket", "label", "said"), bracket, strict=True)),
+    }
 
 
-def _if_bracketed(show: Callable[[Mapping[Any, Any]], str]) -> Callable[[Mapping[Any, Any]], str]:
-    """Show something of a row that has a bracket and says of what."""
-
-    def shown(row: Mapping[Any, Any]) -> str:
-        known = not (pd.isna(row["bracket_low"]) or pd.isna(row["bracket_bound"]))
-        return str(show(row)) if known else EN_DASH
-
-    return shown
+_GAP_COLUMNS = [
+    *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
+    *text_columns("Method", of="title"),
+    Column("K"),
+    Column("Documents"),
+    Column("at least", "Cross-entropy", of="reverse", form=_shown),
+    Column("at most", "Cross-entropy", of="forward", form=_shown),
+    Column("gap", "Cross-entropy"),
+    Column("at least", "It lacks", of="least", form=_shown),
+    Column("at most", "It lacks", of="most", form=_shown),
+    Column("Effective samples", of="ess_median", form=".1f"),
+    *text_columns("Bracket", "Label"),
+    *text_columns("The bracket", of="said"),
+]

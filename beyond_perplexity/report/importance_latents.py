@@ -17,11 +17,12 @@ from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.importance_choice import (
     MODEL_COLUMN,
+    by_estimate,
     choose_estimates,
     estimate_key,
     models_left_out,
 )
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, text_columns, under
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -82,24 +83,21 @@ def _agreement(rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     held = rows.dropna(subset=_COUNTS)
     documents = np.array([document_of(number, unit) for number in held["instance_id"]])
     annotated, found, matched, same = held[_COUNTS].sum().astype(float)
-    entities = rows["structure"].iloc[0] == "mentions"
-    double = (2 * held["matched"]).to_numpy(float)
-    both = (held["found"] + held["annotated"]).to_numpy(float)
-    interval = None
+    structure = rows["structure"].iloc[0]
+    double, both = 2 * held["matched"], held["found"] + held["annotated"]
+    f1 = [math.nan] * 3
     if both.sum():
-        top, bottom = sum_groups(documents, double, both)
-        interval = ratio_interval(top, bottom)
+        top, bottom = sum_groups(documents, double.to_numpy(float), both.to_numpy(float))
+        f1 = [*ratio_interval(top, bottom)[:3]]
     return {
-        "structure": rows["structure"].iloc[0],
+        "structure": structure,
         "n_instances": len(held),
         "annotated": annotated,
         "found": found,
         "precision": _share(matched, found),
         "recall": _share(matched, annotated),
-        "f1": math.nan if interval is None else interval.value,
-        "f1_low": math.nan if interval is None else interval.low,
-        "f1_high": math.nan if interval is None else interval.high,
-        "entity_accuracy": _share(same, matched) if entities else math.nan,
+        **dict(zip(("f1", "f1_low", "f1_high"), f1, strict=True)),
+        "entity_accuracy": _share(same, matched) if structure == "mentions" else math.nan,
         "effective_median": float(rows["effective"].median()),
     }
 
@@ -112,6 +110,10 @@ def _unit(model: str, labels: Labels) -> str:
 
 def _percent(value: float) -> str:
     return EN_DASH if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _percents(low: float, high: float) -> str:
+    return EN_DASH if math.isnan(low) else f"{_percent(low)} to {_percent(high)}"
 
 
 def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
@@ -128,32 +130,19 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
         }
         for key, group in posteriors.groupby(keys, sort=False)
     ]
+    agreement = "Agreement, %"
     columns = [
         MODEL_COLUMN,
-        Column(
-            "Latents", text=True, of=lambda row: f"{row['proposal']}, {_SOURCES[row['source']]}"
+        *text_columns(
+            "Latents", of=("proposal", "source"), form=lambda n, of: f"{n}, {_SOURCES[of]}"
         ),
-        Column("From", text=True, of=lambda row: f"{row['n_samples']:,} {row['method']}"),
+        *text_columns("From", of=("n_samples", "method"), form="{:,} {}".format),
         Column("Effective, median", of="effective_median", form=",.1f"),
-        *under(
-            "Spans",
-            Column("of", text=True, of="structure"),
-            Column("annotated", of="annotated", form=",.0f"),
-            Column("found", of="found", form=",.1f"),
-        ),
-        *under(
-            "Agreement, %",
-            *(Column(name, of=name, form=_percent) for name in ("precision", "recall")),
-            Column("F1", of="f1", form=_percent),
-            Column(
-                "95% interval",
-                of=lambda r: (
-                    EN_DASH
-                    if math.isnan(r["f1_low"])
-                    else f"{_percent(r['f1_low'])} to {_percent(r['f1_high'])}"
-                ),
-            ),
-        ),
+        *text_columns("of", group="Spans", of="structure"),
+        Column("annotated", "Spans", form=",.0f"),
+        Column("found", "Spans", form=",.1f"),
+        *(Column(name, agreement, form=_percent) for name in ("precision", "recall", "F1")),
+        Column("95% interval", agreement, of=("f1_low", "f1_high"), form=_percents),
         Column("Right entity, %", of="entity_accuracy", form=_percent),
     ]
     title = "Latents under the posterior and of the proposals, against the annotation"
@@ -210,24 +199,18 @@ def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: L
     """Lay out perplexity of words inside annotated mentions and of the others."""
     classes = {"inside": "Words inside mentions", "outside": "Other words"}
     columns = [
-        Column("Instances of", text=True, of="model"),
-        Column("Scored by", text=True, of="by"),
+        *text_columns("Instances of", of="model"),
+        *text_columns("Scored by", of="by"),
         *(
             column
             for name, title in classes.items()
-            for column in under(
-                title,
-                Column("words", of=f"n_{name}", form=","),
-                Column("perplexity", of=f"perplexity_{name}", form=",.1f"),
+            for column in (
+                Column("words", title, of=f"n_{name}", form=","),
+                Column("perplexity", title, of=f"perplexity_{name}", form=",.1f"),
             )
         ),
         Column("perplexity", "All words", of="perplexity_words", form=",.1f"),
-        Column(
-            "nats each",
-            "Ends",
-            of=lambda row: -row["log_likelihood_end"] / row["n_end"],
-            form=".2f",
-        ),
+        Column("nats each", "Ends", of=lambda r: -r["log_likelihood_end"] / r["n_end"], form=".2f"),
     ]
     title = "Words inside annotated mentions and other words"
     records = list(_word_records(posteriors, beside, labels))
@@ -242,8 +225,8 @@ def paired_instances(
 ) -> pd.DataFrame:
     """Put log p̂ of a latent model (``estimated``) beside log p of another, instance by instance.
 
-    Takes a row of ``estimates``, ``importance_diagnostics`` and ``instance_scores`` of one model;
-    refuses other instances or another T.
+    Takes a row of ``estimates``, and ``importance_diagnostics`` and ``instance_scores`` of its
+    model.
     """
     same = np.ones(len(instances), bool)
     for name in ("model", "proposal", "method", "temperature"):
@@ -268,11 +251,9 @@ def paired_instances(
 def compare_beside(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, estimates: pd.DataFrame
 ) -> dict[str, Any]:
-    """Compare a latent model with another by pairs of instances, as `paired_instances` takes them.
+    """Compare a latent model with another by `paired_instances`: cross-entropy, nats a token.
 
-    The difference is cross-entropy of the former less that of the latter, nats a token, over
-    groups; penalized perplexities have ln U for each unknown word that is generated (NaN: not
-    known).
+    Penalized perplexities have ln U for each unknown word that is generated (NaN: not known).
     """
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
@@ -293,28 +274,26 @@ def compare_beside(
         "penalized": _penalized(row, estimates),
         "penalized_beside": math.exp(charged),
         "difference": held.value,
-        "low": held.low,
-        "high": held.high,
-        "standard_error": held.standard_error,
-        "groups": held.groups,
+        **{name: getattr(held, name) for name in ("low", "high", "standard_error", "groups")},
         "groups_effective": held.effective,
     }
 
 
 def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
     """Return the unknown-penalized perplexity of an estimate; NaN where it is not known."""
-    others = estimates[
-        (estimates["measure"] == "unknown_penalized_perplexity")
-        & (estimates["aggregation"] == "instance")
-    ]
-    key = estimate_key(row)
-    values = [one["value"] for one in others.to_dict("records") if estimate_key(one) == key]
-    return float(values[0]) if values and values[0] is not None else math.nan
+    penalized = estimates["measure"] == "unknown_penalized_perplexity"
+    others = by_estimate(estimates[penalized & (estimates["aggregation"] == "instance")])
+    value = others.get(estimate_key(row), {}).get("value")
+    return math.nan if value is None else float(value)
 
 
 def _estimated_by(row: Mapping[Any, Any]) -> str:
     degrees = "" if pd.isna(row["temperature"]) else f", τ = {row['temperature']:g}"
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
+
+
+def _limits(low: float, high: float) -> str:
+    return EN_DASH if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
 
 def beside_table(
@@ -333,12 +312,13 @@ def beside_table(
         for (model, _), scores in beside.groupby(["model", "beside"], sort=False)
         if (row := chosen.get(str(model)))
     ]
+    gap = "Difference of cross-entropies"
     columns = [
         *under(
             "With latent variables",
-            Column("model", text=True, of="model"),
+            Column("model", text=True),
             Column("by", text=True, of=_estimated_by),
-            Column("perplexity", of="perplexity", form=",.1f"),
+            Column("perplexity", form=",.1f"),
             Column("unknown penalized", of="penalized", form=",.1f"),
         ),
         *under(
@@ -347,22 +327,11 @@ def beside_table(
             Column("perplexity", of="perplexity_beside", form=",.1f"),
             Column("unknown penalized", of="penalized_beside", form=",.1f"),
         ),
-        *under(
-            "Difference of cross-entropies",
-            Column("nats a token", of="difference", form="+.3f"),
-            Column(
-                "95% interval",
-                of=lambda r: (
-                    EN_DASH if math.isnan(r["low"]) else f"{r['low']:+.3f} to {r['high']:+.3f}"
-                ),
-            ),
-        ),
-        *under(
-            "Groups",
-            Column("all", of="groups"),
-            Column("effective", of="groups_effective", form=".1f"),
-        ),
-        Column("Chosen by", text=True, of="chosen_by"),
+        Column("nats a token", gap, of="difference", form="+.3f"),
+        Column("95% interval", gap, of=("low", "high"), form=_limits),
+        Column("all", "Groups", of="groups"),
+        Column("effective", "Groups", of="groups_effective", form=".1f"),
+        *text_columns("Chosen by", of="chosen_by"),
     ]
     note = _BESIDE_NOTE + models_left_out(estimates, speaking)
     return lay_out("importance-beside", "What the latent variables bring", note, columns, found)

@@ -1,7 +1,4 @@
-"""The kinds of files that tables and figures are made of, and reading them.
-
-`INPUTS` has a row for every kind; a job is given one object with its files by kind.
-"""
+"""The kinds of files that tables and figures are made of, and reading them."""
 
 from __future__ import annotations
 
@@ -26,20 +23,10 @@ Paths = Sequence[str | Path]
 
 
 class Input(NamedTuple):
-    """A kind of files that tables and figures are made of.
+    """A kind of files, in words: Parquet of a schema (``module:NAME`` in `schemas`), or JSON.
 
-    Attributes
-    ----------
-    words : str
-        What the files are.
-    schema : str
-        Of Parquet files, ``module:NAME`` in `schemas`; the others are JSON.
-    named_by_folder : bool
-        Whether the folder of a file names the model; a JSON object goes by its own name else.
-    lists : bool
-        Whether the JSON files hold lists, which are joined.
-    reader : str
-        ``module:function`` that reads files too large to be read whole; it takes their paths.
+    A model goes by its file's name or its folder's; JSON `lists` are joined; a `reader`
+    (``module:function``) takes the paths of files too large to be read whole.
     """
 
     words: str
@@ -137,10 +124,7 @@ def schema_of(kind: str) -> pa.Schema:
 
 
 def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = False) -> pd.DataFrame:
-    """Read Parquet files of one schema into one table; a row that two files share is kept once.
-
-    With `named_by_folder` a column ``model`` has the name of the folder of each file.
-    """
+    """Read Parquet files of one schema into one table; a row that two files share is kept once."""
     if not paths:
         raise InputError(f"no {schema_name(schema)} file was given")
     parts = []
@@ -173,10 +157,7 @@ def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
 def read_descriptions(
     paths: Paths, *, named_by_folder: bool, keys: Sequence[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Read JSON objects by the name of their model, that of their folder or of the file.
-
-    Each has an object at every one of `keys`.
-    """
+    """Read JSON objects with certain keys, by the name of their folder or of the file."""
     found = {}
     for path in paths:
         held = _read_json(path, dict)

@@ -1,7 +1,4 @@
-"""A table for a reader, as HTML, plain text and CSV; `report.latex` has it as LaTeX.
-
-A column says what it shows of a row, so that a table is a list of columns and the rows.
-"""
+"""A table of rows, and of columns that show something of each, as HTML, plain text and CSV."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.figures.numbers import shown_interval
 from beyond_perplexity.foreign_text import printable, safe_cell
 
 PUBLISHED_COLUMN = "published"
@@ -30,21 +28,37 @@ class Column:
     text: bool = False  # Whether it holds text (left) rather than numbers (right)
     published: bool = False  # Whether its values are the paper's and not this run's
     wraps: bool = False  # Whether it holds passages, which are broken into lines
-    of: str | Callable[..., Any] = ""  # What it holds of a row: a key of it, or a function
+    # What it holds of a row: a key of it (the title in small letters, where none is given), several
+    # keys, or a function
+    of: str | tuple[str, ...] | Callable[..., Any] = ""
     # How that is written: a function, or a format, with which an unknown number is `EN_DASH`
-    form: str | Callable[[Any], str] = str
+    form: str | Callable[..., Any] = str
 
     def cell(self, row: Any) -> str:
         """Write what the column shows of a row."""
-        value = self.of(row) if callable(self.of) else row[self.of]
+        of = self.of or self.title.lower()
+        if isinstance(of, tuple):
+            values = [row[key] for key in of]
+        else:
+            values = [of(row) if callable(of) else row[of]]
         if callable(self.form):
-            return self.form(value)
-        return EN_DASH if pd.isna(value) else format(value, self.form)
+            return str(self.form(*values))
+        return EN_DASH if pd.isna(values[0]) else format(values[0], self.form)
 
 
 def under(group: str, *columns: Column) -> list[Column]:
     """Put columns under one heading."""
     return [replace(column, group=group) for column in columns]
+
+
+def text_columns(*titles: str, **more: Any) -> list[Column]:
+    """Make columns of texts."""
+    return [Column(title, text=True, **more) for title in titles]
+
+
+def interval_column(title: str = "95% interval", group: str = "", of: str = "") -> Column:
+    """Make the column of the limits of a number, whose keys end in ``low`` and ``high``."""
+    return Column(title, group, of=(f"{of}low", f"{of}high"), form=shown_interval)
 
 
 @dataclass(frozen=True)
@@ -104,20 +118,23 @@ def lay_out(
 
 def without_repeats(rows: Iterable[dict[Any, Any]], *keys: str) -> list[dict[Any, Any]]:
     """Empty the texts of keys where a row has the same as the one before."""
-    found, before = [], None
-    for row in rows:
-        held = tuple(row[key] for key in keys)
-        found.append(row | dict.fromkeys(keys, "") if held == before else row)
-        before = held
-    return found
+    runs = groupby(rows, key=lambda row: [row[key] for key in keys])
+    empty = dict.fromkeys(keys, "")
+    return [row | empty if place else row for _, run in runs for place, row in enumerate(run)]
+
+
+def said_once(said: Iterable[tuple[str, str]]) -> str:
+    """Write each remark once, with the models that it is of."""
+    found: dict[str, dict[str, None]] = {}
+    for model, remark in said:
+        found.setdefault(remark, {})[model] = None
+    return " ".join(f"{', '.join(models)}: {remark}." for remark, models in found.items())
 
 
 def empty_table(name: str, title: str, reason: str) -> Table:
     """Make the table that stands where there is nothing to show, and says why."""
-    rows = pd.DataFrame({NOTHING_COLUMN: [reason]})
-    return lay_out(
-        name, title, "", [Column("Nothing to show", wraps=True, of=NOTHING_COLUMN)], rows
-    )
+    column = Column("Nothing to show", wraps=True, of=NOTHING_COLUMN)
+    return lay_out(name, title, "", [column], pd.DataFrame({NOTHING_COLUMN: [reason]}))
 
 
 def neighbours(columns: Sequence[Column]) -> list[tuple[str, int]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from beyond_perplexity.figures.numbers import (
     too_few_permutations,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.layout import Column, Table, lay_out
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -96,8 +95,7 @@ class Measured(NamedTuple):
 class Specification(NamedTuple):
     """What a table shows: a row per model and decoding, a few columns per quantity.
 
-    `human` is what the first row has of a quantity: `FLOOR`, or the measure that is the human
-    text's own.
+    `human` is what the first row has of each: `FLOOR`, or the name of the human text's own measure.
     """
 
     name: str
@@ -185,8 +183,8 @@ RAW_TABLE = Specification(
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 
-_Key = tuple[str, str, str]  # source, tendency, measure
-_Found = Mapping[_Key, dict[str, Any]]
+_Found = Mapping[Any, dict[str, Any]]  # by source, tendency and measure
+_NAMES = {"Model": "model", "Decoding": "decoding", "Read in": "vocabulary"}
 
 
 def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
@@ -207,88 +205,65 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
     }
 
 
-def _parts(specification: Specification, column: Measured) -> list[str]:
-    """Name the columns of a quantity."""
-    floored, ranked = is_distance(column.measure), column.measure in RANKS_OF
-    in_paper = specification.of_paper and is_published(*column.key)
-    return [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A row of a table: a body of text, or human text as some bodies are compared with it."""
-
-    found: _Found
-    sources: Sequence[str]
-    human: str = ""  # What human text has of a quantity; empty for a body
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """Model, decoding, and what the text is read in."""
-        row = next(row for key, row in self.found.items() if key[0] == self.sources[0])
-        title = "Human text against itself" if self.human == FLOOR else "Human text"
-        own = (title, "") if self.human else (row["model"], row["decoding"])
-        return (*own, str(row["vocabulary"] or ""))
-
-    def each(self, key: tuple[str, str], column: str = "value") -> list[float]:
-        """List what a column has of a quantity of the line's sources."""
-        keys = ((source, *key) for source in self.sources)
-        return [self.found[one][column] for one in keys if one in self.found]
-
-    def share(self, measure: str) -> str:
-        """Write a share of the text."""
-        name = f"{measure}_reference" if self.human else measure
-        return shown_range(self.each((TEXT, name)), shown_share)
-
-    def cells(self, column: Measured) -> dict[str, str]:
-        """Write a quantity, by the name of the column."""
-        write, ranks = partial(shown, digits=column.digits), RANKS_OF.get(column.measure, "")
-        if self.human == FLOOR:
-            return {OWN: shown_range(self.each(column.key, FLOOR), write)}
-        if self.human:
-            own = (column.tendency, self.human.format(measure=column.measure))
-            first = _Line(self.found, self.sources[:1])
-            low, high = (first.each(own, end) or [math.nan] for end in ("low", "high"))
-            ranked = self.each((column.tendency, f"{ranks}_reference"))
-            return {
-                OWN: shown_range(self.each(own), write),
-                INTERVAL: shown_interval(low[0], high[0]),
-                RANKED: shown_range(ranked, _COUNT),
-            }
-        row = self.found.get((self.sources[0], *column.key))
-        if row is None:
-            return {}
-        paper = write(row[COLUMN])
-        return {
-            OWN: write(row["value"]) + row["mark"],
-            EXCESS: shown_signed(row[EXCESS], column.digits),
-            INTERVAL: shown_interval(row["low"], row["high"]),
-            RANKED: shown_range(self.each((column.tendency, ranks)), _COUNT),
-            PAPER: paper + row[f"{COLUMN}_stars"] if paper else "",
-        }
-
-
 def _columns(specification: Specification) -> list[Column]:
-    names = enumerate(("Model", "Decoding", "Read in"))
-    quantities = (
-        Column(
-            part,
-            column.heading,
-            published=part == PAPER,
-            of=lambda line, column=column, part=part: line.cells(column).get(part, ""),
-        )
-        for column in specification.columns
-        for part in _parts(specification, column)
-    )
-    shares = (
-        Column(title, of=lambda line, measure=measure: line.share(measure))
-        for measure, title in TEXT_SHARES.items()
-    )
-    return [
-        *(Column(name, text=True, of=lambda line, at=at: line.names[at]) for at, name in names),
-        *quantities,
-        *under("Share of the text", *shares),
-    ]
+    """Make the columns of lines, whose cells have headings and parts as keys."""
+    columns = [Column(title, text=True, of=name) for title, name in _NAMES.items()]
+    for one in specification.columns:
+        floored, ranked = is_distance(one.measure), one.measure in RANKS_OF
+        in_paper = specification.of_paper and is_published(*one.key)
+        parts = [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
+        columns += [
+            Column(part, one.heading, published=part == PAPER, of=f"{one.heading}/{part}")
+            for part in parts
+        ]
+    shares = TEXT_SHARES.values()
+    return columns + [Column(title, "Share of the text", of=title) for title in shares]
+
+
+def _each(
+    found: _Found, sources: Sequence[str], key: tuple[str, str], column: str = "value"
+) -> list[float]:
+    """List what a column has of a quantity of some sources."""
+    return [found[source, *key][column] for source in sources if (source, *key) in found]
+
+
+def _cells(
+    found: _Found, sources: Sequence[str], one: Measured, human: str
+) -> Iterator[tuple[str, str]]:
+    """Write the parts of a quantity of a body of text, or what human text has of it (`human`)."""
+    write = partial(shown, digits=one.digits)
+    if human == FLOOR:
+        yield OWN, shown_range(_each(found, sources, one.key, FLOOR), write)
+        return
+    ranks = (one.tendency, f"{RANKS_OF.get(one.measure)}{'_reference' if human else ''}")
+    yield RANKED, shown_range(_each(found, sources, ranks), _COUNT)
+    key = (one.tendency, human.format(measure=one.measure) or one.measure)
+    row = found.get((sources[0], *key), {})
+    yield INTERVAL, shown_interval(row.get("low"), row.get("high"))
+    if human:
+        yield OWN, shown_range(_each(found, sources, key), write)
+    elif row:
+        yield OWN, write(row["value"]) + row["mark"]
+        yield EXCESS, shown_signed(row[EXCESS], one.digits)
+        yield PAPER, write(row[COLUMN]) and write(row[COLUMN]) + row[f"{COLUMN}_stars"]
+
+
+def _line(
+    found: _Found, sources: Sequence[str], specification: Specification, human: str = ""
+) -> dict[str, str]:
+    """Write the row of a body of text, or of human text as some bodies are compared with it."""
+    first = next(row for key, row in found.items() if key[0] == sources[0])
+    line = defaultdict(str, {name: str(first[name] or "") for name in _NAMES.values()})
+    if human:
+        title = "Human text against itself" if human == FLOOR else "Human text"
+        line |= {"model": title, "decoding": ""}
+    for one in specification.columns:
+        parts = _cells(found, sources, one, human)
+        line |= {f"{one.heading}/{part}": cell for part, cell in parts}
+    for measure, title in TEXT_SHARES.items():
+        key = (TEXT, f"{measure}_reference" if human else measure)
+        line[title] = shown_range(_each(found, sources, key), shown_share)
+    return line
 
 
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
@@ -311,37 +286,33 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
 
 
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make Table 2, 3, 5 or 6, or the one of raw text.
-
-    First the human text, a row for each vocabulary that it is read in, then a row per source: of
-    each quantity this run's value with stars of adjusted p-values, its excess over the floor, and
-    the published one; then shares of the text.
-    """
+    """Make Table 2, 3, 5 or 6, or the one of raw text, human text first, then a row per source."""
     name, columns = specification.name, specification.columns
-    wanted = {column.key for column in columns}
-    pairs = zip(measures["tendency"], measures["measure"], strict=True)
-    rows = measures[[pair in wanted for pair in pairs]]
-    if rows.empty:
-        names = ", ".join(f"{tendency} {measure}" for tendency, measure in sorted(wanted))
-        raise NothingToShowError(f"{name.replace('_', ' ')}: the measures have none of {names}")
-    sources = labels.sort_sources(rows["source"])
+    wanted = [column.key for column in columns]
     found = {
         (row["source"], row["tendency"], row["measure"]): _tidy_row(row, labels)
         for row in measures.to_dict("records")
     }
-    lines = [_Line(found, [source]) for source in sources]
+    sources = labels.sort_sources(source for source, *key in found if tuple(key) in wanted)
+    if not sources:
+        names = ", ".join(map(" ".join, sorted(wanted)))
+        raise NothingToShowError(f"{name.replace('_', ' ')}: the measures have none of {names}")
+    lines = [_line(found, [source], specification) for source in sources]
     groups: dict[str, list[str]] = {}
-    for line in lines:
-        groups.setdefault(line.names[2], []).extend(line.sources)
-    human = [_Line(found, members, specification.human) for members in groups.values()]
-    kept = [column.key for column in columns] + [(TEXT, measure) for measure in TEXT_SHARES]
+    for source, line in zip(sources, lines, strict=True):
+        groups.setdefault(line["vocabulary"], []).append(source)
+    human = [_line(found, own, specification, specification.human) for own in groups.values()]
+    kept = wanted + [(TEXT, measure) for measure in TEXT_SHARES]
     kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
     keys = ((source, *key) for source in sources for key in kept)
-    tidy = pd.DataFrame([found[key] for key in keys if key in found])
-    note, printed = _note(specification, found), PUBLISHED_NOTE * specification.of_paper
-    heads = _columns(specification)
     return lay_out(
-        name, specification.title, note, heads, [*human, *lines], tidy, published_note=printed
+        name,
+        specification.title,
+        _note(specification, found),
+        _columns(specification),
+        [*human, *lines],
+        pd.DataFrame([found[key] for key in keys if key in found]),
+        published_note=PUBLISHED_NOTE * specification.of_paper,
     )
 
 

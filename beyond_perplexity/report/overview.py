@@ -1,4 +1,4 @@
-"""The first page of the report: what ran, main table and main figure, as reStructuredText."""
+"""The first page of the report, as reStructuredText, and a table of what its jobs used."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import base64
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence, Sized
 from pathlib import Path
+from statistics import median
 from textwrap import fill
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import load_estimators
-from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.report.bits_per_byte import BITS_HEADINGS, ByteBits, bits_per_byte
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
-from beyond_perplexity.report.layout import render
+from beyond_perplexity.report.layout import Column, Table, lay_out, render
 from beyond_perplexity.report.tendency_findings import (
     LAWS_OF_UNITS,
     Compared,
@@ -29,6 +31,7 @@ from beyond_perplexity.report.tendency_findings import (
     shares_table,
     tendency_table,
 )
+from beyond_perplexity.storage.benchmarks import number_of, read_benchmarks
 
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
@@ -79,10 +82,9 @@ def _image(figure: str | Path) -> list[str]:
 
 
 def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    columns = {SPELLED: "cleaned", RAW_BITS: "raw"}
     found = {
         head: {name: bits_per_byte(result, text) for name, result in perplexities.items()}
-        for head, text in columns.items()
+        for text, head in BITS_HEADINGS.items()
     }
     found = {head: column for head, column in found.items() if any(column.values())}
     header = ["Model", "per token", "per word", *found, "unknown words"]
@@ -104,38 +106,34 @@ def _shown_bits(bits: ByteBits | None) -> str:
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
-    header = ["Model", "needs no choice", "by", "instances", "proposal", "effective samples"]
-    header.append("corpus")
     known = load_estimators()
     others = {method: one.heading for method, one in known.items() if one.heading}
     paired = [method for method, one in known.items() if "corpus" in one.levels]
-    header += others.values()
-    rows = []
-    chosen = estimates[estimates["measure"] == "perplexity"]
-    for model, held in chosen.groupby("model", sort=False):
+    header = ["Model", "needs no choice", "by", "instances", "proposal", "effective samples"]
+    rows = [[*header, "corpus", *others.values()]]
+    for model, held in parts_by(estimates[estimates["measure"] == "perplexity"], "model").items():
         sampled = held[held["method"].isin(paired)].dropna(subset="value")
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
         lowest = [held[held["method"] == method]["value"].min() for method in others]
         rows.append(
             [
-                escape_rst(Labels().model(str(model))),
+                escape_rst(Labels().model(model)),
                 *_without_choice(held),
                 *_best_cells(instance.to_dict("records")),
                 *map(_bound, [corpus, *lowest]),
             ]
         )
-    return [header, *rows]
+    return rows
 
 
 def _best_cells(rows: Sequence[Mapping[Hashable, Any]]) -> list[str]:
     """Write the estimate of a list of one: value, proposal, effective samples."""
-    if not rows:
-        return ["—", "—", "—"]
-    best = rows[0]
-    proposal = f"{best['proposal']}, τ = {best['temperature']:g}"
-    effective = f"{best['ess_median']:.1f} of {best['n_samples']:.0f} (median)"
-    return [_bound(best["value"]), proposal, "—" if pd.isna(best["ess_median"]) else effective]
+    for best in rows:
+        proposal = f"{best['proposal']}, τ = {best['temperature']:g}"
+        effective = f"{best['ess_median']:.1f} of {best['n_samples']:.0f} (median)"
+        return [_bound(best["value"]), proposal, "—" if pd.isna(best["ess_median"]) else effective]
+    return ["—", "—", "—"]
 
 
 def _bound(value: float) -> str:
@@ -144,15 +142,11 @@ def _bound(value: float) -> str:
 
 def _without_choice(estimates: pd.DataFrame) -> list[str]:
     """Return the lowest bound that no temperature and no size was chosen for, and what gave it."""
-    free = (
-        without_choice(finite_bounds(estimates, [STOCHASTIC]))
-        .nsmallest(1, "value")
-        .to_dict("records")
-    )
-    if not free:
-        return ["—", "—"]
-    title = load_estimators()[free[0]["method"]].title
-    return [f"{free[0]['value']:,.1f}", f"{title}, {free[0]['proposal']}"]
+    free = without_choice(finite_bounds(estimates, [STOCHASTIC]))
+    for row in free.nsmallest(1, "value").to_dict("records"):
+        title = load_estimators()[row["method"]].title
+        return [f"{row['value']:,.1f}", f"{title}, {row['proposal']}"]
+    return ["—", "—"]
 
 
 def _meaning() -> str:
@@ -226,12 +220,9 @@ def _likeliest(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
     if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
         return ""
     ordered = sorted(known, key=lambda name: (known[name].value, name))
-    best, worst = (
-        f"*{escape_rst(Labels().model(name))}*, {_shown_bits(known[name])}"
-        for name in (ordered[0], ordered[-1])
-    )
-    least = f"; least under {worst}" * (len(known) > 1)
-    return f"**Human text** is likeliest under {best} bits per byte{least}."
+    ends = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
+    least = f"; least under {ends[-1]}" * (len(known) > 1)
+    return f"**Human text** is likeliest under {ends[0]} bits per byte{least}."
 
 
 def answers(
@@ -262,10 +253,9 @@ def render_overview(
 ) -> str:
     """Write the first page, reStructuredText that needs no other file; a section a subject.
 
-    Takes by name of the corpus reports of extraction, by model perplexity results, the compared
-    corpora, kinds of the families of all compared models (``"external"`` for brought samples),
-    schema ``estimates``, the main figure of each corpus (SVG, embedded), and findings by paper and
-    corpus.
+    Takes reports of extraction and findings by corpus, perplexity results by model, kinds of
+    families (``"external"`` for brought samples), schema ``estimates``, and SVG figures, which are
+    embedded.
     """
     return render(
         "templates/overview.rst",
@@ -284,3 +274,66 @@ def render_overview(
             if (held := (findings or {}).get(paper))
         },
     )
+
+
+# ---- what jobs asked for and what they used ----
+
+RESOURCES_NOTE = (
+    "Asked is the most that a job of the rule asked for, used the median and the most of all that "
+    "ended well; the share is that of the job that came closest to its limit. Where it is small "
+    "the jobs wait longer for their turn than they need to, near 1 the next larger one is cut. "
+    "Memory is that of the processes of the command (MB, sampled every 30 s and at the beginning: "
+    "of short jobs it may be too small). CPUs is processor time by seconds."
+)
+
+
+def resources_table(folder: Path) -> Table:
+    """Lay out what jobs asked for (if known) and used, by rule, most core hours first."""
+    columns = [
+        Column("rule", text=True, of="rule"),
+        Column("jobs", of="jobs", form=",.0f"),
+        *(
+            Column(part, group, of=f"{name}_{part}", form=".2f" if part == "share" else form)
+            for group, name, form in (("minutes", "minutes", ",.1f"), ("memory, MB", "mb", ",.0f"))
+            for part in ("asked", "median", "most", "share")
+        ),
+        Column("CPUs", of="cpus", form=".2f"),
+        Column("core hours", of="core_hours", form=",.1f"),
+        Column("GPU hours", of="gpu_hours", form=",.1f"),
+    ]
+    rows = [_row(rule, held) for rule, held in read_benchmarks(folder).items() if held]
+    tidy = pd.DataFrame(rows, columns=[str(column.of) for column in columns])
+    tidy = tidy.sort_values(["core_hours", "rule"], ascending=[False, True], ignore_index=True)
+    return lay_out("resources", "Time and memory of jobs", RESOURCES_NOTE, columns, tidy)
+
+
+def _row(rule: str, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    asked = [job["resources"] if isinstance(job.get("resources"), dict) else {} for job in jobs]
+    seconds, busy = ([number_of(job, name) or 0.0 for job in jobs] for name in ("s", "cpu_time"))
+    gpus = [number_of(held, "gpu") or 0.0 for held in asked]
+    memory = [number_of(job, "max_rss") for job in jobs]
+    return {
+        "rule": rule,
+        "jobs": len(jobs),
+        **_asked_and_used(
+            "minutes", [s / 60 for s in seconds], [number_of(a, "runtime") for a in asked]
+        ),
+        **_asked_and_used("mb", memory, [number_of(a, "mem_mb") for a in asked]),
+        "cpus": sum(busy) / sum(seconds) if sum(seconds) else None,
+        "core_hours": sum(busy) / 3600,
+        "gpu_hours": sum(g * s for g, s in zip(gpus, seconds, strict=True)) / 3600,
+    }
+
+
+def _asked_and_used(
+    name: str, used: list[float | None] | list[float], asked: list[float | None]
+) -> dict[str, float | None]:
+    known = [value for value in used if value is not None]
+    limits = [value for value in asked if value is not None]
+    shares = [u / a for u, a in zip(used, asked, strict=True) if u is not None and a]
+    return {
+        f"{name}_asked": max(limits, default=None),
+        f"{name}_median": median(known) if known else None,
+        f"{name}_most": max(known, default=None),
+        f"{name}_share": max(shares, default=None),
+    }

@@ -61,11 +61,7 @@ def is_published(tendency: str, measure: str) -> bool:
 
 
 class PublishedContrasts(NamedTuple):
-    """A row of both tables, with the paper's name of the model and the unit of its entropies.
-
-    Entropies are at `PAPER_LEVELS`, ratios those of the levels after the first to the first; the
-    perplexity is None where the paper has a dash.
-    """
+    """A row of both tables: entropies at `PAPER_LEVELS`, ratios of the later ones to the first."""
 
     title: str
     unit: str

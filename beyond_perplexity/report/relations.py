@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import evaluator_title, relation_titles
+from beyond_perplexity.figures.measure_names import (
+    by_key,
+    evaluator_title,
+    parts_by,
+    relation_titles,
+)
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.relations.measures import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.findings import Answer, findings_table
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns
 from beyond_perplexity.semantics.measures import MEASURES
 
 SURE = 0.95  # probability of an order
@@ -34,60 +40,59 @@ _ORDERS = (
 )
 
 
-def _places(measures: pd.DataFrame, labels: Labels) -> list[tuple[str, str | None]]:
+def _places(measures: pd.DataFrame, labels: Labels) -> list[tuple[str, str]]:
     """List the rows: of each model its decodings, or the model alone where it has none."""
-    pairs = zip(measures["model"], measures["decoding"], strict=True)
-    known = dict.fromkeys((m, d if isinstance(d, str) else None) for m, d in pairs)
+    known = dict.fromkeys(zip(measures["model"], measures["decoding"], strict=True))
     decoded = {model for model, decoding in known if decoding}
     models = labels.sort_models(model for model, _ in known)
     decodings = ["", *labels.sort_decodings(d for _, d in known if d)]
     kept = [place for place in known if place[1] or place[0] not in decoded]
-    return sorted(kept, key=lambda p: (models.index(p[0]), decodings.index(p[1] or "")))
+    return sorted(kept, key=lambda p: (models.index(p[0]), decodings.index(p[1])))
 
 
-def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, Column]:
-    """Make the column of every measure, in the order of the subjects."""
+def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]:
+    """Make title and group of the column of every measure, in the order of the subjects."""
     rows = measures.drop_duplicates("measure").to_dict("records")
-    rows.sort(key=lambda row: list(_SUBJECTS).index(row["subject"]))
     heads = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: list(_SUBJECTS).index(row["subject"])):
         title, group = row["title"], _SUBJECTS[row["subject"]]
         if row["subject"] == "semantics":
             evaluator, _, name = row["measure"].removeprefix("semantics/").partition(".")
             group = f"{group}: {evaluator_title(evaluator, labels)}"
             title = MEASURES[name].title if name in MEASURES else name
-        heads[row["measure"]] = Column(f"{title} {'↑' if row['direction'] > 0 else '↓'}", group)
+        heads[row["measure"]] = f"{title} {'↑' if row['direction'] > 0 else '↓'}", group
     return heads
 
 
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all measures: a row a model under a decoding, a column a measure.
-
-    What belongs to a model stands in all of its rows.
-    """
+    """Make the table of all measures: a row a model and decoding, a column a measure."""
     if measures.empty:
         raise NothingToShowError("there are no measures to relate")
-    heads = _heads(measures, labels)
-    found = {
-        (r["model"], r["decoding"] if isinstance(r["decoding"], str) else None, r["measure"]): r
-        for r in measures.to_dict("records")
-    }
-    body = []
-    for model, decoding in _places(measures, labels):
-        cells = [labels.model(model), labels.decoding(decoding) if decoding else "–"]
-        for key in heads:
-            row = found.get((model, decoding, key), found.get((model, None, key)))
-            error = "" if row is None or pd.isna(row["error"]) else f" ± {shown(row['error'])}"
-            cells.append("" if row is None else shown(row["value"]) + error)
-        body.append(cells)
+    named = measures.assign(decoding=measures["decoding"].fillna(""))
+    found = by_key(named, "model", "decoding", "measure")
+
+    def cell(place: tuple[str, str], key: str) -> str:
+        row = found.get((*place, key), found.get((place[0], "", key)))
+        if row is None:
+            return ""
+        return shown(row["value"]) + ("" if pd.isna(row["error"]) else f" ± {shown(row['error'])}")
+
     note = (
         "↑ higher is better, ↓ lower is better; numbers of different columns have different "
         "scales. ±: standard error over documents (of distances over those of both texts). "
         "Perplexity, contrastive entropy and the meaning of predictions belong to the model, "
         "whatever the decoding, and are repeated in its rows."
     )
-    columns = [Column("Model", text=True), Column("Decoding", text=True), *heads.values()]
-    return Table("relations", "The measures of all papers", note, columns, body, measures)
+    columns = [
+        *text_columns("Model", of=lambda place: labels.model(place[0])),
+        *text_columns("Decoding", of=lambda at: labels.decoding(at[1]) if at[1] else "–"),
+        *(
+            Column(*head, of=partial(cell, key=key))
+            for key, head in _heads(measures, labels).items()
+        ),
+    ]
+    places = _places(named, labels)
+    return lay_out("relations", "The measures of all papers", note, columns, places, measures)
 
 
 def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
@@ -98,35 +103,31 @@ def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
 def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of what perplexity misses: a row a measure and decoding."""
     titles = relation_titles(measures, labels)
-    body = []
-    for (measure, decoding), rows in orders.groupby(
-        ["measure", "decoding"], sort=False, dropna=False
-    ):
+    lines = []
+    named = orders.assign(decoding=orders["decoding"].fillna(""))
+    for (measure, decoding), rows in parts_by(named, "measure", "decoding").items():
         other = rows[rows["differs"]]
-        sure = other[other["probability_both"] >= SURE]
-        named = other.sort_values("probability_both", ascending=False, kind="stable")
-        pairs = [_as_pair(row, labels) for row in named.head(_FEW_PAIRS).to_dict("records")]
+        likeliest = other.sort_values("probability_both", ascending=False, kind="stable")
+        pairs = [_as_pair(row, labels) for row in likeliest.head(_FEW_PAIRS).to_dict("records")]
         more = f"; and {len(other) - len(pairs)} more" if len(other) > len(pairs) else ""
-        body.append(
-            [
-                titles[str(measure)],
-                labels.decoding(decoding) if isinstance(decoding, str) else "–",
-                f"{len(rows):,}",
-                f"{len(other):,}",
-                f"{len(sure):,}",
-                "; ".join(pairs) + more,
-            ]
+        lines.append(
+            {
+                "measure": titles[measure],
+                "decoding": labels.decoding(decoding) if decoding else "–",
+                "all": len(rows),
+                "other": len(other),
+                "sure": int((other["probability_both"] >= SURE).sum()),
+                "named": "; ".join(pairs) + more,
+            }
         )
-    heads = [
-        Column("Measure", text=True),
-        Column("Decoding", text=True),
-        Column("Pairs of models"),
-        Column("in another order"),
-        Column(f"with probability ≥ {SURE:g}"),
-        Column("Better in the measure, worse in perplexity (probability)", wraps=True),
+    columns = [
+        *text_columns("Measure", "Decoding"),
+        Column("Pairs of models", of="all", form=","),
+        Column("in another order", of="other", form=","),
+        Column(f"with probability ≥ {SURE:g}", of="sure", form=","),
+        Column("Better in the measure, worse in perplexity (probability)", wraps=True, of="named"),
     ]
-    title = "What perplexity misses"
-    return Table("orders", title, _ORDERS, heads, body, orders)
+    return lay_out("orders", "What perplexity misses", _ORDERS, columns, lines, orders)
 
 
 # ---- findings ----
@@ -164,10 +165,8 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
         return
     question = "What goes with perplexity"
     told = "rank correlation with bits per byte, over models within decodings"
-    for row, said in (
-        (rows.nlargest(1, "value").iloc[0], "highest"),
-        (rows.nsmallest(1, "value").iloc[0], "lowest"),
-    ):
+    for ascending, said in ((False, "highest"), (True, "lowest")):
+        row = rows.sort_values("value", ascending=ascending, kind="stable").iloc[0]
         other = row["second"] if row["first"] == PERPLEXITY else row["first"]
         limits = row["low"], row["high"]
         yield Answer(question, titles[other], told, row["value"], *limits, verdict=said)

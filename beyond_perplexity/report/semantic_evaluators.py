@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -11,21 +13,22 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
+    by_key,
     evaluator_family,
     evaluator_title,
     measure_title,
+    parts_by,
     shown_split,
     sort_measures,
 )
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     shown,
-    shown_interval,
     shown_share,
     shown_signed,
     stars,
 )
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.semantics.paired_scores import EXCESS_KIND
@@ -41,34 +44,25 @@ def _difference_cell(row: Mapping[Any, Any] | None) -> str:
 
 
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of differences: a row a pair of models, a column a measure.
-
-    Of predictions, and of their excess over the floor, on the test split where there is one.
-    """
+    """Make the table of differences, and of their excess: a row a pair, a column a measure."""
     split = shown_split(differences["split"])
     rows = differences[differences["split"] == split]
     names = sort_measures(zip(rows["evaluator"], rows["measure"], strict=True))
-    found = {
-        (r["kind"], r["first"], r["second"], r["evaluator"], r["measure"]): r
-        for r in rows.to_dict("records")
-    }
-    pairs = list(dict.fromkeys(zip(rows["first"], rows["second"], strict=True)))
-    body, said = [], {PREDICTED: "value", EXCESS_KIND: "above the floor"}
-    for first, second in pairs:
-        for kind, title in said.items():
-            cells = [_difference_cell(found.get((kind, first, second, *name))) for name in names]
-            if any(cells):
-                pair = f"{labels.model(first)} less {labels.model(second)}"
-                body.append([pair if kind == PREDICTED else "", title, *cells])
-    heads = [Column("Models", text=True), Column("of", text=True)]
-    owners = {WORDS_EVALUATOR: ""}
-    heads += [
-        Column(
-            MEASURES[measure].title if measure in MEASURES else measure,
-            owners.get(owner, evaluator_title(owner, labels)),
-        )
-        for owner, measure in names
-    ]
+    found = by_key(rows, "first", "second", "kind", "evaluator", "measure")
+    lines = []
+    for first, second in dict.fromkeys(zip(rows["first"], rows["second"], strict=True)):
+        pair = f"{labels.model(first)} less {labels.model(second)}"
+        for kind, title in ((PREDICTED, "value"), (EXCESS_KIND, "above the floor")):
+            cells: dict[Any, str] = {
+                n: _difference_cell(found.get((first, second, kind, *n))) for n in names
+            }
+            if any(cells.values()):
+                lines.append({"models": pair * (kind == PREDICTED), "of": title, **cells})
+    columns = text_columns("Models", "of")
+    for name in names:
+        owner = "" if name[0] == WORDS_EVALUATOR else evaluator_title(name[0], labels)
+        title = MEASURES[name[1]].title if name[1] in MEASURES else name[1]
+        columns.append(Column(title, owner, of=itemgetter(name)))
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))
     note = (
         f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "
@@ -77,7 +71,7 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
         f"About these trained models; one training of each says nothing of architectures. {notes}"
     )
     title = "Differences of models in measures of meaning"
-    return Table("semantic_differences", title, note.strip(), heads, body, differences)
+    return lay_out("semantic_differences", title, note.strip(), columns, lines, differences)
 
 
 _AVERAGE, _UNRELATED = "average", "unrelated"
@@ -85,26 +79,21 @@ _AVERAGE, _UNRELATED = "average", "unrelated"
 
 def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of probes: a row a measure, a column what was done to a sentence."""
-    found = {(r["evaluator"], r["measure"], r["probe"]): r for r in probes.to_dict("records")}
+    found = by_key(probes, "evaluator", "measure", "probe")
     names = sort_measures(zip(probes["evaluator"], probes["measure"], strict=True))
-    kinds = list(dict.fromkeys(probes["probe"]))
     known = set(probes.loc[probes["noticed"].notna(), "probe"])
     changed = set(probes.loc[probes["effect"].notna(), "probe"]) - {_UNRELATED}
-    body = []
-    for name in names:
-        line = [measure_title(name, labels)]
-        for kind in kinds:
-            row = found.get((*name, kind), {})
-            line.append(shown(row.get("value")))
-            line += [shown_share(row.get("noticed"))] * (kind in known)
-            line += [shown_share(row.get("effect"))] * (kind in changed)
-        body.append(line)
-    heads = [Column("Measure", text=True)]
-    heads += [
-        Column(title, kind.replace("_", " ").capitalize())
-        for kind in kinds
-        for title in ("score", *["noticed"] * (kind in known), *["way"] * (kind in changed))
-    ]
+    columns = [Column("Measure", text=True, of=lambda name: measure_title(name, labels))]
+    for kind in dict.fromkeys(probes["probe"]):
+        group = kind.replace("_", " ").capitalize()
+        parts = [("score", "value")]
+        parts += [("noticed", "noticed")] * (kind in known) + [("way", "effect")] * (
+            kind in changed
+        )
+        for title, key in parts:
+            of = partial(lambda kind, key, name: found.get((*name, kind), {}).get(key), kind, key)
+            form = shown if key == "value" else shown_share
+            columns.append(Column(title, group, of=of, form=form))
     notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
     note = (
         "A true sentence against what was made of it. Score: the mean; noticed: the share of "
@@ -113,7 +102,7 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
         "words in another order, or a not, does not measure them. Intervals are in the CSV. "
         f"{notes}"
     )
-    return Table("probes", "What the measures notice", note.strip(), heads, body, probes)
+    return lay_out("probes", "What the measures notice", note.strip(), columns, names, probes)
 
 
 def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | None:
@@ -123,30 +112,19 @@ def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | Non
     return (owners[0], _AVERAGE) if owners else None
 
 
-def _values(scores: pd.DataFrame) -> Mapping[MeasureName, pd.DataFrame]:
-    """Give for each measure the scores of the pairs of a file, in the order of the pairs."""
-    ordered = scores.sort_values("pair", kind="stable")
-    return {
-        (str(evaluator), str(measure)): rows.reset_index(drop=True)
-        for (evaluator, measure), rows in ordered.groupby(["evaluator", "measure"], sort=False)
-    }
-
-
 def beaten(
     human: pd.DataFrame, scores: pd.DataFrame, labels: Labels
 ) -> Iterator[tuple[str, MeasureName, str]]:
-    """Say of each measure how it stands to the average of word vectors, file by file.
-
-    By its Spearman correlation less that of the average of vectors on the same pairs.
-    """
-    for file, rows in human.groupby("file", sort=False):
+    """Say how the Spearman correlation of each measure stands to that of averaged word vectors."""
+    for file, rows in parts_by(human, "file").items():
         base = _average_of_vectors(rows, labels)
-        held = _values(scores[scores["file"] == file])
+        own = scores[scores["file"] == file].sort_values("pair", kind="stable")
+        held = parts_by(own, "evaluator", "measure")
         for row in rows.to_dict("records"):
             name, said = (row["evaluator"], row["measure"]), ""
             if base and name != base and not pd.isna(row["spearman"]):
-                own, average = held[name], held[base]["value"].to_numpy()
-                found = rank_surplus(own["gold"].to_numpy(), own["value"].to_numpy(), average)
+                values = held[name]["gold"], held[name]["value"], held[base]["value"]
+                found = rank_surplus(*(column.to_numpy() for column in values))
                 if not found[0] > 0:
                     said = "does not beat the average of vectors"
                 elif not found[1] > 0:
@@ -157,28 +135,34 @@ def beaten(
 
 
 def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of correlations with scores that people gave.
-
-    The highest Spearman correlation first, file by file.
-    """
-    verdicts = {(file, name): said for file, name, said in beaten(human, scores, labels)}
-    body = []
-    for file, rows in human.groupby("file", sort=False):
-        for row in rows.sort_values("spearman", ascending=False, kind="stable").to_dict("records"):
-            name = (row["evaluator"], row["measure"])
-            cells = [str(file), measure_title(name, labels)]
-            for kind in ("spearman", "pearson"):
-                cells += [shown(row[kind]), shown_interval(row[f"{kind}_low"], row[f"{kind}_high"])]
-            body.append([*cells, f"{row['pairs'] - row['undefined']:,}", verdicts[str(file), name]])
-    heads = [Column("File", text=True), Column("Measure", text=True)]
-    heads += [
-        Column(title, kind) for kind in ("Spearman", "Pearson") for title in ("r", "95% interval")
+    """Make the table of correlations with scores that people gave, the highest first."""
+    verdicts = {(file, *name): said for file, name, said in beaten(human, scores, labels)}
+    files = human.groupby("file", sort=False).ngroup()
+    ordered = human.assign(at=files).sort_values(["at", "spearman"], ascending=[True, False])
+    columns = [
+        *text_columns("File", form=str),
+        *text_columns(
+            "Measure", of=("evaluator", "measure"), form=lambda *name: measure_title(name, labels)
+        ),
+        *(
+            column
+            for kind in ("spearman", "pearson")
+            for column in (
+                Column("r", kind.capitalize(), of=kind, form=shown),
+                interval_column(group=kind.capitalize(), of=f"{kind}_"),
+            )
+        ),
+        Column("Pairs", of=("pairs", "undefined"), form=lambda n, lost: f"{n - lost:,}"),
+        *text_columns(
+            "Against the average of vectors",
+            of=("file", "evaluator", "measure"),
+            form=lambda *key: verdicts[key],
+        ),
     ]
-    heads += [Column("Pairs"), Column("Against the average of vectors", text=True)]
     note = (
         "How far each measure orders pairs of texts as people did. What does not beat the average "
         "of word vectors, which knows neither order nor syntax, gives little reason to be used. "
         "The two are compared on the same pairs: where intervals overlap, they may be told apart."
     )
     title = "Measures against scores that people gave"
-    return Table("human_correlations", title, note, heads, body, human)
+    return lay_out("human_correlations", title, note, columns, ordered, human)

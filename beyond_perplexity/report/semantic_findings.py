@@ -12,7 +12,9 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
+    by_key,
     measure_title,
+    parts_by,
     pick_predicted,
     shown_split,
     sort_measures,
@@ -57,13 +59,11 @@ def _paper_says() -> dict[str, str]:
 
 def _by_pair(differences: pd.DataFrame | None, split: str) -> _Pairs:
     """Sort the differences of predictions by pair of models, then by measure."""
-    found: dict[tuple[str, str], dict[MeasureName, Mapping[Any, Any]]] = {}
-    if differences is not None:
-        rows = differences[(differences["split"] == split) & (differences["kind"] == PREDICTED)]
-        for row in rows.dropna(subset="value").to_dict("records"):
-            name = (row["evaluator"], row["measure"])
-            found.setdefault((row["first"], row["second"]), {})[name] = row
-    return found
+    if differences is None:
+        return {}
+    rows = differences[(differences["split"] == split) & (differences["kind"] == PREDICTED)]
+    pairs = parts_by(rows.dropna(subset="value"), "first", "second")
+    return {pair: by_key(own, "evaluator", "measure") for pair, own in pairs.items()}
 
 
 def _better(name: MeasureName, row: Mapping[Any, Any]) -> float:
@@ -103,12 +103,12 @@ def _scheduled(
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
     """Return the value and the floor of measures that have one, means over models."""
     known = rows.dropna(subset=["value", "floor"])
-    held: dict[MeasureName, list[tuple[float, float]]] = {}
-    for row in known.to_dict("records"):
-        name = (row["evaluator"], row["measure"])
-        held.setdefault(name, []).append((row["value"], row["floor"]))
-    means = {name: np.mean(pairs, axis=0) for name, pairs in held.items()}
-    return {name: (float(means[name][0]), float(means[name][1])) for name in sort_measures(held)}
+    held = parts_by(known, "evaluator", "measure")
+    found = {}
+    for name in sort_measures(held):
+        value, floor = np.mean(held[name][["value", "floor"]].to_numpy().tolist(), axis=0)
+        found[name] = float(value), float(floor)
+    return found
 
 
 def _with_floor(
@@ -202,13 +202,12 @@ def _blind(probes: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
     """List for each change the measures that notice it in fewer than half of the sentences."""
     if probes is None:
         return
-    for probe, rows in probes[probes["probe"] != "identical"].groupby("probe", sort=False):
-        noticed = {(r["evaluator"], r["measure"]): r["noticed"] for r in rows.to_dict("records")}
-        blind = sort_measures(name for name, share in noticed.items() if share < 0.5)
-        quantity = f"share of sentences in which it notices: {str(probe).replace('_', ' ')}"
-        for name in blind:
-            title, said = measure_title(name, labels), "in fewer than half"
-            yield Answer(_UNNOTICED, title, quantity, noticed[name], verdict=said)
+    for probe, rows in parts_by(probes[probes["probe"] != "identical"], "probe").items():
+        blind = by_key(rows[rows["noticed"] < 0.5], "evaluator", "measure")
+        quantity = f"share of sentences in which it notices: {probe.replace('_', ' ')}"
+        for name in sort_measures(blind):
+            title, share = measure_title(name, labels), blind[name]["noticed"]
+            yield Answer(_UNNOTICED, title, quantity, share, verdict="in fewer than half")
         if not blind:
             yield Answer(_UNNOTICED, "every measure", quantity, verdict="in half or more")
 

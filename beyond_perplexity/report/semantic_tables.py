@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
+    by_key,
     evaluator_family,
     evaluator_title,
     measure_title,
@@ -21,7 +23,7 @@ from beyond_perplexity.figures.measure_names import (
     sort_splits,
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
-from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.layout import Column, Table, lay_out, said_once, text_columns
 from beyond_perplexity.report.published import PAPER_MEASURES, PAPER_MODELS, PUBLISHED_SEMANTICS
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
@@ -103,46 +105,31 @@ def _in_paper(column: str, value: float) -> float:
     return math.exp(value) if column == "perplexity" else 100 * value
 
 
-def _own_cells(
-    rows: pd.DataFrame, names: Mapping[str, MeasureName], splits: Sequence[str]
-) -> dict[str, str]:
-    """Write what the rows of a model have for each column of the paper."""
-    values = {
-        (r["evaluator"], r["measure"], r["split"]): r["value"] for r in rows.to_dict("records")
-    }
-    found = {}
-    for column, name in names.items():
-        own = (values.get((*name, split), math.nan) for split in splits)
-        texts = (shown(None if pd.isna(v) else _in_paper(column, v), 2) or "–" for v in own)
-        found[column] = " / ".join(texts)
-    return found
-
-
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
-    """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
-
-    The paper's lines stand only where the data are the paper's.
-    """
+    """Make Tables I and II: our numbers, and the paper's below where the data are the paper's."""
     shown_split(semantics["split"])
     rows = semantics[semantics["kind"] == PREDICTED]
     names, splits = paper_names(rows, labels), sort_splits(rows["split"])
+    tidy = _paper_tidy(rows, names, models)
+    found = by_key(tidy, "model", "column", "split")
+
+    def ours(model: str, column: str) -> str:
+        own = (found.get((model, column, split), {}).get("value") for split in splits)
+        return " / ".join(shown(value, 2) or "–" for value in own) if column in names else ""
+
     lines: list[dict[str, str]] = []
     for model in labels.sort_models(rows["model"]):
-        own = _own_cells(rows[rows["model"] == model], names, splits)
+        own = {column: ours(model, column) for column in PAPER_MEASURES}
         lines.append({"model": labels.model(model), "of": "this run", **own})
         counterpart = paper_model(models.get(model, {}))
         for table, printed in PUBLISHED_SEMANTICS.items() if labels.published else ():
             if counterpart:
                 pairs = printed[counterpart].items()
                 cells = {name: f"{cell.valid:.2f} / {cell.test:.2f}" for name, cell in pairs}
-                lines.append({"of": f"{counterpart}, {table}", **cells})
+                lines.append({"model": "", "of": f"{counterpart}, {table}", **cells})
     columns = [
-        Column(title, text=text, of=lambda line, key=key: line.get(key, ""))
-        for key, title, text in (
-            ("model", "Model", True),
-            *[("of", "of", True)] * labels.published,
-            *((name, PAPER_COLUMNS[name][0], False) for name in PAPER_MEASURES),
-        )
+        *text_columns("Model", *["of"] * labels.published),
+        *(Column(PAPER_COLUMNS[name][0], of=name) for name in PAPER_MEASURES),
     ]
     evaluators = "; ".join(
         f"{PAPER_COLUMNS[column][0]} by {evaluator_title(name, labels)}"
@@ -162,7 +149,6 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
         "Tables I and II are the paper's, with evaluators of its own: compare the pattern, not the "
         f"digits. {PUBLISHED_FAULTS}"
     )
-    tidy = _paper_tidy(rows, names, models)
     return lay_out("semantics_paper", title, note, columns, lines, tidy, published_note=said)
 
 
@@ -176,15 +162,10 @@ def _paper_tidy(
         column = columns.get((row["evaluator"], row["measure"]))
         if column is None:
             continue
-        known = not pd.isna(row["value"])
-        record = {
-            "model": row["model"],
-            "split": row["split"],
-            "column": column,
-            "evaluator": row["evaluator"],
-            "value": _in_paper(column, row["value"]) if known else math.nan,
-        }
         counterpart = paper_model(models.get(row["model"], {}))
+        record = {name: row[name] for name in ("model", "split")}
+        record |= {"column": column, "evaluator": row["evaluator"]}
+        record["value"] = math.nan if pd.isna(row["value"]) else _in_paper(column, row["value"])
         for table, printed in PUBLISHED_SEMANTICS.items():
             cell = printed[counterpart][column]._asdict() if counterpart else {}
             record[COLUMN_OF_TABLE[table]] = cell.get(row["split"], math.nan)
@@ -201,8 +182,8 @@ def _range(measure: str) -> str:
     return f"{shown(row.low, 2) or '0'} to {high}"
 
 
-def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
-    if row is None or pd.isna(row[name]):
+def _with_interval(row: Mapping[Any, Any], name: str = "value") -> str:
+    if pd.isna(row.get(name)):
         return ""
     limits = ("low", "high") if name == "value" else (f"{name}_low", f"{name}_high")
     return f"{shown(row[name])} {shown_interval(*(row[limit] for limit in limits))}".strip()
@@ -210,11 +191,10 @@ def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
 
 def _notes_of(rows: pd.DataFrame, labels: Labels) -> str:
     """Say each fact about measures once, with the models that it is said of."""
-    said: dict[str, dict[str, None]] = {}
-    for row in rows.to_dict("records"):
-        for fact in facts_of(row["note"] or ""):
-            said.setdefault(fact, {})[labels.model(row["model"])] = None
-    return " ".join(f"{', '.join(models)}: {fact}." for fact, models in said.items())
+    pairs = zip(rows["model"], rows["note"], strict=True)
+    return said_once(
+        (labels.model(name), fact) for name, note in pairs for fact in facts_of(note or "")
+    )
 
 
 def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
@@ -235,34 +215,33 @@ def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
 def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     """Say of each measure in a line what it is, its range, direction, floor and evaluators."""
     rows = pick_predicted(semantics, shown_split(semantics["split"]))
-    owners: dict[str, dict[str, None]] = {}
+    owners: dict[str, list[str]] = {}
     for evaluator, measure in sort_measures(rows["name"]):
         if measure in MEASURES:
-            owners.setdefault(measure, {})[evaluator_title(evaluator, labels)] = None
+            owners.setdefault(measure, []).append(evaluator_title(evaluator, labels))
     floors = {measure: rows.loc[rows["measure"] == measure, "floor"] for measure in owners}
+    tidy = [
+        {
+            "measure": measure,
+            **{name: getattr(row, name) for name in ("words", "low", "high", "higher")},
+            "floor_low": floors[measure].min(),
+            "floor_high": floors[measure].max(),
+        }
+        for measure, row in ((name, MEASURES[name]) for name in owners)
+    ]
 
     def words(measure: str) -> str:
         row = MEASURES[measure]
         return row.words + (f" (equation {row.equation})" if row.equation else "")
 
     columns = [
-        Column("Measure", text=True, of=lambda measure: MEASURES[measure].title),
+        *text_columns("Measure", of=lambda name: MEASURES[name].title),
         Column("What it is", wraps=True, of=words),
-        Column("by", wraps=True, of=lambda measure: ", ".join(owners[measure])),
-        Column("Range", text=True, of=_range),
-        Column("Better", text=True, of=lambda m: "higher" if MEASURES[m].higher else "lower"),
-        Column("Floor", of=lambda measure: shown_range(floors[measure]) or "none"),
-        Column("What it does not say", wraps=True, of=lambda measure: MEASURES[measure].caution),
-    ]
-    copied = ("words", "low", "high", "higher")
-    tidy = [
-        {
-            "measure": measure,
-            **{name: getattr(MEASURES[measure], name) for name in copied},
-            "floor_low": floors[measure].min(),
-            "floor_high": floors[measure].max(),
-        }
-        for measure in owners
+        Column("by", wraps=True, of=lambda name: ", ".join(dict.fromkeys(owners[name]))),
+        *text_columns("Range", of=_range),
+        *text_columns("Better", of=lambda name: "higher" if MEASURES[name].higher else "lower"),
+        Column("Floor", of=lambda name: shown_range(floors[name]) or "none"),
+        Column("What it does not say", wraps=True, of=lambda name: MEASURES[name].caution),
     ]
     note = (
         "Floor: what predictions get against unrelated sentences of like length, the lowest and "
@@ -274,36 +253,23 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
 
 
 def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all values: each model's beside its floor.
-
-    A row a measure, of the test split where there is one; all are in the CSV.
-    """
+    """Make the table of all values, each model's beside its floor: a row a measure."""
     split = shown_split(semantics["split"])
     rows = semantics[semantics["split"] == split]
-    found = {
-        (r["evaluator"], r["measure"], r["kind"], r["model"]): r for r in rows.to_dict("records")
-    }
+    found = by_key(rows, "evaluator", "measure", "kind", "model")
     names = sort_measures(pick_predicted(semantics, split)["name"])
-
-    def of(title: str, model: str, kind: str, column: str = "value") -> Column:
-        return Column(title, of=lambda n: _with_interval(found.get((*n, kind, model)), column))
-
-    def floor(model: str) -> Column:
-        rows = ((name, found.get((*name, PREDICTED, model), {})) for name in names)
-        floors = {name: row.get("floor") for name, row in rows}
-        return Column("floor", of=lambda name: shown(floors[name]))
-
+    kinds: list[tuple[str, str, Callable[..., str]]] = [
+        ("likeliest words", PREDICTED, _with_interval),
+        ("floor", PREDICTED, lambda row: shown(row.get("floor"))),
+        ("above the floor", PREDICTED, partial(_with_interval, name="excess")),
+        ("samples", SAMPLED, _with_interval),
+    ]
+    kinds += [("proper", PROPER, _with_interval)] * (PROPER in set(rows["kind"]))
     columns = [Column("Measure", text=True, of=lambda name: measure_title(name, labels))]
     for model in labels.sort_models(rows["model"]):
-        proper = [of("proper", model, PROPER)] * (PROPER in set(rows["kind"]))
-        columns += under(
-            labels.model(model),
-            of("likeliest words", model, PREDICTED),
-            floor(model),
-            of("above the floor", model, PREDICTED, "excess"),
-            of("samples", model, SAMPLED),
-            *proper,
-        )
+        for title, kind, write in kinds:
+            of = partial(lambda kind, model, n: found.get((*n, kind, model), {}), kind, model)
+            columns.append(Column(title, labels.model(model), of=of, form=write))
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
         "groups of them. Likeliest words: the prediction is the likeliest word at each place; "

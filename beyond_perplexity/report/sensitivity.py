@@ -11,19 +11,19 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     WITHHELD,
     reason_withheld,
     shown,
-    shown_interval,
     shown_p,
     shown_share,
     shown_signed,
     too_few_permutations,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
 from beyond_perplexity.tendencies.definitions import (
@@ -53,33 +53,28 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")
     values: dict[Any, float] = rows.set_index(["source", "measure"])["value"].to_dict()
 
-    def other(
-        title: str, name: str, write: Callable[[Any], str], ends: tuple[str, ...] = ("",)
-    ) -> Column:
-        """Make a column of another measure, with that of the reference before it by `ends`."""
+    def other(title: str, write: Callable[[Any], str], *names: str) -> Column:
+        """Make a column of other measures."""
 
-        def show(row: Mapping[Any, Any]) -> str:
-            held = (values.get((row["source"], f"{name}{end}")) for end in ends)
+        def show(source: str) -> str:
+            held = (values.get((source, name)) for name in names)
             return " / ".join("" if value is None else write(value) for value in held)
 
-        return Column(title, of=show)
+        return Column(title, of="source", form=show)
 
-    both = ("_reference", "")
     columns = [
-        Column("Model", text=True, of="source", form=lambda s: labels.model(parse_source(s).model)),
-        Column(
-            "Decoding", text=True, of="source", form=lambda s: labels.decoding(parse_source(s)[1])
-        ),
-        Column("Read in", text=True, of=lambda row: row["vocabulary"] or ""),
+        *text_columns("Model", of="source", form=lambda s: labels.model(parse_source(s).model)),
+        *text_columns("Decoding", of="source", form=lambda s: labels.decoding(parse_source(s)[1])),
+        *text_columns("Read in", of="vocabulary", form=lambda name: name or ""),
         Column("MMD", of=lambda row: shown(row["value"]) + verdict_mark(row)),
-        Column("Floor", of="floor", form=shown),
-        Column("Excess", of="excess", form=shown_signed),
-        Column("95% limits", of=lambda row: shown_interval(row["low"], row["high"])),
+        Column("Floor", form=shown),
+        Column("Excess", form=shown_signed),
+        interval_column("95% limits"),
         Column("Adjusted p", of="p_adjusted", form=shown_p),
-        other("Unbiased square", "squared_mmd", partial(shown, digits=4)),
-        other("Smallest shift", "smallest_shift", shown_share),
-        other("Documents", "embedded", partial(shown, digits=0), both),
-        other("Cut", "cut", shown_share, both),
+        other("Unbiased square", partial(shown, digits=4), "squared_mmd"),
+        other("Smallest shift", shown_share, "smallest_shift"),
+        other("Documents", partial(shown, digits=0), "embedded_reference", "embedded"),
+        other("Cut", shown_share, "cut_reference", "cut"),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]
@@ -137,21 +132,18 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     if sensitivity.empty:
         raise NothingToShowError("the sensitivity has no row to show")
     rows = [
-        {"unit": str(held["unit"].iloc[0]), "tendency": tendency, "measure": measure}
+        {"shift in": held["unit"].iloc[0], "tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
-        for (tendency, measure), held in sensitivity.groupby(["tendency", "measure"], sort=False)
+        for (tendency, measure), held in parts_by(sensitivity, "tendency", "measure").items()
     ]
     titles = {name: row.title for name, row in TENDENCIES.items()}
     columns = [
-        Column("Tendency", text=True, of="tendency", form=lambda name: titles.get(name, name)),
-        Column("Test", text=True, of="measure", form=lambda name: TEST_NAMES.get(name, name)),
-        Column("Shift in", text=True, of="unit"),
-        *under(
-            "Documents in each of two samples",
-            *(
-                Column(f"{size:,}", of=lambda row, size=size: row.get(size, ""))
-                for size in sorted(set(sensitivity["n"]))
-            ),
+        *text_columns("Tendency", form=lambda name: titles.get(name, name)),
+        *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
+        *text_columns("Shift in"),
+        *(
+            Column(f"{n:,}", "Documents in each of two samples", of=lambda row, n=n: row.get(n, ""))
+            for n in sorted(set(sensitivity["n"]))
         ),
     ]
     note = _note(sensitivity, labels.reference.lower())
@@ -177,9 +169,7 @@ def reference_table(
 ) -> Table:
     """Make Table 4: the test set's parameters with their standard deviations over resamples.
 
-    Of measures of samples in raw text those ending in ``_reference`` are the test set's. Those of
-    words are of as many tokens as the samples have, so that the longest samples are taken. Without
-    at least two resamples of the training set there are no deviations.
+    Those of words are of as many tokens as the samples have, so that the longest samples are taken.
     """
     tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
     sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
@@ -190,28 +180,26 @@ def reference_table(
         found = _values(largest_first, row.tendency, f"{row.measure}_reference")
         drawn = _values(resamples, *row.key)
         if len(found):
-            records.append(
-                {
-                    "tendency": row.tendency,
-                    "measure": row.measure,
-                    "value": float(found.iloc[0]),
-                    "standard_deviation": float(drawn.std(ddof=1)) if len(drawn) > 1 else None,
-                    "n_resamples": len(drawn),
-                    COLUMN: TEST_SET.get(row.key),
-                }
-            )
+            deviation = float(drawn.std(ddof=1)) if len(drawn) > 1 else None
+            record = {
+                "tendency": row.tendency,
+                "measure": row.measure,
+                "value": float(found.iloc[0]),
+            }
+            record |= {"standard_deviation": deviation, "n_resamples": len(drawn)}
+            records.append({**record, COLUMN: TEST_SET.get(row.key)})
     if not records:
         raise NothingToShowError("table 4: the measures have no parameter of the reference")
     told = {row.key: row for row in TEST_SET_ROWS}
 
-    def of(name: str) -> Callable[[Mapping[Any, Any]], str]:
+    def written(name: str) -> Callable[[Mapping[Any, Any]], str]:
         return lambda row: shown(row[name], told[row["tendency"], row["measure"]].digits)
 
     columns = [
-        Column("Parameter", text=True, of=lambda r: told[r["tendency"], r["measure"]].heading),
-        Column(OWN, of=of("value")),
+        *text_columns("Parameter", of=("tendency", "measure"), form=lambda *key: told[key].heading),
+        Column(OWN, of=written("value")),
         Column("standard deviation", of="standard_deviation", form=partial(shown, digits=4)),
-        Column(PAPER, published=True, of=of(COLUMN)),
+        Column(PAPER, published=True, of=written(COLUMN)),
     ]
     note = (
         "Standard deviation: over random subsets of the training text, each as large as the test "

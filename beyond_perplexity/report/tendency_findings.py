@@ -41,11 +41,7 @@ _Rows = Sequence[Mapping[Any, Any]]
 
 
 class Compared(NamedTuple):
-    """A corpus with what is compared with it.
-
-    The unit of its splits is a key of `LAWS_OF_UNITS`, or not known; the tables have the schemas
-    ``tendencies`` and ``sensitivity``.
-    """
+    """A corpus, the unit of its splits (of `LAWS_OF_UNITS`, or unknown), and what is compared."""
 
     name: str
     unit: str
@@ -59,11 +55,7 @@ def by_corpus(
     measures: pd.DataFrame | None,
     sensitivities: Sequence[pd.DataFrame],
 ) -> list[Compared]:
-    """Put together what is known of each corpus that something is compared with.
-
-    `corpora` lists the bodies of text by corpus; sensitivities are in the order of the corpora, and
-    may be fewer; the reports of extraction say the unit of the splits.
-    """
+    """Put together what is known of each corpus, whose sensitivities are in its order."""
     if measures is None:
         return []
     tables = dict(zip(corpora, sensitivities, strict=False))
@@ -83,11 +75,7 @@ def body_name(source: object) -> str:
 
 
 class Standing(NamedTuple):
-    """How far a body of text is from human text, over all distances.
-
-    Distances with a star, of how many; the largest excess over the floor (NaN without one) and the
-    tendency that it is of.
-    """
+    """A body of text: distances with a star, of how many, largest excess and its tendency."""
 
     source: str
     stars: int
@@ -128,10 +116,7 @@ _NEAREST = (
 
 
 def nearest_sentence(measures: pd.DataFrame) -> str:
-    """Say which body is nearest to human text and which farthest; empty without an excess.
-
-    By the share of distances with a star, then by the largest excess.
-    """
+    """Say which body is nearest to human text, and which farthest; empty without an excess."""
     found = [one for one in standings(measures) if not math.isnan(one.excess)]
     if not found:
         return ""
@@ -153,11 +138,7 @@ def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
 
 
 def main_table(measures: pd.DataFrame) -> Cells:
-    """Lay out the main table: a row for each body of text, narrow enough for half a screen.
-
-    The header; human text, a row for each vocabulary that it is read in; then the bodies in the
-    order of first appearance: significant distances, largest excess, and shares of the text.
-    """
+    """Lay out human text, by vocabulary, then the bodies: stars, largest excess, shares."""
     header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
     humans = [
         [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]

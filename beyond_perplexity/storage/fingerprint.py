@@ -22,7 +22,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -51,24 +50,6 @@ class Part(NamedTuple):
 
 # An import statement's name, its module, and what it takes of it (None: the module itself).
 _Import = tuple[str, str, str | None]
-
-
-@dataclass(frozen=True)
-class _Module:
-    """The statements of a file: those that bind a name, and those that do more when imported."""
-
-    loading: list[ast.stmt] = field(default_factory=list)
-    # By the name; more than one where a name is defined again
-    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    # Of tables of rows, by ``TABLE[key]``: not among those of the whole module
-    rows: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    # What is imported at the top
-    imports: list[_Import] = field(default_factory=list)
-
-    def parts(self) -> dict[str, list[ast.stmt]]:
-        """Return the statements of every part by its name."""
-        whole = [*self.loading, *(s for held in self.definitions.values() for s in held)]
-        return {**self.definitions, **self.rows, WHOLE: whole, LOADING: self.loading}
 
 
 def _base(name: str) -> Path:
@@ -178,54 +159,51 @@ def _is_for_types_only(node: ast.stmt) -> bool:
     )
 
 
-def _divide(content: bytes, file: str) -> _Module:
-    """Divide a file into its definitions, rows and what is done when it is imported."""
-    module = _Module()
+def _divide(content: bytes, file: str) -> tuple[dict[str, list[ast.stmt]], list[_Import]]:
+    """Return the statements of each part of a file, and what is imported at the top.
+
+    Parts are definitions, more than one of a name that is defined again; rows, by ``TABLE[key]``;
+    `LOADING`; and `WHOLE`, which has all but the rows.
+    """
+    parts: dict[str, list[ast.stmt]] = {WHOLE: [], LOADING: []}
+    imports: list[_Import] = []
     for node in _without_docstrings(ast.parse(content, filename=file)).body:
         if _is_table_of_rows(node):
-            module.rows.update(_rows(node))
-            module.definitions[ast.unparse(node.target)] = [ast.Expr(node.annotation)]
-            continue
-        if _is_for_types_only(node):
-            continue
-        for statement in _one_name_each(node):
-            module.imports.extend(_imported(statement))
-            names = list(_defined(statement))
-            imports = isinstance(statement, ast.Import | ast.ImportFrom)
-            for name in names:
-                held = module.definitions.setdefault(name, [])
-                # not where it imports just what the last one did
-                if not (held and imports and ast.dump(held[-1]) == ast.dump(statement)):
-                    held.append(statement)
-            if not names:
-                module.loading.append(statement)
-    return module
-
-
-def _is_data(text: object) -> bool:
-    return isinstance(text, str) and text.endswith(DATA)
+            parts.update(_rows(node))
+            parts[ast.unparse(node.target)] = [ast.Expr(node.annotation)]
+            parts[WHOLE].append(ast.Expr(node.annotation))
+        elif not _is_for_types_only(node):
+            for statement in _one_name_each(node):
+                imports.extend(_imported(statement))
+                is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+                for name in list(_defined(statement)) or [LOADING]:
+                    held = parts.setdefault(name, [])
+                    # not where it imports just what the last one did
+                    if not (held and is_import and ast.dump(held[-1]) == ast.dump(statement)):
+                        held.append(statement)
+                parts[WHOLE].append(statement)
+    return parts, imports
 
 
 def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
     """Return a file's imports, and of each part its hash, its names and what it imports itself."""
-    module, parts = _divide(content, file), {}
-    dumps: dict[int, str] = {}
-    for name, statements in module.parts().items():
+    (divided, imports), parts = _divide(content, file), {}
+    dumped = cache(ast.dump)  # each statement is in `WHOLE`, too
+    for name, statements in divided.items():
         if around:
             statements = [node for node in statements if isinstance(node, ast.ClassDef)]
-        for statement in statements:
-            dumps.setdefault(id(statement), ast.dump(statement))
-        code = "\n".join(dumps[id(statement)] for statement in statements)
+        code = "\n".join(map(dumped, statements))
         nodes = [inner for statement in statements for inner in ast.walk(statement)]
         taken = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
         names = {(n.id, taken.get(id(n), "")) for n in nodes if isinstance(n, ast.Name)}
+        texts = (str(node.value) for node in nodes if isinstance(node, ast.Constant))
         parts[name] = {
             "hash": hashlib.sha256(code.encode()).hexdigest() if statements else "",
             "names": sorted(names),
             "imports": [n for node in nodes if node not in statements for n in _imported(node)],
-            "data": [t.value for t in nodes if isinstance(t, ast.Constant) and _is_data(t.value)],
+            "data": [text for text in texts if text.endswith(DATA)],
         }
-    return {"imports": module.imports, "parts": parts}
+    return {"imports": imports, "parts": parts}
 
 
 class _Memory:
@@ -338,17 +316,12 @@ def reached_parts(references: list[str]) -> set[Part]:
 
 @cache
 def fingerprint(script: str | Path, *others: str | Path) -> str:
-    """Hash a script together with all code of the package that it reaches.
+    """Hash a script together with all code of the package that it reaches; 16 hexadecimal digits.
 
     Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
-
-    `script`: the script, relative to the repository; `*others`: what it uses without naming it in
-    an import, such as the model family of a config: files, or single definitions as
-    ``module:name``, or single rows as ``module:TABLE[key]``.
-
-    Returns 16 hexadecimal digits.
-
-    Raises FileNotFoundError when there is no such script, definition or row.
+    `script` is relative to the repository; `others` are what it uses without naming it in an
+    import, such as the model family of a config: files, or single definitions as ``module:name``,
+    or single rows as ``module:TABLE[key]``. Raises FileNotFoundError where there is none such.
     """
     reached = reached_parts([str(part) for part in (script, *others)])
     lines = sorted(_examine(part)[0] for part in reached)

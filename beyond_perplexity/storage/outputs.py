@@ -39,8 +39,8 @@ _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 def check_output(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where a file cannot be written; nothing is left of the check."""
-    target = Path(path)
-    try:
+    with _refused():
+        target = Path(path)
         if not target.name or target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
         folder = Path(os.path.realpath(target.parent))  # /dev/stdout may lead to a file
@@ -50,17 +50,20 @@ def check_output(path: str | os.PathLike[str]) -> None:
         if target.exists() and not target.is_file():
             raise InputError(f"{path}: is no regular file, and would be replaced; name a file")
         _check_folder(target.parent)
-    except OSError as error:
-        raise InputError(describe_os_error(error)) from error
 
 
 def check_output_folder(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where no files can be written to a folder; see `check_output`."""
-    folder = Path(path)
-    try:
-        if folder.exists() and not folder.is_dir():
+    with _refused():
+        if os.path.exists(path) and not os.path.isdir(path):
             raise InputError(f"{path}: is a file; name a folder")
-        _check_folder(folder)
+        _check_folder(Path(path))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(describe_os_error(error)) from error
 
@@ -86,9 +89,9 @@ def atomic_path(
     """Give a temporary path for `path`; on success fsync it and rename it, on failure remove it.
 
     Several processes may write the same file: the last one to finish is right, but for jobs of an
-    earlier run. What a killed one left of it is removed. The path is an empty file of the same
-    suffix, to be written to or replaced. Where the content decides on the final path, `name` gives
-    it by the temporary one. Errors name `path`, whichever library was writing.
+    earlier run. The path is an empty file of the same suffix, to be written to or replaced. Where
+    the content decides on the final path, `name` gives it. Errors name `path`, whichever library
+    wrote.
     """
     target = Path(path)
     check_output(target)
@@ -115,8 +118,7 @@ def atomic_path(
 def scratch_path(target: Path) -> Iterator[Path]:
     """Make a file for the time being in a folder beside `target`; both are removed at the end.
 
-    The folder is locked while its writer lives, whoever replaces the file in it, so that what a
-    killed writer left is known and removed.
+    The folder is locked while its writer lives, so that what a killed writer left is removed.
     """
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME // 2:

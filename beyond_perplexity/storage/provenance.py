@@ -286,15 +286,11 @@ def run_record(
     device: str = "cpu",
     checkpoint: str | Path | None = None,
 ) -> dict[str, object]:
-    """Start the run record of a step.
+    """Start the run record of a step, JSON-serializable; `finished` adds the end.
 
-    `script`: the script that runs, e.g. ``"scripts/generate.py"``; `options`: every option that
-    determines the result; JSON-serializable. Its hash is ``config_hash``. Kept in the record up to
-    `LONGEST_OPTIONS`; `seed`: the seed of the random streams, for steps that draw; `device`: the
-    device it runs on; `checkpoint`: the model file whose SHA-256 is recorded, for steps that use a
-    model.
-
-    Returns JSON-serializable; `finished` adds the end.
+    `script` is the one that runs, e.g. ``"scripts/generate.py"``; `options` are all that determine
+    the result, of which the record has the hash and, up to `LONGEST_OPTIONS`, themselves; `seed` is
+    that of the random streams, `checkpoint` the model file whose SHA-256 is recorded.
     """
     checkpoint_hash = content_hash(checkpoint) if checkpoint else None
     if checkpoint:
@@ -330,10 +326,9 @@ def finished(record: dict[str, object]) -> dict[str, object]:
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output.
+    """Return the run record as it goes into an output, with its end, the file's name and inputs.
 
-    That is with its end, the file's name, the hash of every file that was read (``inputs``), and
-    what is known of its content (``content_hash`` at least).
+    `content` is what is known of the rows, ``content_hash`` at least.
     """
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

@@ -114,11 +114,8 @@ class ShardWriter:
     """Stream record batches of one schema into one Parquet file that appears only when complete.
 
     Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
-    rename); an exception removes what was written.
-
-    `path`: the Parquet file; `schema`: of the columns; see `schemas`; `record`: the run record for
-    the footer (see `provenance.run_record`); on close it is given its ``end``, the hash of the
-    content (see `contents`) and those of the files that were read.
+    rename); an exception removes what was written. The `record`, of `provenance.run_record`, is
+    given its ``end``, the hash of the content and those of the files that were read.
     """
 
     def __init__(
@@ -238,8 +235,7 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Stream columns of documents or samples, told apart by their columns.
 
-    Only those of a split, which samples have not; only the `first` so many; in batches of at least
-    one.
+    Only those of a split, which samples have not; only the `first` so many.
     """
     left = first
     for path in paths:

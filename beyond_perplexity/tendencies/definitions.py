@@ -13,29 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+from beyond_perplexity import options, verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.p_values import draw_warning
-from beyond_perplexity.options import (
-    MOST_DRAWS,
-    Level,
-    Limit,
-    Limited,
-    Natural,
-    Section,
-    parse_options,
-)
-from beyond_perplexity.verdicts import (
-    ALIKE,
-    DIFFERS,
-    UNTESTED,
-    WITHOUT_VERDICT,
-    exchanged_text,
-    is_known,
-    joined_facts,
-    no_verdict_text,
-)
+from beyond_perplexity.options import Level, Limit, Natural
 
 TendencyKind = Literal[
     "ranks", "types", "words", "length", "share", "embedding", "vocabulary", "text"
@@ -159,10 +142,14 @@ def is_distance(measure: str) -> bool:
 def verdict_of(measure: str, p_value: Any, p_adjusted: Any, reason: Any) -> str:
     """Say what a test found, by its adjusted p-value alone: one of the words of `verdicts`."""
     if not compares_texts(measure):
-        return UNTESTED
-    if is_known(p_adjusted):
-        return DIFFERS if p_adjusted < VERDICT_LEVELS[0] else ALIKE
-    return WITHOUT_VERDICT if is_known(reason) and reason and not is_known(p_value) else UNTESTED
+        return verdicts.UNTESTED
+    if verdicts.is_known(p_adjusted):
+        return verdicts.DIFFERS if p_adjusted < VERDICT_LEVELS[0] else verdicts.ALIKE
+    return (
+        verdicts.WITHOUT_VERDICT
+        if verdicts.is_known(reason) and reason and not verdicts.is_known(p_value)
+        else verdicts.UNTESTED
+    )
 
 
 class MeasureRow(NamedTuple):
@@ -201,15 +188,15 @@ class MeasureRow(NamedTuple):
     def note(self) -> str:
         """All that is to be said of the row, in words."""
         few = draw_warning(self.family, self.draws, "permutations") if self.draws else ""
-        why = no_verdict_text(self.reason) or exchanged_text(self.exchanged)
-        return joined_facts(why, self.fact, few)
+        why = verdicts.no_verdict_text(self.reason) or verdicts.exchanged_text(self.exchanged)
+        return verdicts.joined_facts(why, self.fact, few)
 
     def cells(self) -> dict[str, object]:
         """Return the cells of the row in a table of schema ``tendencies``: None for what is not."""
         held = {**self._asdict(), "note": self.fact, "verdict": self.verdict}
         texts = ("note", "reason", "exchanged", "family", "draws")
         return {
-            name: None if not is_known(x) or (name in texts and not x) else x
+            name: None if not verdicts.is_known(x) or (name in texts and not x) else x
             for name, x in held.items()
         }
 
@@ -230,7 +217,7 @@ class MeasureRow(NamedTuple):
 _Sample = Annotated[int, Limit(minimum=2)]
 
 
-class _Given(Limited):
+class _Given(options.Limited):
     """Options that are given as a JSON object."""
 
     section: ClassVar[str]
@@ -238,7 +225,7 @@ class _Given(Limited):
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> Self:
         """Read options from a JSON object; what it leaves out keeps its default."""
-        return parse_options(cls, values, cls.section)
+        return options.parse_options(cls, values, cls.section)
 
 
 @dataclass(frozen=True)
@@ -271,7 +258,7 @@ class SampleSizeOptions(_Given):
     # Documents that are measured, as far as there are more; null for 100, 300, 1,000, 3,000, ...
     sizes: tuple[_Sample, ...] | None = None
     # Random subsets of each size, which measures are averaged over; 0: all documents alone.
-    subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 5
+    subsets: Annotated[int, Limit(minimum=0, maximum=options.MOST_DRAWS)] = 5
     permutations: Natural = 399  # of each test of a subset; p < 0.005 needs at least 200
 
 
@@ -302,7 +289,7 @@ def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
 
 
 @dataclass(frozen=True)
-class EmbeddingOptions(Section):
+class EmbeddingOptions(options.Section):
     """Options of the test in the space of an encoder."""
 
     encoder: str  # evaluator (section `evaluators`) whose vectors of texts are compared

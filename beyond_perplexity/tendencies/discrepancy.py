@@ -71,11 +71,8 @@ def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.
     Of labels (bool, (N, w)), whether one is on the first side, and what each counts (N,): float64,
     (N, w), of sum 1 and -1; NaN where a side is empty.
     """
-    first = labels.astype(np.float64)
-    second = 1 - first
-    if documents is not None:
-        first *= documents[:, None]
-        second *= documents[:, None]
+    weight = 1.0 if documents is None else documents[:, None]
+    first, second = labels * weight, ~labels * weight
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = first / first.sum(axis=0) - second / second.sum(axis=0)
     return found
@@ -139,20 +136,14 @@ class _Side(NamedTuple):
         pairs = self.sizes.sum() ** 2 - np.sum(self.sizes**2)
         return float((self.all.sum() - self.own.sum()) / pairs)
 
-    def means_without(self) -> np.ndarray:
-        """Return the same without each unit: (U,)."""
-        n = self.sizes.sum()
-        pairs = n**2 - np.sum(self.sizes**2) - 2 * self.sizes * (n - self.sizes)
-        sums = self.all.sum() - self.own.sum() - 2 * (self.all - self.own)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found: np.ndarray = sums / pairs
-        return found
-
     def error(self, value: float, other: float, m: int) -> StandardError:
         """Return the error as far as this text's units vary, beside the mean kernel of m others."""
         n = self.sizes.sum()
         across = (self.across.sum() - self.across) / ((n - self.sizes) * m)
-        without = self.means_without() + other - 2 * across
+        pairs = n**2 - np.sum(self.sizes**2) - 2 * self.sizes * (n - self.sizes)
+        sums = self.all.sum() - self.own.sum() - 2 * (self.all - self.own)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            without = sums / pairs + other - 2 * across
         ones = np.ones(len(self.sizes))
         return error_of(value, without, UnitSums(ones, self.sizes, ones[:, None]))
 

@@ -18,14 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
+from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.exchanged_units import side_by_side
-from beyond_perplexity.inference.histogram_draws import (
-    DocumentLabels,
-    DocumentResample,
-    cut_rows,
-    draw_labels,
-    draw_weights,
-)
+from beyond_perplexity.inference.histogram_draws import cut_rows
+from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
@@ -35,18 +31,14 @@ _EXACT_SUM = 2**24  # whole numbers up to here are exact in 32 bits
 
 @dataclass(frozen=True)
 class DocumentBlock:
-    """One block of documents of one body: counts over the types it holds, memory-mapped.
+    """One block of documents of one body: counts over the types it holds, memory-mapped."""
 
-    `body` is 0 for the reference and 1 for the samples; `columns` (int64, (U,)) the types of the
-    columns, None for all types; `transposed` (U, D) the counts, of 16 bits where they fit;
-    `frequent` (F,) the columns whose sum may not fit into 16 bits, and `dense` (F, D) their counts.
-    """
-
-    body: int
-    columns: np.ndarray | None
-    transposed: csc_matrix
-    frequent: np.ndarray
-    dense: np.ndarray
+    body: int  # 0 for the reference and 1 for the samples
+    values: Mapping[str, np.ndarray]  # what else is kept of every document: int32, (D,)
+    columns: np.ndarray | slice  # the types of the columns: int64, (U,)
+    transposed: csc_matrix  # the counts, of 16 bits where they fit: (U, D)
+    frequent: np.ndarray  # the columns whose sum may not fit into 16 bits: (F,)
+    dense: np.ndarray  # and their counts: (F, D)
 
     @property
     def n_documents(self) -> int:
@@ -54,41 +46,33 @@ class DocumentBlock:
         return int(self.transposed.shape[1])
 
     def chosen(
-        self, path: Path, body: int, chosen: np.ndarray, whole: int | None = None
+        self, path: Path, body: int, chosen: np.ndarray, columns: np.ndarray | slice
     ) -> DocumentBlock:
         """Take some documents (bool, (D,)) for a body; a new folder holds them where not all are.
 
-        `whole`: types where these become the first ones of more.
+        The columns are those of more types.
         """
-        columns = self.columns
-        if columns is None and whole is not None:
-            columns = np.arange(whole)
         if chosen.all():
             return replace(self, body=body, columns=columns)
+        values = {name: x[chosen] for name, x in self.values.items()}
         matrix = self.transposed.T[np.flatnonzero(chosen)]  # (D', U)
-        return store_block(path, body, matrix, columns)
+        return store_block(path, body, values, matrix, columns)
 
-    def labelled(self, labels: np.ndarray) -> np.ndarray:
-        """Sum the counts of the documents that have a label (uint16, (D, w)): (U, w).
+    def add_labelled(self, total: np.ndarray, labels: np.ndarray) -> None:
+        """Add the counts of the documents that have a label (uint16, (D, w)) to a total, (V, w)."""
+        counts = self.transposed @ labels.astype(self.transposed.dtype, copy=False)  # (U, w)
+        counts[self.frequent] = 0
+        total[self.columns] += counts
+        places = self.frequent if isinstance(self.columns, slice) else self.columns[self.frequent]
+        total[places] += self.dense @ labels.astype(self.dense.dtype)
 
-        Exact but for the rows of `frequent`, which are to be taken from `labelled_frequent`.
-        """
-        if self.transposed.dtype != np.uint16:
-            labels = labels.astype(self.transposed.dtype)
-        return self.transposed @ labels
-
-    def labelled_frequent(self, labels: np.ndarray) -> np.ndarray:
-        """Sum the counts of the frequent types likewise: float, shape (F, w)."""
-        return self.dense @ labels.astype(self.dense.dtype)
-
-    def weighted(self, weights: np.ndarray) -> np.ndarray:
-        """Sum counts times weights (D, w), a float, over documents: (U, w) of their type."""
-        return self._floats(weights.dtype) @ weights
+    def add_weighted(self, total: np.ndarray, weights: np.ndarray) -> None:
+        """Add the counts times weights (D, w) to a total, (V, w), a float."""
+        total[self.columns] += self._floats(total.dtype) @ weights.astype(total.dtype, copy=False)
 
     def per_document(self, marks: np.ndarray) -> np.ndarray:
         """Sum counts times the numbers of all types (V, w), a float, over types: (D, w)."""
-        held = marks if self.columns is None else marks[self.columns]
-        return self._floats(marks.dtype).T @ held
+        return self._floats(marks.dtype).T @ marks[self.columns]
 
     def _floats(self, dtype: np.dtype) -> csc_matrix:
         held = self.transposed
@@ -97,7 +81,11 @@ class DocumentBlock:
 
 
 def store_block(
-    path: Path, body: int, matrix: csr_matrix, columns: np.ndarray | None
+    path: Path,
+    body: int,
+    values: Mapping[str, np.ndarray],
+    matrix: csr_matrix,
+    columns: np.ndarray | slice,
 ) -> DocumentBlock:
     """Move a block of documents (D, U) to a new folder; see `DocumentBlock`."""
     path.mkdir()
@@ -117,26 +105,26 @@ def store_block(
         held[name] = np.load(path / f"{name}.npy", mmap_mode="r")
     parts = (held["data"], held["indices"], held["indptr"])
     transposed = csc_matrix(parts, shape=matrix.shape[::-1])
-    return DocumentBlock(body, columns, transposed, frequent, held["dense"])
+    return DocumentBlock(body, values, columns, transposed, frequent, held["dense"])
 
 
-def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | None]:
-    """Count types in documents: int64, (D, U), and the types of the columns, (U,); None for all.
+def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | slice]:
+    """Count types in documents: int64, (D, U), and the types of the columns, (U,).
 
-    All are faster when the block holds many; an unknown type is a ValueError.
+    All types are faster when the block holds many; an unknown type is a ValueError.
     """
     found = pc.index_in(batch.types, value_set=types)
     if found.null_count:
         raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
+    columns: np.ndarray | slice
     columns, local = np.unique(found.to_numpy(), return_inverse=True)
-    whole = 2 * len(columns) > len(types)
-    if whole:
-        columns, local = np.arange(len(types)), found.to_numpy()
-    shape = (len(batch.offsets) - 1, len(columns))
-    ones = np.ones(len(batch.ids), np.int32)
+    width = len(columns)
+    if 2 * width > len(types):
+        columns, local, width = slice(None), found.to_numpy(), len(types)
+    shape, ones = (len(batch.offsets) - 1, width), np.ones(len(batch.ids), np.int32)
     matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
     matrix.sum_duplicates()
-    return matrix, None if whole else columns
+    return matrix, columns
 
 
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
@@ -184,7 +172,6 @@ class DocumentCounts:
         self._count = count
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
-        self._values: list[Mapping[str, np.ndarray]] = []  # of the blocks
         self._folder = tempfile.TemporaryDirectory(prefix="documents-")
 
     def __enter__(self) -> DocumentCounts:
@@ -197,10 +184,9 @@ class DocumentCounts:
         """Store documents of body 0 (reference) or 1, body 0 first; an unknown type is an error."""
         for block in _fixed_blocks(texts):
             batch = self._read(block)
-            matrix, columns = count_block(batch, self._types)
-            self._blocks.append(store_block(self._new_path(), body, matrix, columns))
-            values = self._count(batch)
-            self._values.append({name: x.astype(np.int32) for name, x in values.items()})
+            counted = count_block(batch, self._types)
+            values = {name: x.astype(np.int32) for name, x in self._count(batch).items()}
+            self._blocks.append(store_block(self._new_path(), body, values, *counted))
 
     def _new_path(self) -> Path:
         return Path(self._folder.name) / str(len(self._blocks))
@@ -214,18 +200,16 @@ class DocumentCounts:
         `places` (D,) of both bodies: 0, 1, or -1 for none. Lives as long as the context and this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
+        every = slice(None) if more is None else np.arange(len(self._types))
         with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
             for body in (0, 1):
-                first = [0, 0]
-                for block, values in zip(self._blocks, self._values, strict=True):
-                    start = first[block.body]
-                    first[block.body] += block.n_documents
-                    chosen = places[block.body][start : first[block.body]] == body
-                    if chosen.any():
-                        whole = len(self._types) if len(types) > len(self._types) else None
-                        part = block.chosen(kept._new_path(), body, chosen, whole)
-                        kept._blocks.append(part)
-                        kept._values.append({name: x[chosen] for name, x in values.items()})
+                for old in (0, 1):
+                    cuts = cut_rows(places[old] == body, self._sizes(old))
+                    for block, chosen in zip(self._of(old), cuts, strict=True):
+                        columns = every if isinstance(block.columns, slice) else block.columns
+                        if chosen.any():
+                            part = block.chosen(kept._new_path(), body, chosen, columns)
+                            kept._blocks.append(part)
             yield kept
 
     @property
@@ -242,41 +226,31 @@ class DocumentCounts:
 
     def values(self, body: int) -> dict[str, np.ndarray]:
         """Return what is kept of every document of a body: int32, shape (D,), by name."""
-        pairs = zip(self._blocks, self._values, strict=True)
-        held = [values for block, values in pairs if block.body == body]
-        names = held[0] if held else ["length"]
-        empty = np.zeros(0, np.int32)
-        return {name: np.concatenate([empty, *(part[name] for part in held)]) for name in names}
+        nothing = {"length": np.zeros(0, np.int32)}
+        held = [block.values for block in self._of(body)] or [nothing]
+        return joined_draws(held)
 
     def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
         """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         labels = cut_rows(chosen[:, None].astype(np.uint16), self._sizes(body))
-        return self._labelled(self._of(body), 1, labels)[:, 0].astype(np.int64)
+        found = self._sums(DocumentBlock.add_labelled, self._of(body), labels, 1)
+        return found[:, 0].astype(np.int64)
 
     def _sizes(self, body: int) -> list[int]:
         return [block.n_documents for block in self._of(body)]
 
-    def _labelled(
-        self, chosen: list[DocumentBlock], width: int, drawn: Iterable[np.ndarray]
+    def _sums(
+        self,
+        add: Callable[[DocumentBlock, np.ndarray, np.ndarray], None],
+        blocks: Iterable[DocumentBlock],
+        drawn: Iterable[np.ndarray],
+        width: int,
     ) -> np.ndarray:
-        """Sum counts where labels are 1, those of each block in turn: uint16, (D, w)."""
+        """Add up blocks by labels or weights of their documents, (D, w) of each in turn: (V, w)."""
         total = np.zeros((len(self._types), width), self._dtype)
-        for block, labels in zip(chosen, drawn, strict=True):
-            counts = block.labelled(labels)  # (U, w)
-            counts[block.frequent] = 0
-            where = slice(None) if block.columns is None else block.columns
-            total[where] += counts
-            places = block.frequent if block.columns is None else block.columns[block.frequent]
-            total[places] += block.labelled_frequent(labels)
-        return total
-
-    def _weighted(self, body: int, width: int, drawn: Iterable[np.ndarray]) -> np.ndarray:
-        """Sum counts of a body times weights, those of each block in turn: float, (D, w)."""
-        total = np.zeros((len(self._types), width), self._dtype)
-        for block, weights in zip(self._of(body), drawn, strict=True):
-            counts = block.weighted(weights.astype(self._dtype, copy=False))
-            total[slice(None) if block.columns is None else block.columns] += counts
+        for block, own in zip(blocks, drawn, strict=True):
+            add(block, total, own)
         return total
 
     def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
@@ -285,26 +259,28 @@ class DocumentCounts:
         Permutation b of documents draws from the stream (`seed`, `purpose`, b).
         """
         sizes = self.n_documents(0), self.n_documents(1)
-        blocks = [block.n_documents for block in self._blocks]
+        sizes_of_blocks = [block.n_documents for block in self._blocks]
         for items in side_by_side(n):
-            drawers = [DocumentLabels(stream(seed, purpose, b), *sizes) for b in items]
-            yield self._labelled(self._blocks, len(items), draw_labels(drawers, blocks))
+            drawers = [
+                histogram_draws.DocumentLabels(stream(seed, purpose, b), *sizes) for b in items
+            ]
+            labels = histogram_draws.draw_labels(drawers, sizes_of_blocks)
+            yield self._sums(DocumentBlock.add_labelled, self._blocks, labels, len(items))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up the counts of documents whose unit (D,) has a label (U, w): whole floats."""
         held = labels.astype(np.uint16)
         drawn = (held[own] for own in cut_rows(codes, self._sizes(body)))
-        return self._labelled(self._of(body), labels.shape[1], drawn)
+        return self._sums(DocumentBlock.add_labelled, self._of(body), drawn, labels.shape[1])
 
     def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
         """Sum counts times the numbers of all types (V, w), a float: (D, w), block after block."""
-        for block in self._of(body):
-            yield block.per_document(marks)
+        return (block.per_document(marks) for block in self._of(body))
 
     def weighted_sums(self, body: int, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up counts times the weight (U, w), a float, of each document's unit: (V, w)."""
         drawn = (weights[own] for own in cut_rows(codes, self._sizes(body)))
-        return self._weighted(body, weights.shape[1], drawn)
+        return self._sums(DocumentBlock.add_weighted, self._of(body), drawn, weights.shape[1])
 
     def resampled(
         self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
@@ -315,6 +291,6 @@ class DocumentCounts:
         """
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())
-        drawers = [DocumentResample(stream(seed, purpose, r), n) for r in items]
-        drawn = draw_weights(drawers, self._dtype, chosen, self._sizes(body))
-        return self._weighted(body, len(items), drawn)
+        drawers = [histogram_draws.DocumentResample(stream(seed, purpose, r), n) for r in items]
+        drawn = histogram_draws.draw_weights(drawers, self._dtype, chosen, self._sizes(body))
+        return self._sums(DocumentBlock.add_weighted, self._of(body), drawn, len(items))

@@ -24,7 +24,7 @@ from scipy.stats import t as student
 
 from beyond_perplexity.inference import exchanged_units
 from beyond_perplexity.inference.exchanged_units import HALVINGS
-from beyond_perplexity.inference.held_out import combine
+from beyond_perplexity.inference.held_out import combine, halvings
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks, rank_ks
 from beyond_perplexity.random_streams import stream
@@ -287,7 +287,7 @@ class HeldOutShift(_GroupShift):
             return NO_VERDICT
         documents = rng.integers(len(self._groups.codes), size=int(times @ self._groups.sizes))
         changed = rng.random(len(documents)) < x
-        halves = [_halve(rng, len(held)) for held in (chosen, documents)]
+        halves = [halvings(len(held), [rng] * HALVINGS) for held in (chosen, documents)]
         pages = _Side(self._pages, chosen, halves[0])
         plain, moved = (
             _Side(counts, documents[own], halves[1][own])
@@ -307,14 +307,6 @@ class HeldOutShift(_GroupShift):
             tails.append(float(student.sf(e / error, df)))
         score = float(norm.isf(np.median(tails)))
         return NO_VERDICT if math.isnan(score) else score
-
-
-def _halve(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Draw the halvings of n units: bool, shape (n, H)."""
-    halves = np.zeros((n, HALVINGS), bool)
-    for h in range(HALVINGS):
-        halves[rng.permutation(n)[: n // 2], h] = True
-    return halves
 
 
 class _Side:

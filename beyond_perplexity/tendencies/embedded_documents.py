@@ -133,20 +133,17 @@ def chosen_documents(
     where they lose documents alike: of both the same share is drawn, after whole groups were left
     out of the text that has more documents.
     """
-    places = [np.arange(n) for n in n_documents]
-    if scheme_of(groups) != "groups":
-        first, second = (_drawn(places[body], most, seed, body) for body in (0, 1))
-        return first, second
-    shares = [min(1.0, most / max(n, 1)) for n in n_documents]
-    share = max(shares)
-    for body, own in enumerate(groups):
-        if shares[body] < share:
-            codes = places[body] if own is None else own
-            names = np.unique(codes)
-            order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
-            kept = max(1, round(shares[body] / share * len(names)))
-            places[body] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
-    sizes = [round(share * len(held)) for held in places]
+    places, sizes = [np.arange(n) for n in n_documents], [most, most]
+    if scheme_of(groups) == "groups":
+        shares = [min(1.0, most / max(n, 1)) for n in n_documents]
+        share = max(shares)
+        for body, codes in enumerate(groups):
+            if codes is not None and shares[body] < share:
+                names = np.unique(codes)
+                order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
+                kept = max(1, round(shares[body] / share * len(names)))
+                places[body] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
+        sizes = [round(share * len(held)) for held in places]
     first, second = (_drawn(places[body], sizes[body], seed, body) for body in (0, 1))
     return first, second
 

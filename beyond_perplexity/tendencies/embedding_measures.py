@@ -37,7 +37,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beyond_perplexity.inference import exchanged_units
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
@@ -62,13 +61,6 @@ from beyond_perplexity.verdicts import joined_facts, reason
 TOPIC = 0.1  # of the documents are of a topic
 MMD = "mmd"
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
-
-
-def observed_distance(pair: EmbeddedPair) -> float:
-    """Return the plug-in MMD of a pair."""
-    n, m = pair.n_documents
-    label = np.arange(n + m) < n
-    return float(distances(pair.kernel, side_weights(label[:, None]))[0])
 
 
 def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
@@ -116,13 +108,6 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     return row._replace(p_value=permutation_p(observed, null), exchanged=told)
 
 
-def _drawn(text: EmbeddedText, name: str) -> str:
-    """Say of how many documents a text was embedded, where it was not of all."""
-    if len(text) == text.n_documents:
-        return ""
-    return f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
-
-
 def embedding_rows(
     pair: EmbeddedPair,
     options: MeasurementOptions,
@@ -135,11 +120,16 @@ def embedding_rows(
 
     P-values are not adjusted. `floor`: of two human texts; `smallest`: the smallest shift.
     """
-    texts = {"reference": pair.reference, "samples": pair.samples}
-    estimate = discrepancy.unbiased_square(pair.kernel, len(pair.reference), pair.groups)
-    low, high = estimate.limits(options.confidence)
-    facts = joined_facts(*(_drawn(text, name) for name, text in texts.items()))
-    row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, fact=facts)
+    n, m = pair.n_documents
+    observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
+    estimate = discrepancy.unbiased_square(pair.kernel, n, pair.groups)
+    facts = [
+        f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
+        for name, text in (("reference", pair.reference), ("samples", pair.samples))
+        if len(text) != text.n_documents
+    ]
+    limits = estimate.limits(options.confidence)
+    row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
     row = _tested(row, pair, options.permutations, seed)
     yield row if floor is None else row.above(floor)
     limits = estimate.square_limits(options.confidence)
@@ -322,8 +312,3 @@ def joined_measures(
     every = adjusted_rows([*old, *rows], permutations, bodies)
     of_body = {name: x for name, x in records[0].items() if name not in rows[0].cells()}
     return pa.Table.from_pylist([row.cells() | of_body for row in every], TENDENCY_MEASURES)
-
-
-def of_source(table: pa.Table, source: str) -> pa.Table:
-    """Take the rows of a body of text."""
-    return table.filter(pc.equal(table["source"], source))

@@ -126,10 +126,9 @@ def averaged_draws(
     draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
     for drawn in draws:
-        kept = np.zeros(pair.n_documents[0], bool), np.zeros(pair.n_documents[1], bool)
-        for mask, places in zip(kept, drawn, strict=True):
-            mask[places] = True
-        with part_of(pair, kept) as part:
+        both = zip(pair.n_documents, drawn, strict=True)
+        first, second = (np.isin(np.arange(n), places) for n, places in both)
+        with part_of(pair, (first, second)) as part:
             units = draws.units(drawn)
             null = null_draws(part, units, options, seed)
             observed = word_measures.observed_words(part, units, options)
@@ -169,9 +168,8 @@ def without_verdict(pair: BodyPair) -> str:
     """Return the reason why the groups of a pair allow no verdict at all; empty when they do."""
     if pair.documents is None:
         return ""
-    if why := unlike_sizes(pair.groups, pair.n_documents):
-        return why
-    return too_few_groups(pair.groups, pair.document_lengths, "few_groups")
+    why = unlike_sizes(pair.groups, pair.n_documents)
+    return why or too_few_groups(pair.groups, pair.document_lengths, "few_groups")
 
 
 def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
@@ -340,11 +338,7 @@ def measure_table(
     rows: Sequence[MeasureRow], pair: BodyPair, source: str, vocabulary: str = "raw"
 ) -> pa.Table:
     """Write rows as a table of schema ``tendencies``; both sides are read in the vocabulary."""
-    of_body = {
-        "source": source,
-        "n_reference": pair.reference.n_documents,
-        "n_samples": pair.samples.n_documents,
-        "groups_reference": pair.n_groups(0),
-        "vocabulary": vocabulary,
-    }
+    groups, (n, m) = pair.groups[0], pair.n_documents
+    of_body = {"source": source, "n_reference": n, "n_samples": m, "vocabulary": vocabulary}
+    of_body["groups_reference"] = None if groups is None else len(np.unique(groups))
     return pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)

@@ -57,11 +57,6 @@ class BodyPair:
         """Documents of the reference and of the samples."""
         return self.reference.n_documents, self.samples.n_documents
 
-    def n_groups(self, body: int) -> int | None:
-        """Count the groups of a body; None where it has none."""
-        groups = self.groups[body]
-        return None if groups is None else len(np.unique(groups))
-
     @property
     def bodies(self) -> tuple[Statistics, Statistics]:
         """The reference and the samples."""
@@ -118,8 +113,7 @@ def paired(
     groups = exchanged_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
     if exchanged_units.scheme_of(groups) != "documents":
-        if classes is None:
-            raise ValueError("groups need the classes that shares of tokens are counted by")
+        assert classes is not None, "groups need the classes that shares are counted by"
         count = value_counter(classes)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for body, name in enumerate(("reference", "sample")):
@@ -153,9 +147,8 @@ def subset(
     kept = np.ones(pair.reference.n_documents, bool), first.next_block(total) <= place
     with part_of(pair, kept) as part:
         samples = part.samples
-        if (
-            exchanged_units.scheme_of(pair.groups) == "documents"
-        ):  # else numbers of documents go with their groups
+        # Else numbers of documents go with their groups.
+        if exchanged_units.scheme_of(pair.groups) == "documents":
             purpose = f"subset/{{}}/{place}"
             histograms = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
             samples = replace(samples, histograms=histograms)
@@ -263,13 +256,20 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
             )
 
 
-def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
-    """Keep random documents of either text of a pair that hold at most `tokens`."""
+def within_tokens(
+    pair: BodyPair, tokens: int, seed: int, purpose: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw documents of either text that hold at most `tokens`, by a stream each: bool, (D,)."""
     first, second = (
-        documents_within(lengths, tokens, stream(seed, "floor/tokens", body))
+        documents_within(lengths, tokens, stream(seed, purpose, body))
         for body, lengths in enumerate(pair.document_lengths)
     )
-    return part_of(pair, (first, second))
+    return first, second
+
+
+def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
+    """Keep random documents of either text of a pair that hold at most `tokens`."""
+    return part_of(pair, within_tokens(pair, tokens, seed, "floor/tokens"))
 
 
 @contextmanager

@@ -16,7 +16,6 @@ takes them for one (`StandardError.mean_with`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -176,12 +175,6 @@ def exponent_of_mean(mean_log_rank: float, log_ranks: np.ndarray, start: float =
     return float(brentq(excess, low, high, xtol=1e-13))
 
 
-def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
-    """Return the distribution function of Zipf's law over ranks 1 to `ranks` alone, (ranks,)."""
-    sums = np.cumsum(np.exp(-s * np.log(np.arange(1, ranks + 1))))
-    return sums / sums[-1]
-
-
 class ExponentTable:
     """Fits of many counts over at most K ranks whose exponents lie near s.
 
@@ -240,14 +233,12 @@ class Halves(NamedTuple):
         """Whether either half ranks too few types for a fit that is reported or tested."""
         return min(map(len, self.ranked)) < SPLIT_RANKS
 
-    @property
-    def n_ranks(self) -> float:
-        """The mean number of ranks."""
-        return (len(self.ranked[0]) + len(self.ranked[1])) / 2
-
     def distance(self, s: float) -> float:
         """Return the mean over both of the distance to the law over the ranks."""
-        found = [ks_to_cdf(held, truncated_zipf_cdf(s, len(held))) for held in self.ranked]
+        found = []
+        for held in self.ranked:
+            sums = np.cumsum(np.exp(-s * np.log(np.arange(1, len(held) + 1))))
+            found.append(ks_to_cdf(held, sums / sums[-1]))
         return float(np.mean(found))
 
 
@@ -301,26 +292,18 @@ def split_fit(
     s = math.nan if halves.too_few else halves.exponent
     if not math.isfinite(s):
         return SplitFit(halves, orders, *(math.nan,) * 3)
-    log_sums, sums = _sums_by_unit(documents, body, codes, orders, n)
+    marks = np.zeros((documents.n_types, 4))  # ln k and 1 of the ranked types
+    log_ranks = [np.log(np.arange(1, len(order) + 1)) for order in orders]
+    for column, order in enumerate(orders):
+        marks[order, column] = log_ranks[column]
+        marks[order, 2 + column] = 1
+    sums = sums_of_units(documents, body, codes, marks, n + 1)[:n]  # (n, 4)
     errors = []
-    for column, (half, order) in enumerate(zip((second, first), orders, strict=True)):
-        own = half[:n] & (sums[:, column] > 0)
-        log_ranks = np.log(np.arange(1, len(order) + 1))
-        errors.append(_error(log_sums[own, column], sums[own, column], log_ranks))
+    for column, half in enumerate((second, first)):
+        own = sums[half[:n] & (sums[:, 2 + column] > 0)]
+        errors.append(_error(own[:, column], own[:, 2 + column], log_ranks[column]))
     error = errors[0].mean_with(errors[1])
     return SplitFit(halves, orders, s, *error.limits(s, confidence))
-
-
-def _sums_by_unit(
-    documents: DocumentCounts, body: int, codes: np.ndarray, orders: Sequence[np.ndarray], n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum ln k, and tokens, over the ranked tokens of each unit: float64, (n, 2) each."""
-    marks = np.zeros((documents.n_types, 4))
-    for column, order in enumerate(orders):
-        marks[order, column] = np.log(np.arange(1, len(order) + 1))
-        marks[order, 2 + column] = 1
-    sums = sums_of_units(documents, body, codes, marks, n + 1)[:n]
-    return sums[:, :2], sums[:, 2:]
 
 
 def _error(log_sums: np.ndarray, sums: np.ndarray, log_ranks: np.ndarray) -> StandardError:

@@ -251,12 +251,8 @@ def _filtered(path: str | Path, unigrams: bool) -> Iterator[pa.Table]:
             chosen = pc.equal(batch.column("statistic"), "unigram")
             rows = batch.filter(chosen if unigrams else pc.invert(chosen))
             if rows.num_rows:
-                yield pa.Table.from_batches([rows])
-
-
-def _read_unigrams(path: str | Path) -> Iterator[pa.Table]:
-    for table in _filtered(path, unigrams=True):
-        yield table.select(["type", "count"])
+                columns = tokens.COUNTED.names if unigrams else STATISTICS.names
+                yield pa.Table.from_batches([rows]).select(columns)
 
 
 def _read_histograms(path: str | Path) -> dict[str, Histogram]:
@@ -308,7 +304,7 @@ def merge_statistics(
     for path in paths:
         for name, histogram in _read_histograms(path).items():
             total[name] += histogram
-    runs = (_read_unigrams(path) for path in paths)
+    runs = (_filtered(path, unigrams=True) for path in paths)
     _write(output, total, tokens.merge_runs(runs), {**record, **described})
 
 
@@ -342,7 +338,7 @@ def _statistics(unigrams: Iterable[pa.Table], histograms: dict[str, Histogram]) 
 
 def read_statistics(path: str | Path) -> Statistics:
     """Read a statistics file; one that holds no document is an InputError."""
-    statistics = _statistics(_read_unigrams(path), _read_histograms(path))
+    statistics = _statistics(_filtered(path, unigrams=True), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")
     return statistics

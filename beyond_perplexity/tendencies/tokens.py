@@ -152,22 +152,17 @@ UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it
 RAW_TEXT = "raw"  # what a reading without a vocabulary is called
 
 
-def _used_types(batch: TokenBatch) -> TokenBatch:
-    """Leave out the types that no token of the batch is of."""
-    used = np.bincount(batch.ids, minlength=len(batch.types)) > 0
-    if used.all():
-        return batch
-    places = (np.cumsum(used) - 1).astype(np.int32)
-    return TokenBatch(batch.types.filter(pa.array(used)), places[batch.ids], batch.offsets)
-
-
 def _cut(batch: TokenBatch, maximum_tokens: int) -> TokenBatch:
+    """Cut documents, and leave out the types that then no token is of."""
     lengths = batch.lengths
     if lengths.max(initial=0) <= maximum_tokens:
         return batch
     kept = np.arange(len(batch.ids)) - np.repeat(batch.offsets[:-1], lengths) < maximum_tokens
     offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, maximum_tokens))])
-    return _used_types(TokenBatch(batch.types, batch.ids[kept], offsets))
+    ids = batch.ids[kept]
+    used = np.bincount(ids, minlength=len(batch.types)) > 0
+    places = (np.cumsum(used) - 1).astype(np.int32)
+    return TokenBatch(batch.types.filter(pa.array(used)), places[ids], offsets)
 
 
 def _closed(batch: TokenBatch, words: pa.Array) -> TokenBatch:
@@ -231,19 +226,18 @@ class TextView:
 
     def describe(self) -> dict[str, object]:
         """Return what must be equal where two bodies of text are compared."""
-        return {
-            "vocabulary": self.vocabulary_hash,
-            "maximum_tokens": self.maximum_tokens,
-            "minimum_tokens": self.minimum_tokens,
-        }
+        numbers = {"maximum_tokens": self.maximum_tokens, "minimum_tokens": self.minimum_tokens}
+        return {"vocabulary": self.vocabulary_hash, **numbers}
 
 
 WHOLE_TEXT = TextView()
 
 
-def _described_words(path: Path, held: dict[str, object]) -> pa.Array | None:
+def _described_words(path: Path, held: object) -> pa.Array | None:
     """Take the words of a description that a model's folder holds."""
-    if held.get("kind") != "closed":
+    if not isinstance(held, dict) or not isinstance(held.get("kind"), str):
+        raise InputError(f"{path}: has no 'kind', so this is no vocabulary.json of a model")
+    if held["kind"] != "closed":
         return None
     words = held.get("words")
     if not isinstance(words, list) or not words:
@@ -268,10 +262,8 @@ def _listed_words(path: Path, text: str) -> pa.Array:
 
 
 def _no_vocabulary(path: Path, line: int, why: str) -> InputError:
-    return InputError(
-        f"{path}: line {line}: {why}, so this is no vocabulary; give a model's vocabulary.json, or "
-        "a file with one word a line"
-    )
+    meant = "give a model's vocabulary.json, or a file with one word a line"
+    return InputError(f"{path}: line {line}: {why}, so this is no vocabulary; {meant}")
 
 
 def vocabulary_words(path: str | Path) -> pa.Array | None:
@@ -289,14 +281,9 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
     if path.suffix.lower() != ".json" and not text.lstrip().startswith('{"'):
         return _listed_words(path, text)
     try:
-        held = parse_json(text)
+        return _described_words(path, parse_json(text))
     except JSONTextError as error:
-        raise InputError(
-            f"{path}: line {error.line}: not JSON ({error}); give a vocabulary"
-        ) from error
-    if not isinstance(held, dict) or not isinstance(held.get("kind"), str):
-        raise InputError(f"{path}: has no 'kind', so this is no vocabulary.json of a model")
-    return _described_words(path, held)
+        raise _no_vocabulary(path, error.line, f"not JSON ({error})") from error
 
 
 COUNTED = pa.schema([("type", pa.string()), ("count", pa.int64())])
@@ -368,10 +355,7 @@ class TypeCounter:
     def sorted_counts(self) -> Iterator[pa.Table]:
         """Yield all types with their counts, sorted by type."""
         last = add_up(self._held)
-        if not self._runs:
-            yield last
-            return
-        yield from merge_runs([*map(_read_run, self._runs), [last]])
+        return merge_runs([*map(_read_run, self._runs), [last]]) if self._runs else iter([last])
 
 
 def _read_run(path: Path) -> Iterator[pa.Table]:

@@ -69,10 +69,8 @@ def _nltk_words(language: str) -> list[str]:
     import nltk
 
     if language not in _NLTK_NAMES:
-        raise InputError(
-            f"stop words 'nltk': there is no list for the language '{language}'; give the path of "
-            "a list, one word a line"
-        )
+        why = f"there is no list for the language '{language}'"
+        raise InputError(f"stop words 'nltk': {why}; give the path of a list, one word a line")
     try:
         return list(nltk.corpus.stopwords.words(_NLTK_NAMES[language]))
     except (LookupError, OSError) as error:
@@ -100,12 +98,10 @@ def _language_words(language: str) -> StopWords:
     """Read the list of a language in all forms that tokens have: cleaned or not, elided or not."""
     code = _SAME_LISTS.get(language, language)
     if code not in {path.stem for path in _LISTS.glob("*.txt")}:
-        return StopWords(
-            "none",
-            frozenset(),
-            f"there is no list of stop words for the language '{language}': "
-            "give one as stop words, a file with one word a line",
+        why = (
+            f"there is no list of stop words for the language '{language}': give one as stop words"
         )
+        return StopWords("none", frozenset(), f"{why}, a file with one word a line")
     words = set((_LISTS / f"{code}.txt").read_text(encoding="utf-8").split())
     words |= {f"{word}'" for word in words} if code in _ELIDING else set()
     words |= {remove_accents(word) for word in words}
@@ -156,16 +152,14 @@ def without_blanks(types: pa.Array, counts: np.ndarray) -> str:
     return ""
 
 
-def stop_word_mask(types: pa.Array, words: pa.Array) -> np.ndarray:
-    """Say which types (V,) are stop words: bool, (V,)."""
-    return np.asarray(pc.is_in(types, value_set=words))
-
-
 def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
     """Say which types are made only of punctuation and numerals (P*, N*, if wanted S*): (V,)."""
     pattern = _PUNCTUATION_NUMBERS_AND_SYMBOLS if count_s_symbols else _PUNCTUATION_AND_NUMBERS
     # Most types begin with a letter of ASCII; the regular expression sees only the others.
-    mask = ~_begins_with_letter(types)
+    _, offsets, data = types.buffers()
+    first = np.frombuffer(offsets, np.int32)[types.offset : types.offset + len(types)]
+    text = np.append(np.frombuffer(data or b"", np.uint8), np.uint8(0))
+    mask = (text[first] | 32) - np.uint8(97) >= 26
     mask[mask] = pc.match_substring_regex(types.filter(pa.array(mask)), pattern)
     return mask
 
@@ -185,16 +179,9 @@ def stop_word_test(options: ClassOptions) -> ClassTest | None:
     if options.stop_words.missing:
         return None
     words = pa.array(sorted(options.stop_words.words), pa.string())
-    return partial(stop_word_mask, words=words)
+    return lambda types: np.asarray(pc.is_in(types, value_set=words))
 
 
 def symbol_test(options: ClassOptions) -> ClassTest:
     """Return the test for symbols."""
     return partial(symbol_mask, count_s_symbols=options.count_s_symbols)
-
-
-def _begins_with_letter(types: pa.Array) -> np.ndarray:
-    _, offsets, data = types.buffers()
-    first = np.frombuffer(offsets, np.int32)[types.offset : types.offset + len(types)]
-    text = np.append(np.frombuffer(data or b"", np.uint8), np.uint8(0))
-    return (text[first] | 32) - np.uint8(97) < 26

@@ -13,10 +13,8 @@ import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.held_out import Kept
-from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
-from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import BodyPair, within_tokens
 
 
 class EqualTokens(NamedTuple):
@@ -48,18 +46,13 @@ def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
     if pair.documents is None:
         return EqualTokens((None, None), pair.counts)
     tokens = min(int(body.n_tokens) for body in pair.bodies)
-    first, second = (
-        documents_within(lengths, tokens, stream(seed, "equal_tokens", body))
-        for body, lengths in enumerate(pair.document_lengths)
-    )
-    kept = first, second
+    kept = within_tokens(pair, tokens, seed, "equal_tokens")
     counts = np.stack([pair.documents.totals(body, kept[body]) for body in (0, 1)])
-    codes = [
+    first, second = (
         None if own is None else own[chosen] for own, chosen in zip(pair.groups, kept, strict=True)
-    ]
-    lengths = pair.document_lengths[0][first], pair.document_lengths[1][second]
-    spread = widest_spread((codes[0], codes[1]), lengths)
-    return EqualTokens(kept, counts, pair.groups, spread)
+    )
+    lengths = pair.document_lengths[0][kept[0]], pair.document_lengths[1][kept[1]]
+    return EqualTokens(kept, counts, pair.groups, widest_spread((first, second), lengths))
 
 
 _ROWS = 1_024  # types at a time in the reduction, which then stays in the cache
@@ -88,7 +81,7 @@ def unigram_distances(
     width = first.shape[1]
     shares, others = np.empty((2, _ROWS, width))
     scales = [np.tile(1 / side.sum(axis=0, dtype=float), (_ROWS, 1)) for side in (first, second)]
-    total, largest, known = np.zeros((3, _FOLD * width))
+    total, largest = np.zeros((2, _FOLD * width))
     for start in range(0, len(first), _ROWS):
         n = min(_ROWS, len(first) - start)
         for buffer, side, scale in zip((shares, others), (first, second), scales, strict=True):
@@ -99,17 +92,15 @@ def unigram_distances(
         np.abs(shares, out=shares)
         folded = shares.reshape(_ROWS // _FOLD, _FOLD * width)
         total += folded.sum(axis=0)
-        np.maximum(largest, folded.max(axis=0), out=largest)
         if without is not None and start <= without < start + n:
             shares[without - start] = 0
-        np.maximum(known, folded.max(axis=0), out=known)
-    found = {
-        "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
-        "max_difference": largest.reshape(_FOLD, width).max(axis=0),
-    }
-    if without is not None:
-        found["max_difference_known"] = known.reshape(_FOLD, width).max(axis=0)
-    return found
+        np.maximum(largest, folded.max(axis=0), out=largest)
+    tvd = total.reshape(_FOLD, width).sum(axis=0) / 2
+    known = largest.reshape(_FOLD, width).max(axis=0)
+    if without is None:
+        return {"tvd": tvd, "max_difference": known}
+    own = np.abs(first[without] * scales[0][0] - second[without] * scales[1][0])
+    return {"tvd": tvd, "max_difference": np.maximum(known, own), "max_difference_known": known}
 
 
 def permuted_distances(
@@ -179,21 +170,20 @@ def largest_differences(
     total, n_first = float(pooled.sum()), _column_sums(first)
     smaller, product = np.minimum(n_first, total - n_first), n_first * (total - n_first)
     most = bounds_from(pooled)
-    largest, known = np.zeros((2, first.shape[1]))
-    step = 256
+    known, step = np.zeros(first.shape[1]), 256
     for start in range(0, len(first), step):
-        if np.all(most[start] / smaller <= (largest if without is None else known)):
+        if np.all(most[start] / smaller <= known):
             break
         side = np.multiply(first[start : start + step], total, dtype=float)
         side -= pooled[start : start + step, None] * n_first
         np.abs(side, out=side)
-        np.maximum(largest, side.max(axis=0) / product, out=largest)
         if without is not None and start <= without < start + step:
             side[without - start] = 0
         np.maximum(known, side.max(axis=0) / product, out=known)
     if without is None:
-        return {"max_difference": largest}
-    return {"max_difference": largest, "max_difference_known": known}
+        return {"max_difference": known}
+    own = np.abs(first[without].astype(float) * total - pooled[without] * n_first) / product
+    return {"max_difference": np.maximum(known, own), "max_difference_known": known}
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:

@@ -200,7 +200,8 @@ def _law_rows(
         why = f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
         rows.append(row._replace(fact=why if fit.halves.too_few else ""))
-        rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", fit.halves.n_ranks))
+        n_ranks = float(np.mean(list(map(len, fit.halves.ranked))))
+        rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", n_ranks))
     p_values, n = {}, options.monte_carlo
     for name, fitted in (("ks_zipf_model", samples), ("ks_zipf_reference", reference)):
         purpose, halves = f"monte_carlo/{name}", (samples.halves, fitted.halves)

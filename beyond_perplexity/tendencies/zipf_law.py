@@ -78,13 +78,6 @@ class PoissonTables:
         return np.concatenate([high, found])
 
 
-class Reached(NamedTuple):
-    """Types that reach a count in some draws: draw times T plus type, rising, and the counts."""
-
-    keys: np.ndarray
-    counts: np.ndarray
-
-
 class SeldomCounts:
     """Counts of types that seldom reach the least count; expected counts (T,) below it."""
 
@@ -94,8 +87,11 @@ class SeldomCounts:
         self._hazard = -np.log1p(-self._reach).cumsum()
         self._at_least = np.exp(least * np.log(rates) - rates - gammaln(least + 1))
 
-    def draw_reached(self, rng: np.random.Generator, width: int) -> Reached:
-        """Draw the types that reach the least count in each of so many draws."""
+    def draw_reached(self, rng: np.random.Generator, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the types that reach the least count in some of w draws, and their counts.
+
+        Types as draw times T plus type, rising.
+        """
         n_types = len(self._rates)
         total = self._hazard[-1] if n_types else 0.0
         points = rng.poisson(total, width)
@@ -111,15 +107,15 @@ class SeldomCounts:
             counts[left] += 1
             mass[left] *= self._rates[types[left]] / counts[left]
             left = left[mass[left] > 0]
-        return Reached(keys, counts)
+        return keys, counts
 
-    def counts(self, rng: np.random.Generator, reached: Reached, keys: np.ndarray) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, reached: tuple[np.ndarray, np.ndarray], keys: np.ndarray
+    ) -> np.ndarray:
         """Return counts of types (draw times T plus type, rising) among which are the reached."""
-        found = np.zeros(len(keys), np.int64)
-        known = np.zeros(len(keys), bool)
-        known[np.searchsorted(keys, reached.keys)] = True
-        found[known] = reached.counts
-        left = np.flatnonzero(~known)
+        found = np.full(len(keys), -1)
+        found[np.searchsorted(keys, reached[0])] = reached[1]
+        left = np.flatnonzero(found < 0)
         rates = self._rates[keys % max(len(self._rates), 1)]
         while len(left):  # they are known not to reach the least count
             found[left] = rng.poisson(rates[left])
@@ -204,7 +200,7 @@ class Law:
         """Draw both halves: Poisson counts, ranked again."""
         often = [held.draw(rng, width) for held in self._often]
         reached = [held.draw_reached(rng, width) for held in self._seldom]
-        keys = np.union1d(reached[0].keys, reached[1].keys)
+        keys = np.union1d(reached[0][0], reached[1][0])
         draws = keys // max(len(self._rates[0]) - len(often[0]), 1)
         n_seldom = np.bincount(draws, minlength=width)
         places = np.arange(len(keys)) - np.repeat(np.cumsum(n_seldom) - n_seldom, n_seldom)
@@ -268,12 +264,12 @@ def law_p(
     observed = samples.distance(s)
     law = Law(samples, s, ranks)
     other = None if fitted is samples else Law(fitted, s, ranks)
-    drawn = np.empty(-(-n // BLOCK_DRAWS) * BLOCK_DRAWS)
-    for block in range(len(drawn) // BLOCK_DRAWS):
+    drawn = []
+    for block in range(-(-n // BLOCK_DRAWS)):
         rng = stream(seed, purpose, block)
         replicates, refitted = law.draw_fitted(rng, BLOCK_DRAWS)
         if other is not None:
             refitted = other.draw_fitted(rng, BLOCK_DRAWS)[1]
         distances = replicates.distances(refitted)
-        drawn[block * BLOCK_DRAWS :][:BLOCK_DRAWS] = np.where(np.isnan(distances), 1, distances)
-    return monte_carlo_p(observed, drawn[:n])
+        drawn.append(np.where(np.isnan(distances), 1, distances))
+    return monte_carlo_p(observed, np.concatenate(drawn)[:n])

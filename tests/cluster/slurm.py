@@ -25,15 +25,8 @@ from pathlib import Path
 
 FOLDER = Path(tempfile.gettempdir()) / "beyond-perplexity-slurm"
 PROGRAMS = (
-    "slurmd",
-    "slurmctld",
-    "munged",
-    "sbatch",
-    "scancel",
-    "scontrol",
-    "sinfo",
-    "squeue",
-    "srun",
+    *("slurmd", "slurmctld", "munged", "sbatch", "scancel"),
+    *("scontrol", "sinfo", "squeue", "srun"),
 )
 SECONDS_TO_START = 30
 SECONDS_TO_STOP = 15
@@ -104,18 +97,10 @@ def reason_to_skip() -> str | None:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster, with two pretended GPUs on its first node, whose state lies in a folder.
+    """A cluster, with two pretended GPUs on its first node, whose state lies in a folder."""
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        An absolute path, short enough for a socket in it (about 90 characters).
-    nodes : int
-        Nodes, all of this machine.
-    """
-
-    folder: Path
-    nodes: int = 1
+    folder: Path  # absolute, and short enough for a socket in it (about 90 characters)
+    nodes: int = 1  # all of this machine
 
     @property
     def node_daemons(self) -> list[str]:
@@ -128,13 +113,7 @@ class Cluster:
         return {"SLURM_CONF": f"{self.folder}/slurm.conf", "PATH": path}
 
     def ask(self, *command: str) -> str:
-        """Run one of SLURM's commands and return what it printed.
-
-        Raises
-        ------
-        subprocess.CalledProcessError
-            When the command fails.
-        """
+        """Run one of SLURM's commands and return what it printed."""
         environment = {**os.environ, **self.environment()}
         done = subprocess.run(
             command, env=environment, check=True, capture_output=True, text=True, timeout=60
@@ -144,13 +123,7 @@ class Cluster:
     def start(self) -> None:
         """Start the three daemons and wait until the node is idle.
 
-        Raises
-        ------
-        FileExistsError
-            When the folder exists.
-        RuntimeError
-            When the cluster does not come up; the message holds the daemons' last lines. Nothing is
-            left running.
+        If it does not come up nothing is left running; the error has the daemons' last lines.
         """
         self.folder.mkdir(mode=0o755)
         self._configure()

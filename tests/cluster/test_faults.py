@@ -35,16 +35,11 @@ from tests.cluster.slurm import Cluster, reason_to_skip, running_cluster
 from tests.cluster.test_slurm import MACHINE, processes_of, python_environment
 
 ROOT = Path(__file__).parents[2]
+EPOCHS = {"maximum_epochs": 40, "patience": 100, "batch_tokens": 64}
 TRAINING = {
     "family": "lstm",
     "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 1},
-    "training": {
-        "batch_tokens": 64,
-        "maximum_epochs": 40,
-        "patience": 100,
-        "warmup_steps": 5,
-        "checkpoint_steps": 50,
-    },
+    "training": {**EPOCHS, "warmup_steps": 5, "checkpoint_steps": 50},
 }
 SHARD_DOCUMENTS = 3000
 NODES = {"preempted": "node1", "lost": "node2", "timed": "node3"}
@@ -87,17 +82,12 @@ def write_data(folder: Path) -> None:
 
 @dataclass
 class FaultyRun:
-    """A run whose jobs meet faults.
-
-    Attributes
-    ----------
-    stopped : dict of str to int
-        The stopped process of each job, by the word of its command that names it.
-    """
+    """A run whose jobs meet faults."""
 
     cluster: Cluster
     folder: Path
     process: subprocess.Popen[bytes]
+    # The stopped process of each job, by the word of its command that names it.
     stopped: dict[str, int] = field(default_factory=dict)
 
     def stop_in_the_middle(self, signs: dict[str, str]) -> None:
@@ -174,14 +164,9 @@ def lose_node(run: FaultyRun, word: str, node: str) -> None:
 
 def preempt(run: FaultyRun) -> subprocess.Popen[bytes]:
     """Ask for the whole node of a job from a partition whose jobs come first."""
-    command = [
-        "srun",
-        "--partition=urgent",
-        f"--nodelist={NODES['preempted']}",
-        "--cpus-per-task=64",
-    ]
+    whole = [f"--nodelist={NODES['preempted']}", "--cpus-per-task=64", "--mem=1000"]
     environment = {**os.environ, **run.cluster.environment()}
-    return subprocess.Popen([*command, "--mem=1000", "true"], env=environment)
+    return subprocess.Popen(["srun", "--partition=urgent", *whole, "true"], env=environment)
 
 
 def start(cluster: Cluster, folder: Path) -> FaultyRun:

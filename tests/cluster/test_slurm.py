@@ -45,16 +45,11 @@ FEWER = [
 RESAMPLES = [f"results/references/wikipedia/resamples/00{k}/statistics.parquet" for k in range(3)]
 # And a few of the exhibits of every paper, which two rules make, with all that they are made of.
 SHOWN = "results/{}/wikipedia/{}"
+TABLES = ("table_1", "sensitivity", "embeddings", "perplexity_differences")
+PAPERS = ("contrastive", "semantics", "relations")
 TARGETS = [
-    *(
-        SHOWN.format(f"tables/{p}", "findings.csv")
-        for p in ("contrastive", "semantics", "relations")
-    ),
-    *(
-        SHOWN.format("tables/tendencies", f"{t}.csv")
-        for t in ("table_1", "sensitivity", "embeddings")
-    ),
-    SHOWN.format("tables/tendencies", "perplexity_differences.csv"),
+    *(SHOWN.format(f"tables/{paper}", "findings.csv") for paper in PAPERS),
+    *(SHOWN.format("tables/tendencies", f"{table}.csv") for table in TABLES),
     SHOWN.format("figures/tendencies", "sample_size.svg"),
     SHOWN.format("figures/contrastive", "figure_1.svg"),
     *(path.replace("statistics", "measures") for path in RESAMPLES),

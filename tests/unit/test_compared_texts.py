@@ -13,6 +13,7 @@ import json
 import random
 import re
 from collections import Counter
+from functools import partial
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,19 +31,16 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.texts import INSIDE, INSIDE_DIFFERS
-from beyond_perplexity.report.compare import (
-    compare_bodies,
-    comparison_text,
-    draw_one,
-    run_comparison,
-)
-from beyond_perplexity.report.comparison_input import Body, CompareOptions, Comparison
+from beyond_perplexity.report.compare import Body, CompareOptions, Comparison, compare_bodies
 from beyond_perplexity.report.comparison_page import (
     MAIN_ROWS,
     all_measures_table,
     bodies_table,
     comparison_page,
     comparison_table,
+    comparison_text,
+    draw_one,
+    run_comparison,
     texts_table,
 )
 from beyond_perplexity.report.layout import Table, to_html_table
@@ -52,6 +50,23 @@ from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures,
 from tests.unit.test_compare import Page
 
 SOURCE = "external/samples"
+
+
+def write_text(path: Path, lines: list[str]) -> str:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def write_jsonl(path: Path, texts: list[str], **fields: list[Any]) -> str:
+    columns = {"text": texts, **{name: np.asarray(held).tolist() for name, held in fields.items()}}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return write_text(path, list(map(json.dumps, rows)))
+
+
+def read_both(reference: str, samples: str, **more: Any) -> Comparison:
+    how = {"tokenized": True, "permutations": 39, "bootstrap": 0, **more}
+    with compare_bodies(CompareOptions(reference, samples, **how)) as found:
+        return found
 
 
 def line(table: Table, first: str) -> dict[str, str]:
@@ -99,11 +114,8 @@ def test_floor_excess_and_limits_stand_beside_a_distance(measures) -> None:
     table = put(table, "unigram", "tvd", low=0.059, high=0.174)
     made = comparison_table(table)
     length = line(made, "Length: mean, tokens")
-    assert (length["Floor"], length["Excess"], length["95% limits"]) == (
-        "0.050",
-        "+0.130",
-        "≤ 0.300",
-    )
+    beside = [length[name] for name in ("Floor", "Excess", "95% limits")]
+    assert beside == ["0.050", "+0.130", "≤ 0.300"]
     assert line(made, "Unigrams")["95% limits"] == "[0.059, 0.174]"
     shown = [row for row in MAIN_ROWS if row.tendency in set(measures["tendency"])]
     assert [row.tendency for row in MAIN_ROWS if row not in shown] == ["embedding"]  # not asked for
@@ -206,11 +218,11 @@ def texts(seed: int, n: int, longest: int, skew: float = 1.0) -> list[str]:
 
 HUMAN = texts(1, 120, 14)
 PAIRS = {
-    "more samples": (HUMAN, texts(2, 300, 14), None),
-    "few samples": (HUMAN, texts(3, 25, 14), None),
-    "the same text": (HUMAN, HUMAN, None),
-    "another text": (HUMAN, texts(4, 120, 25, 0.4), None),
-    "four samples a prompt": (HUMAN, texts(5, 120, 14), [str(k // 4) for k in range(120)]),
+    "more samples": (HUMAN, texts(2, 300, 14), {}),
+    "few samples": (HUMAN, texts(3, 25, 14), {}),
+    "the same text": (HUMAN, HUMAN, {}),
+    "another text": (HUMAN, texts(4, 120, 25, 0.4), {}),
+    "four samples a prompt": (HUMAN, texts(5, 120, 14), {"group": np.arange(120) // 4}),
 }
 
 
@@ -218,13 +230,9 @@ PAIRS = {
 def made(request, tmp_path_factory) -> tuple[Comparison, Path]:
     folder: Path = tmp_path_factory.mktemp("sizes")
     reference, samples, groups = PAIRS[request.param]
-    (folder / "a.txt").write_text("\n".join(reference))
-    lines = [{"text": text} for text in samples]
-    for line, group in zip(lines, groups or [], strict=bool(groups)):
-        line["group"] = group
-    (folder / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    names = str(folder / "a.txt"), str(folder / "b.jsonl")
-    options = CompareOptions(*names, permutations=39, bootstrap=0, tokenized=True)
+    reference = write_text(folder / "a.txt", reference)
+    samples = write_jsonl(folder / "b.jsonl", samples, **groups)
+    options = CompareOptions(reference, samples, permutations=39, bootstrap=0, tokenized=True)
     found = run_comparison(options, folder / "out")
     return found, folder / "out"
 
@@ -314,11 +322,8 @@ def ks(first: np.ndarray, second: np.ndarray) -> float:
 @pytest.mark.parametrize("name", ["more samples", "few samples", "another text"])
 def test_the_distance_is_that_of_cut_samples_from_halves(name, tmp_path) -> None:
     reference, samples, _ = PAIRS[name]
-    for file, lines in (("a.txt", reference), ("b.txt", samples)):
-        (tmp_path / file).write_text("\n".join(lines))
-    names = str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
-    options = CompareOptions(*names, permutations=1, bootstrap=0, tokenized=True)
-    measures = run_comparison(options).measures
+    names = write_text(tmp_path / "a.txt", reference), write_text(tmp_path / "b.txt", samples)
+    measures = read_both(*names, permutations=1).measures
     row = measures.set_index(["tendency", "measure"]).loc[("length", "ks")]
     human, own, rng = lengths_of(reference), lengths_of(samples), np.random.default_rng(1)
     size = min(len(human) // 2, len(own))
@@ -345,11 +350,8 @@ def differing(value: float, p_adjusted: float) -> pd.DataFrame:
 def colour_of(table: pd.DataFrame, text: str) -> str:
     (axis,) = draw_figure(MAIN, {"measures": table}, Labels()).axes
     (place,) = [t.get_position() for t in axis.texts if t.get_text() == text]
-    (cell,) = [
-        patch
-        for patch in axis.patches
-        if isinstance(patch, Rectangle) and patch.get_xy() == (place[0] - 0.5, place[1] - 0.5)
-    ]
+    corner, cells = (place[0] - 0.5, place[1] - 0.5), axis.patches
+    (cell,) = [x for x in cells if isinstance(x, Rectangle) and x.get_xy() == corner]
     return to_hex(cell.get_facecolor()).upper()
 
 
@@ -388,18 +390,7 @@ def pages(seed: int, n: int, topic: float = 3.0) -> tuple[list[str], list[str]]:
     return texts, names
 
 
-def write(path: Path, texts: list[str], names: list[str] | None = None) -> str:
-    rows = [{"text": text} for text in texts]
-    if names:
-        rows = [row | {"group": name} for row, name in zip(rows, names, strict=True)]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return str(path)
-
-
-def compared(reference: str, samples: str, **more: object) -> Comparison:
-    how = {"tokenized": True, "permutations": 399, "bootstrap": 20, **more}
-    with compare_bodies(CompareOptions(reference, samples, **how)) as found:
-        return found
+compared = partial(read_both, permutations=399, bootstrap=20)
 
 
 def starred(measures: pd.DataFrame) -> list[tuple[str, str]]:
@@ -415,8 +406,10 @@ def check_one_claim_of_each(measures: pd.DataFrame, least: int) -> None:
 @pytest.mark.parametrize("sides", ["none", "both", "reference"])
 def test_a_text_does_not_differ_from_itself(sides, tmp_path) -> None:
     texts, names = pages(1, 60)
-    reference = write(tmp_path / "a.jsonl", texts, None if sides == "none" else names)
-    samples = write(tmp_path / "b.jsonl", texts, names if sides == "both" else None)
+    groups = [{} if alone else {"group": names} for alone in (sides == "none", sides != "both")]
+    reference, samples = (
+        write_jsonl(tmp_path / f"{place}.jsonl", texts, **own) for place, own in enumerate(groups)
+    )
     found = compared(reference, samples).measures
     tested = found[found["p_value"].notna()]
     check_one_claim_of_each(found, 6)
@@ -433,7 +426,7 @@ def test_halves_of_one_text_do_not_differ(tmp_path) -> None:
     shuffled = [whole[i] for i in np.random.default_rng(3).permutation(len(whole))]
     half = len(whole) // 2
     parts = [[text for text, _ in part] for part in (shuffled[:half], shuffled[half:])]
-    files = [write(tmp_path / f"{i}.jsonl", part) for i, part in enumerate(parts)]
+    files = [write_text(tmp_path / f"{i}.txt", part) for i, part in enumerate(parts)]
     found = compared(*files).measures
     check_one_claim_of_each(found, 10)
     assert starred(found) == []
@@ -442,22 +435,20 @@ def test_halves_of_one_text_do_not_differ(tmp_path) -> None:
 
 def test_halves_of_pages_differ_unless_they_are_told(tmp_path) -> None:
     """Documents of a page are alike: without groups the test of documents finds the pages."""
-    texts, names = pages(4, 120, topic=0.3)
-    by_page = [[], []]
-    for text, name in zip(texts, names, strict=True):
-        by_page[int(name.split("/")[1]) % 2].append((text, name))
-    files = []
-    for place, part in enumerate(by_page):
-        held = [text for text, _ in part], [name for _, name in part]
-        files.append(write(tmp_path / f"{place}.jsonl", *held))
+    texts, names = (np.array(column) for column in pages(4, 120, topic=0.3))
+    odd = np.array([int(name.split("/")[1]) % 2 for name in names])
+    files = [
+        write_jsonl(tmp_path / f"{k}.jsonl", texts[odd == k].tolist(), group=names[odd == k])
+        for k in (0, 1)
+    ]
     grouped, alone = compared(*files).measures, compared(*files, group_column="").measures
     assert starred(grouped) == []
     assert ("unigram", "tvd") in starred(alone)
     check_one_claim_of_each(grouped, 8)
 
 
-def in_vocabulary(texts: list[str], known: list[str]) -> list[str]:
-    held = set(known)
+def by_hand(texts: list[str], known: list[str]) -> list[str]:
+    held = {*known, "<unk>"}
     return [" ".join(w if w in held else "<unk>" for w in text.split()) for text in texts]
 
 
@@ -478,8 +469,8 @@ def test_a_perfect_model_of_a_closed_vocabulary_gets_no_star(grouped, tmp_path) 
     else:
         order = np.random.default_rng(8).permutation(len(texts))
         texts, written = ([texts[i] for i in part] for part in np.array_split(order, 2))
-    human = write(tmp_path / "human.jsonl", texts, names if grouped else None)
-    model = write(tmp_path / "model.jsonl", in_vocabulary(written, known))
+    human = write_jsonl(tmp_path / "h.jsonl", texts, **({"group": names} if grouped else {}))
+    model = write_text(tmp_path / "model.txt", by_hand(written, known))
     found = compared(human, model, vocabulary=str(tmp_path / "vocabulary.txt"))
     check_one_claim_of_each(found.measures, 8 if grouped else 10)
     assert starred(found.measures) == []
@@ -490,45 +481,13 @@ def test_a_perfect_model_of_a_closed_vocabulary_gets_no_star(grouped, tmp_path) 
     assert abs(difference) < 0.02
 
 
-FEW_WORDS = [
-    "the",
-    "a",
-    "of",
-    "and",
-    "cat",
-    "dog",
-    "stone",
-    "runs",
-    ",",
-    ".",
-    "12",
-    "was",
-    "green",
-]
 KNOWN = ["the", "a", "of", "cat", "dog", ",", "."]
+FEW_WORDS = [*KNOWN, "and", "stone", "runs", "12", "was", "green"]
 
 
 def documents(seed: int, n: int, longest: int = 20) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(FEW_WORDS, k=draw.randint(1, longest))) for _ in range(n)]
-
-
-def write_text(path: Path, both: list[str]) -> str:
-    path.write_text("\n".join(both) + "\n", encoding="utf-8")
-    return str(path)
-
-
-def write_jsonl(path: Path, both: list[str], **fields: list[object]) -> str:
-    rows = [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
-    rows = rows or [{} for _ in both]
-    lines = [json.dumps({"text": text} | row) for text, row in zip(both, rows, strict=True)]
-    return write_text(path, lines)
-
-
-def read_both(reference: str, samples: str, **more: object):
-    how = {"tokenized": True, "permutations": 39, "bootstrap": 0, **more}
-    with compare_bodies(CompareOptions(reference, samples, **how)) as found:
-        return found
 
 
 def values(table) -> dict[tuple[str, str], float]:
@@ -545,11 +504,6 @@ def both(tmp_path: Path) -> tuple[str, str]:
 # ---- vocabulary ----
 
 
-def by_hand(both: list[str]) -> list[str]:
-    known = {*KNOWN, "<unk>"}
-    return [" ".join(w if w in known else "<unk>" for w in text.split()) for text in both]
-
-
 @pytest.mark.parametrize("kind", ["json", "words"])
 def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, kind) -> None:
     path = tmp_path / f"known.{kind}"
@@ -559,7 +513,7 @@ def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, ki
         path.write_text("\n".join(KNOWN))
     found = read_both(*both, vocabulary=str(path))
     replaced = [
-        write_text(tmp_path / f"{name}.txt", by_hand(documents(seed, n)))
+        write_text(tmp_path / f"{name}.txt", by_hand(documents(seed, n), KNOWN))
         for name, seed, n in (("c", 1, 60), ("d", 2, 50))
     ]
     same = read_both(*replaced)
@@ -567,16 +521,14 @@ def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, ki
     assert found.raw["vocabulary"].unique().tolist() == ["raw"]
     of_words = ["rank_frequency", "type_token_unigrams", "unigram", "length"]
     columns = ["tendency", "measure", "value", "p_value"]
-    for left, right in (
-        (found.measures, same.measures),
-        (found.raw, read_both(*both).measures),
-    ):
-        chosen = [t[t["tendency"].isin(of_words)][columns] for t in (left, right)]
+    for left, right in ((found.measures, same), (found.raw, read_both(*both))):
+        tables = left, right.measures
+        chosen = [t[t["tendency"].isin(of_words)][columns] for t in tables]
         shared = [t[~t["measure"].str.contains("known")].reset_index(drop=True) for t in chosen]
         assert len(shared[0]) > 10
         assert shared[0].equals(shared[1])
     unknown = values(found.measures)["text", "unknown_share"]
-    tokens = " ".join(by_hand(documents(2, 50))).split()
+    tokens = " ".join(by_hand(documents(2, 50), KNOWN)).split()
     assert unknown == pytest.approx(tokens.count("<unk>") / len(tokens))
     assert values(found.raw)["text", "unknown_share"] == 0
     assert same.raw is None
@@ -665,10 +617,7 @@ def test_groups_are_those_of_the_reference_by_default_or_by_name(both, tmp_path)
     assert read_both(both[0], grouped).groups == (None, 10)
     assert read_both(plain, grouped, group_column="group").groups == (None, 10)
     whole = write_jsonl(tmp_path / "w.jsonl", reference, group=list(range(60)))
-    assert read_both(whole, plain).groups == (
-        None,
-        None,
-    )  # each a group of its own: exact tests
+    assert read_both(whole, plain).groups == (None, None)  # each is its own: exact tests
 
 
 def test_empty_documents_do_not_shift_the_groups(tmp_path) -> None:
@@ -748,27 +697,34 @@ def lines_with(place: int, **change: object) -> str:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lines_with(0, g=...), r"x\.jsonl: line 1: field 'g', which names the group, is missing"),
-        (lines_with(4, g=...), r"x\.jsonl: line 5: field 'g', which names the group, is missing"),
-        (lines_with(4, g=None), r"x\.jsonl: line 5: .*'g', which names the group, is null"),
-        (lines_with(4, g=1.5), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g=True), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g=["a"]), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g="\ud800"), r"x\.jsonl: line 5: .*surrogate"),
-        ("\n".join([json.dumps(GROUPED[0])] * 4), r"x\.jsonl: field 'g' holds one single group"),
+        (lines_with(0, g=...), "line 1: field 'g', which names the group, is missing"),
+        (lines_with(4, g=...), "line 5: field 'g', which names the group, is missing"),
+        (lines_with(4, g=None), "line 5: .*'g', which names the group, is null"),
+        (lines_with(4, g=1.5), "line 5: .*no string and no integer"),
+        (lines_with(4, g=True), "line 5: .*no string and no integer"),
+        (lines_with(4, g=["a"]), "line 5: .*no string and no integer"),
+        (lines_with(4, g="\ud800"), "line 5: .*surrogate"),
+        ("\n".join([json.dumps(GROUPED[0])] * 4), "field 'g' holds one single group"),
+        ({"g": [1.5] * 8}, "column 'g', which names the group, is double"),
+        ({"g": [None, *"abcabca"]}, "row 1: .*'g', which names the group, is null"),
+        ({}, "row 1: field 'g', .* is missing"),
     ],
 )
 def test_wrong_groups_are_one_clear_error(content, message, both, tmp_path) -> None:
-    (tmp_path / "x.jsonl").write_text(content)
-    with pytest.raises(InputError, match=message) as caught:
-        read_both(str(tmp_path / "x.jsonl"), both[1], group_column="g")
+    """Of lines of JSON, or columns of Parquet beside the texts."""
+    path = tmp_path / ("x.jsonl" if isinstance(content, str) else "x.parquet")
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        pq.write_table(pa.table({"text": ["a b"] * 8, **content}), path)
+    with pytest.raises(InputError, match=rf"{path.name}: {message}") as caught:
+        read_both(str(path), both[1], group_column="g")
     assert "\n" not in str(caught.value)
 
 
-def test_wrong_groups_of_samples_and_other_formats(both, tmp_path) -> None:
-    good = tmp_path / "good.jsonl"
+def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     good.write_text("\n".join(map(json.dumps, GROUPED)))
-    bad = tmp_path / "bad.jsonl"
     for change, message in (
         (lines_with(4, g=...), r"bad\.jsonl: line 5: field 'g', .* is missing"),
         (lines_with(0, g=...), r"bad\.jsonl: line 2: field 'g', .* earlier documents lack"),
@@ -778,16 +734,6 @@ def test_wrong_groups_of_samples_and_other_formats(both, tmp_path) -> None:
             read_both(str(good), str(bad), group_column="g")
     with pytest.raises(InputError, match=r"a\.txt: plain text has no field 'g'"):
         read_both(*both, group_column="g")
-    for column, message in (
-        ([1.5] * 8, "column 'g', which names the group, is double"),
-        ([None, *"abcabca"], "row 1: .*'g', which names the group, is null"),
-    ):
-        pq.write_table(pa.table({"text": ["a b"] * 8, "g": column}), tmp_path / "x.parquet")
-        with pytest.raises(InputError, match=rf"x\.parquet: {message}"):
-            read_both(str(tmp_path / "x.parquet"), both[1], group_column="g")
-    pq.write_table(pa.table({"text": ["a b"] * 8}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match=r"x\.parquet: row 1: field 'g', .* is missing"):
-        read_both(str(tmp_path / "x.parquet"), both[1], group_column="g")
 
 
 @pytest.mark.parametrize(

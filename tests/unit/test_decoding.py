@@ -178,10 +178,10 @@ def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     options = DecodingOptions(kind)  # type: ignore[arg-type]
     whole = draw_tokens(logits.clone(), uniform, options)
 
-    def candidates(weight, score, limit, uniform, nucleus):  # what runs on a GPU
+    def candidates(weight, score, limit, uniform, whole=None):  # what runs on a GPU
         return kernels._draw_ranked(weight, score, limit, uniform, (64, 512))
 
-    monkeypatch.setattr(kernels, "_in_parts", candidates)
+    monkeypatch.setattr(kernels, "draw_to_mass", candidates)
     few = draw_tokens(logits.clone(), uniform, options)
     if kind == "top_k":  # it has one path only
         ids = torch.argsort(logits, dim=1, descending=True, stable=True)[:, :50]

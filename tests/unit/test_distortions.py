@@ -145,6 +145,10 @@ def test_levels_are_nested():
         assert np.array_equal(hit[before >= 0], before[before >= 0])
         assert (hit >= 0).sum() > (before >= 0).sum()
         before = hit
+    tokens, lengths = sentences(50, 9)  # every word is hit at level 1
+    found, same, counts = run(tokens, lengths, 1.0, DistortionOptions(1, 0))
+    assert counts.substituted.tolist() == lengths.tolist() == same.tolist()
+    assert all(min(words) >= 100 for words in as_lists(found, same))
 
 
 def test_one_word_and_none():
@@ -160,20 +164,10 @@ def test_one_word_and_none():
     assert run(*empty, 0.5)[0].shape == (0, 0)
 
 
-def test_every_word_is_hit_at_level_one():
-    tokens, lengths = sentences(50, 9)
-    found, same, counts = run(tokens, lengths, 1.0, DistortionOptions(1, 0))
-    assert counts.substituted.tolist() == lengths.tolist() == same.tolist()
-    assert all(min(words) >= 100 for words in as_lists(found, same))
-
-
-@pytest.mark.parametrize("level", [-0.1, 1.5, float("nan")])
-def test_a_level_that_is_no_probability(level):
-    with pytest.raises(InputError, match=r"level: is .*expected 0"):
-        run(*sentences(2, 3), level)
-
-
-def test_shares_and_substitutes_that_are_not_possible():
+def test_levels_shares_and_substitutes_that_are_not_possible():
+    for level in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match=r"level: is .*expected 0"):
+            run(*sentences(2, 3), level)
     with pytest.raises(InputError, match=r"the shares add up to 0\.9, not to 1"):
         parse_options(DistortionOptions, {"substitution": 0.4}, "contrastive.distortion")
     with pytest.raises(InputError, match="substitution: is 2, expected at least 0 and at most 1"):

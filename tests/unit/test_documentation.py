@@ -499,18 +499,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_configuration_is_whole_and_plans_its_jobs(folder):
-    whole, _ = examples()
-    validate(whole)
-    run = Run(whole)
-    assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
-
-
-def test_the_other_corpora_can_be_added(folder):
+def test_the_configuration_is_whole_plans_its_jobs_and_takes_the_other_corpora(folder):
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole)
-    assert len(Run(whole).corpora.source_files("coreference")) == 60
+    corpora = Run(whole).corpora
+    assert corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
+    assert len(corpora.source_files("coreference")) == 60
 
 
 def test_every_corpus_is_read(folder):

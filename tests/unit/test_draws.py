@@ -423,17 +423,6 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, reader):
         list(SimulatedRuns([tmp_path / "a", tmp_path / "a"], reader))
 
 
-def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
-    options = ReductionOptions(subsets=0, bootstrap=0)
-    assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
-    write(tmp_path / "a", made_up(1))
-    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
-    (row,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
-    named = ("tiny", "table", "importance_sampling")
-    assert (row["model"], row["proposal"], row["method"]) == named
-    assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
-
-
 def test_what_simulated_latents_show_to_be_missing():
     """Oracles: nothing, by independent sides; all that 20 zeros leave open; a mode of mass 0.5."""
     random = np.random.default_rng(8)
@@ -477,8 +466,12 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
         said = "on 30 simulated documents the bracket of this setting is"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
+    assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
     (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
     assert (gap["at_most"] < gap["bracket_low"]) == bool(missing)
+    named = ("tiny", "table", "importance_sampling")
+    assert (gap["model"], gap["proposal"], gap["method"]) == named
+    assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
 
 
 def importance(**changed: object) -> dict[str, object]:

@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report.compare import run_comparison
-from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
+from beyond_perplexity.report.compare import CompareOptions
+from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.semantics.evaluators import contract as opening
 from beyond_perplexity.semantics.evaluators.contract import (
@@ -33,7 +32,6 @@ from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
 from tests.unit.text_pairs import pair_of, run_script, write_documents, write_samples
@@ -77,9 +75,7 @@ def texts_of(seed: int, n: int, more: float = 0.0) -> list[str]:
     rng = np.random.default_rng(seed)
     law = np.full(len(LETTERS), (1 - more) / len(LETTERS))
     law[0] += more
-    return [
-        " ".join(rng.choice(list(LETTERS), rng.integers(5, 30), p=law).tolist()) for _ in range(n)
-    ]
+    return [" ".join(rng.choice(list(LETTERS), rng.integers(5, 30), p=law)) for _ in range(n)]
 
 
 HUMAN, MORE = texts_of(1, 60), texts_of(2, 80)
@@ -151,9 +147,10 @@ def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path):
     assert found["lstm/beam", "raw"].groups is None
 
 
-def measured(folder: Path, bodies: dict[str, list[str]], vectors: Path, *flags: object):
-    """Measure bodies of text, and run scripts.measure_embeddings."""
-    tables = []
+def measured(folder: Path, bodies: dict[str, list[str]], *flags: object):
+    """Measure bodies of text, embed them, and run scripts.measure_embeddings."""
+    shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
+    vectors, tables = embedded(folder, shards), []
     for source, texts in bodies.items():
         with pair_of(HUMAN, texts) as pair:
             table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
@@ -170,12 +167,10 @@ def measured(folder: Path, bodies: dict[str, list[str]], vectors: Path, *flags: 
 def test_measures_of_bodies_have_their_embeddings(tmp_path):
     """Text of another law is found, human text is not; p-values are adjusted for one test more."""
     bodies = {"lstm/alike": OTHERS[0.0], "lstm/other": OTHERS[0.5]}
-    shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
-    vectors = embedded(tmp_path, shards)
     shifts = tmp_path / "shifts.parquet"
     flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
     flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
-    joined, rows, cells = measured(tmp_path, bodies, vectors, *flags)
+    joined, rows, cells = measured(tmp_path, bodies, *flags)
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0
     assert rows.loc["lstm/alike", "p_value"] > 0.05
@@ -198,10 +193,8 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path):
 def test_a_body_without_vectors_has_no_verdict(tmp_path):
     """Documents of words that the encoder does not know: the others are compared all the same."""
     bodies = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
-    shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
-    vectors = embedded(tmp_path, shards)
     flags = ["--options", '{"permutations": 19}', "--sensitivity-options", '{"pairs": 10}']
-    _, rows, cells = measured(tmp_path, bodies, vectors, *flags)
+    _, rows, cells = measured(tmp_path, bodies, *flags)
     assert rows.loc["lstm/alike", "p_value"] > 0
     strange = rows.loc["lstm/strange"]
     assert math.isnan(strange["value"])
@@ -211,11 +204,13 @@ def test_a_body_without_vectors_has_no_verdict(tmp_path):
     assert cells["strange"][-2] == " / "
 
 
-def compared(folder: Path, samples: list[str], out: Path | None = None, **more) -> pd.DataFrame:
-    for name, texts in (("a.txt", HUMAN), ("b.txt", samples)):
-        (folder / name).write_text("\n".join(texts) + "\n")
+def compared(folder: Path, samples: list[str], out=None, pages=0, **more) -> pd.DataFrame:
+    """Compare samples with human text, of so many pages, from files."""
+    rows = [{"text": x} | ({"group": str(i % pages)} if pages else {}) for i, x in enumerate(HUMAN)]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "b.txt").write_text("\n".join(samples) + "\n")
     how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
-    options = CompareOptions(str(folder / "a.txt"), str(folder / "b.txt"), **how)
+    options = CompareOptions(str(folder / "a.jsonl"), str(folder / "b.txt"), **how)
     table = run_comparison(options, out).measures
     return table[table["tendency"] == "embedding"].set_index("measure")
 
@@ -242,33 +237,13 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     assert itself.loc["mmd", "p_value"] == itself.loc["mmd", "p_adjusted"] == 1
 
 
-def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
+@pytest.mark.parametrize(("pages", "verdict"), [(30, True), (10, False)])
+def test_groups_of_the_reference_are_swapped_with_samples(pages, verdict, tmp_path):
     """Too few of them among the embedded documents give no verdict."""
-    for pages, verdict in ((30, True), (10, False)):
-        lines = [json.dumps({"text": x, "group": f"p{i % pages}"}) for i, x in enumerate(HUMAN)]
-        (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-        (tmp_path / "b.txt").write_text("\n".join(OTHERS[0.5]) + "\n")
-        paths = str(tmp_path / "a.jsonl"), str(tmp_path / "b.txt")
-        options = CompareOptions(*paths, tokenized=True, embedding="letters")
-        pair = EmbeddingComparison(options)
-        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"])
-        (row,) = (row for row in rows if row.measure == "mmd")
-        swapped = "exchanged: groups of the reference with as many single samples"
-        assert (swapped in row.note) == verdict
-        assert row.withheld != verdict
-        assert math.isnan(row.p_value) != verdict
-
-
-def read_bodies(options, folder):
-    """Read both files as `beyond-perplexity compare` does."""
-    bodies, field, words = [], GroupField("group", needed=False), load_stop_words("gensim")
-    for path in (options.reference, options.samples):
-        own = folder / f"body{len(bodies)}"
-        own.mkdir(exist_ok=True)
-        named = field if path.endswith("jsonl") else None
-        view = options.views()["raw"]
-        bodies.append(read_body(Path(path), options, view, named, words, own, {}))
-    return bodies
+    found = compared(tmp_path, OTHERS[0.5], pages=pages, permutations=39).loc["mmd"]
+    assert (found["exchanged"] == "swaps") == verdict
+    assert (found["verdict"] == WITHOUT_VERDICT) != verdict
+    assert math.isnan(found["p_value"]) != verdict
 
 
 @pytest.mark.parametrize("documents", [19, 4001])

@@ -25,26 +25,14 @@ from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import definitions, discrepancy
+from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures
+from beyond_perplexity.tendencies import embedded_documents as embedded
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
     EmbeddedText,
     chosen_documents,
-    embedded_text,
-    read_embeddings,
-    vectors_table,
 )
-from beyond_perplexity.tendencies.embedding_measures import (
-    TopicShift,
-    embedding_rows,
-    further_floor,
-    half_floor,
-    human_shift,
-    joined_measures,
-    randomized_distances,
-    rows_of_pair,
-    smallest_topic_share,
-)
+from beyond_perplexity.tendencies.embedding_measures import embedding_rows, smallest_topic_share
 from beyond_perplexity.tendencies.shifts import PairDraw
 from beyond_perplexity.verdicts import reason
 
@@ -177,11 +165,10 @@ def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
     for repeat in range(200):
         pair, topic = case.pair(repeat)
         truth = POPULATION.distance(0.5, topic, pair.bandwidth)
-        rows = {
-            row.measure: row for row in embedding_rows(pair, definitions.MeasurementOptions(0), 1)
-        }
-        errors.append(rows["squared_mmd"].value - truth**2)
-        distances_found.append(rows["mmd"].value - truth)
+        found = embedding_rows(pair, definitions.MeasurementOptions(0), 1)
+        values = {row.measure: row.value for row in found}
+        errors.append(values["squared_mmd"] - truth**2)
+        distances_found.append(values["mmd"] - truth)
     assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(200)
     assert np.mean(distances_found) > 4 * np.std(distances_found) / math.sqrt(200)
 
@@ -190,11 +177,9 @@ def test_permutations_are_splits_of_all_documents():
     """Of 3 and 2 documents there are 10 splits; each has its distance, drawn as often."""
     pair = pair_of(FIRST[:3], SECOND[:2])
     both = np.concatenate([FIRST[:3], SECOND[:2]])
-    expected = []
-    for chosen in combinations(range(5), 3):
-        rest = [i for i in range(5) if i not in chosen]
-        expected.append(looped_distance(both[list(chosen)], both[rest], pair.bandwidth))
-    drawn = np.round(randomized_distances(pair, 3000, 5), 5)
+    inside = (np.isin(np.arange(5), chosen) for chosen in combinations(range(5), 3))
+    expected = [looped_distance(both[x], both[~x], pair.bandwidth) for x in inside]
+    drawn = np.round(embedding_measures.randomized_distances(pair, 3000, 5), 5)
     found = Counter(drawn.tolist())
     assert set(found) == {round(x, 5) for x in expected}
     assert max(found.values()) < 3000 * 0.13
@@ -207,15 +192,13 @@ def test_groups_are_exchanged_as_units(scheme):
     units = exchanged_units(pair.groups, pair.n_documents, 3)
     both = np.concatenate([FIRST, SECOND])
     codes = np.concatenate(units.codes)
-    drawn = randomized_distances(pair, 20, 3)
+    drawn = embedding_measures.randomized_distances(pair, 20, 3)
     labels = np.concatenate(list(units.labels(20, 3)), axis=1)
     times = np.repeat(units.weights, [13, 9])
+    kernel = np.exp(-((both[:, None] - both[None]) ** 2).sum(2) / 2 / pair.bandwidth**2)
     for column, distance in zip(labels.T, drawn, strict=True):
-        on_first = column[codes]
-        weights = times * np.where(on_first, 1.0, 0.0)
-        other = times * np.where(on_first, 0.0, 1.0)
-        mean = weights / weights.sum() - other / other.sum()
-        kernel = np.exp(-((both[:, None] - both[None]) ** 2).sum(2) / 2 / pair.bandwidth**2)
+        first, second = times * column[codes], times * ~column[codes]
+        mean = first / first.sum() - second / second.sum()
         assert distance == pytest.approx(math.sqrt(mean @ kernel @ mean), abs=1e-4)
 
 
@@ -234,7 +217,9 @@ def test_what_has_no_verdict_says_why():
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
-    (row,) = rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, definitions.SensitivityOptions(), 1)
+    (row,) = embedding_measures.rows_of_pair(
+        pair_of(FIRST, SECOND[:1]), TESTS, definitions.SensitivityOptions(), 1
+    )
     assert row.withheld
     assert row.note == "no verdict: fewer than two documents of a text have a vector"
 
@@ -242,19 +227,19 @@ def test_what_has_no_verdict_says_why():
 def test_the_floor_is_the_mean_over_splits_of_human_text():
     human, further = RNG.normal(size=(30, 4)), RNG.normal(size=(25, 4))
     pair = EmbeddedPair.of(text(human), text(SECOND + 3), text(further))
-    floor = further_floor(text(further), pair, 1)
+    floor = embedding_measures.further_floor(text(further), pair, 1)
     both = np.concatenate([human, further[:9]]).astype(np.float32)
     splits = (np.random.default_rng(s).permutation(39) for s in range(300))
     drawn = [quick_distance(both[o[:30]], both[o[30:]], pair.bandwidth) for o in splits]
     assert floor.mean == pytest.approx(np.mean(drawn), rel=0.03)
     assert floor.low < floor.mean < floor.high
-    assert further_floor(text(further[:8]), pair, 1) is None
+    assert embedding_measures.further_floor(text(further[:8]), pair, 1) is None
 
 
 def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
     reference, samples = RNG.normal(size=(40, 4)), RNG.normal(size=(12, 4)) + 2
     pair = EmbeddedPair.of(text(reference), text(samples))
-    floor = half_floor(pair, 1)
+    floor = embedding_measures.half_floor(pair, 1)
     human, against = [], []
     for s in range(300):
         order = np.random.default_rng(s).permutation(40)
@@ -267,7 +252,7 @@ def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
 
 def test_shares_of_a_topic_move_the_population_in_proportion():
     kernel = discrepancy.gaussian_kernel(POPULATION.vectors, 1.0)
-    shift = TopicShift(kernel)
+    shift = embedding_measures.TopicShift(kernel)
     near = np.argsort(-kernel, axis=1, kind="stable")[:, : round(0.1 * len(kernel))]
     vectors = POPULATION.vectors
     expected = [quick_distance(vectors, vectors[own], 1.0) for own in near]
@@ -279,7 +264,7 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
 
 
 def test_pairs_under_the_null_have_the_distance_of_permutations():
-    shift = TopicShift(discrepancy.gaussian_kernel(POPULATION.vectors, 1.0))
+    shift = embedding_measures.TopicShift(discrepancy.gaussian_kernel(POPULATION.vectors, 1.0))
     n, rng = 40, np.random.default_rng(3)
     drawn = shift.draw(PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
     permuted = []
@@ -295,7 +280,7 @@ def test_pairs_under_the_null_have_the_distance_of_permutations():
 
 def test_the_smallest_share_falls_with_documents_and_is_found():
     how = definitions.SensitivityOptions(level=LEVEL, pairs=100)
-    shift = human_shift(text(POPULATION.vectors))
+    shift = embedding_measures.human_shift(text(POPULATION.vectors))
     few, many = (smallest_topic_share(shift, (n, n), how, 1) for n in (50, 800))
     assert many == pytest.approx(few / 4, rel=0.3)
     assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(
@@ -360,7 +345,9 @@ class Letters:
 
 
 def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
-    found = embedded_text(["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters())
+    found = embedded.embedded_text(
+        ["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters()
+    )
     assert found.vectors.tolist() == [[1, 1], [3, 2], [0, 1]]
     assert found.groups.tolist() == [0, 1, 1]
     assert (found.cut, found.left_out, found.n_documents) == (1, 1, 9)
@@ -380,19 +367,19 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
         ("reference", "raw"): text(FIRST, GROUPS, cut=2, left_out=1),
         ("lstm/beam", "words"): text(SECOND),
     }
-    table = pa.concat_tables([vectors_table(key, own) for key, own in held.items()])
+    table = pa.concat_tables([embedded.vectors_table(key, own) for key, own in held.items()])
     write_shard(tmp_path / "vectors.parquet", EMBEDDINGS, table, {})
-    found = read_embeddings(tmp_path / "vectors.parquet")
+    found = embedded.read_embeddings(tmp_path / "vectors.parquet")
     assert set(found) == set(held)
     for key, own in held.items():
         assert np.array_equal(found[key].vectors, own.vectors)
         assert (found[key].cut, found[key].left_out) == (own.cut, own.left_out)
     assert np.array_equal(found["reference", "raw"].groups, GROUPS)
     assert found["lstm/beam", "words"].groups is None
-    wrong = pa.concat_tables([table, vectors_table(("a/b", "raw"), text(FIRST[:, :2]))])
+    wrong = pa.concat_tables([table, embedded.vectors_table(("a/b", "raw"), text(FIRST[:, :2]))])
     write_shard(tmp_path / "wrong.parquet", EMBEDDINGS, wrong, {})
     with pytest.raises(InputError, match=r"wrong.parquet: holds vectors of different lengths"):
-        read_embeddings(tmp_path / "wrong.parquet")
+        embedded.read_embeddings(tmp_path / "wrong.parquet")
 
 
 def test_tests_of_embeddings_join_the_family_of_the_body():
@@ -405,7 +392,7 @@ def test_tests_of_embeddings_join_the_family_of_the_body():
     of_body["groups_reference"] = None
     table = pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
     own = definitions.MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
-    found = joined_measures(table, [own], 1999).to_pylist()
+    found = embedding_measures.joined_measures(table, [own], 1999).to_pylist()
     adjusted = list(map(pytest.approx, holm([0.001, 0.02, 0.3, 0.004])))
     assert [row["p_adjusted"] for row in found] == [*adjusted[:2], None, *adjusted[2:]]
     assert [row["note"] for row in found] == ['word "a"'] * 4 + ["few"]

@@ -31,6 +31,7 @@ from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
 from tests.unit.small_models import TINY, TableModel, make, same
+from tests.unit.text_pairs import run_script
 from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -287,7 +288,7 @@ def folder(request, tmp_path_factory):
     return path
 
 
-def run(monkeypatch, folder, output, **options):
+def run(folder, output, **options):
     flags = {
         "model": folder,
         "decoding": json.dumps({"kind": "nucleus"}),
@@ -299,28 +300,26 @@ def run(monkeypatch, folder, output, **options):
         "output": output,
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
-    arguments = [str(part) for key, value in flags.items() for part in (f"--{key}", value)]
-    monkeypatch.setattr("sys.argv", ["generate", *arguments])
     with set_threads(torch.get_num_threads()):  # the command sets its own
-        script.main()
+        run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
 
 
-def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
-    run(monkeypatch, folder, tmp_path / "whole.parquet")
+def test_shards_join_to_the_whole(folder, tmp_path):
+    run(folder, tmp_path / "whole.parquet")
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
     rows = []
     for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
         output = tmp_path / f"{index}.parquet"
-        run(monkeypatch, folder, output, first=first, count=number, batch_size=index + 1)
+        run(folder, output, first=first, count=number, batch_size=index + 1)
         rows += pq.read_table(output).to_pylist()
     assert rows == whole.to_pylist()
 
 
-def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path, monkeypatch):
+def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
-    run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
+    run(folder, output, decoding=json.dumps(values), first=5, count=9)
     check_schema(output, TEXT_SAMPLES)
     record = read_record(output)
     assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
@@ -338,15 +337,15 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
         assert row["finished"] == document.finished
 
 
-def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path, monkeypatch):
-    run(monkeypatch, folder, tmp_path / "a.parquet", precision="bfloat16")
-    run(monkeypatch, folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
+def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
+    run(folder, tmp_path / "a.parquet", precision="bfloat16")
+    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
     assert read_record(first)["precision"] == "bfloat16"
     assert pq.read_table(first).equals(pq.read_table(second))
 
 
-def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path, monkeypatch):
+def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
     for options, message in (
         ({"decoding": "{"}, "is no JSON"),
         ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
@@ -357,7 +356,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path, monkeypa
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ):
         with pytest.raises(InputError, match=message):
-            run(monkeypatch, folder, tmp_path / "x.parquet", **options)
+            run(folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
     model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     for changed, message in (  # a caller of the library is told the same

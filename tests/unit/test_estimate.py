@@ -35,9 +35,8 @@ MINIMAL = {name: ALL[name] for name in ("instance_id", "sample_id", "n_tokens", 
 FAST = ["--options", '{"subsets": 10, "bootstrap": 10}']
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *flags: object) -> None:
-    monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *FAST])
-    run_function("estimate")
+def run(*flags: object) -> None:
+    run_function("estimate", [*map(str, flags), *FAST])
 
 
 def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
@@ -59,9 +58,9 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
+def test_the_table_and_a_line_for_every_number(weights, capsys):
     output = weights.with_name("estimates.csv")
-    run(monkeypatch, "--weights", weights, "--output", output)
+    run("--weights", weights, "--output", output)
     said = capsys.readouterr().out
     log_w = (ALL["log_p"] - ALL["log_q"]).reshape(3, K)
     value = np.exp(-(logsumexp(log_w, 1) - np.log(K)).sum() / 9)
@@ -88,47 +87,46 @@ def test_the_error_that_is_shown_and_its_source_and_a_k_hat_that_is_undefined():
     assert k_hat_cell(None, None, 20) == "–"
 
 
-def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, monkeypatch, capsys):
+def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, capsys):
     few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
     pq.write_table(pa.table(few), weights)
-    run(monkeypatch, "--weights", weights)
+    run("--weights", weights)
     said = capsys.readouterr().out
     assert "– (3 undefined)" in said.splitlines()[1]
     assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
     assert "0/3" not in said
 
 
-def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, capsys):
+def test_the_diagnostics_of_every_instance_are_written(weights, capsys):
     table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
-    run(monkeypatch, "--weights", weights, "--diagnostics", table)
-    run(monkeypatch, "--weights", weights, "--diagnostics", text)
+    run("--weights", weights, "--diagnostics", table)
+    run("--weights", weights, "--diagnostics", text)
     (batch,) = read_batches(table, IMPORTANCE_DIAGNOSTICS, ["instance_id", "ess"])
     assert batch.column("instance_id").to_pylist() == [3, 10, 17]
     with open(text, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
     with pytest.raises(InputError, match=r"diagnostics d\.txt: expected a name that ends"):
-        run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
+        run("--weights", weights, "--diagnostics", "d.txt")
 
 
-def test_csv_is_read_as_parquet_is(weights, monkeypatch, capsys):
+def test_csv_is_read_as_parquet_is(weights, capsys):
     text = weights.with_suffix(".csv")
     columns = {**MINIMAL, "log_p": MINIMAL["log_p"].copy(), "comment": np.full(3 * K, "a, b")}
     columns["log_p"][4] = -np.inf
     pyarrow.csv.write_csv(pa.table(columns), text)
     pq.write_table(pa.table(columns), weights)
-    run(monkeypatch, "--weights", weights)
+    run("--weights", weights)
     expected = capsys.readouterr().out
-    run(monkeypatch, "--weights", text)
+    run("--weights", text)
     assert capsys.readouterr().out == expected
 
 
-def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, capsys):
+def test_unknown_words_and_beams_are_used_when_given(tmp_path, capsys):
     (path,) = write_weights(tmp_path, ALL, 1.0)
     beams = write_beams(tmp_path / "beams.parquet", P, (2,))
     output = tmp_path / "estimates.parquet"
     run(
-        monkeypatch,
         *("--weights", path, "--beams", beams, "--unknown-types", 7, "--output", output),
         *("--t-definition", "letters"),
     )
@@ -224,9 +222,6 @@ NAMES = "instance_id,sample_id,n_tokens,log_p,log_q"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{NAMES}\n1,0,3,-1,-2\n1,1,3,nan,-2\n", "line 3: log_p"),
-        (f"{NAMES}\n1,0,3,,-2\n", "line 2: log_p is empty"),
-        (f"{NAMES}\n1,0,3,x,-2\n", "invalid value 'x'"),
         ("instance_id;sample_id\n1;2\n", "is missing"),
         (f"{NAMES},log_p\n1,0,3,-1,-2,-3\n", "has column 'log_p' more than once; leave one of"),
         ("", "not a readable"),
@@ -357,10 +352,10 @@ def test_a_footer_that_contradicts_the_columns_is_refused(tmp_path):
         list(WeightReader(paths))
 
 
-def test_wrong_flags_are_refused(weights, monkeypatch):
+def test_wrong_flags_are_refused(weights):
     with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
-        run(monkeypatch, "--weights", weights, "--output", "table.txt")
+        run("--weights", weights, "--output", "table.txt")
     with pytest.raises(InputError, match="unknown-types: is -1"):
-        run(monkeypatch, "--weights", weights, "--unknown-types", -1)
+        run("--weights", weights, "--unknown-types", -1)
     with pytest.raises(InputError, match=r"none\.parquet: no such file"):
-        run(monkeypatch, "--weights", weights.with_name("none.parquet"))
+        run("--weights", weights.with_name("none.parquet"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -30,6 +30,7 @@ import beyond_perplexity.report
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles, without_titles
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
@@ -56,9 +57,14 @@ from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from scripts import tabulate as command
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
-from tests.unit.synthetic_tables import make_measures, make_training
+from tests.unit.synthetic_tables import (
+    HOSTILE,
+    check_drawn_as_it_stands,
+    make_measures,
+    make_training,
+    run_tabulate,
+)
 from tests.unit.test_tables import PERPLEXITIES
 
 ROOT = Path(__file__).parents[2]
@@ -169,14 +175,11 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     path.parent.mkdir()
     rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
     write_shard(path, TRAINING, rows, {})
-    shared = ["--inputs", json.dumps({"training": [str(path)]}), "--labels", report.labels(group)]
-    outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    monkeypatch.setattr("sys.argv", ["tabulate", "--table", "tendencies/toy", *shared, *outputs])
-    command.main()
-    assert pd.read_csv("t.csv").to_dict("records") == [{"model": "LSTM", "points": len(points)}]
-    monkeypatch.setattr(
-        "sys.argv", ["plot", "--figure", "tendencies/toy", *shared, "--output", "f.svg"]
-    )
+    given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
+    csv, *_ = run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
+    assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
+    shared = ["--inputs", json.dumps(given), *labels, "--output", "f.svg"]
+    monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/toy", *shared])
     plot.main()
     assert "<svg" in (tmp_path / "f.svg").read_text()
 
@@ -196,13 +199,10 @@ def test_a_corpus_may_be_called_as_a_paper_is():
     assert len(set(files)) == len(files) == 3 * tables + 2 * figures
 
 
-def test_where_no_file_is_given_there_is_nothing():
+def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     nothing = {kind: read_input(kind, []) for kind in INPUTS}
     assert nothing["measures"] is None
     assert (nothing["models"], nothing["latents"]) == ({}, [])
-
-
-def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     row = TABLES["contrastive/partition"]
     with pytest.raises(InputError, match="needs files 'partitions'"):
         read_inputs("it", row, {"given_lengths": []})
@@ -262,13 +262,8 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
 
 def test_titles_are_shown_and_names_are_written() -> None:
     """One title may stand for proposals of several models: a name is found again by both."""
-    frame = pd.DataFrame(
-        {
-            "model": ["rnng", "kglm", "kglm"],
-            "proposal": ["rnng-optimal", "kglm-optimal", "other"],
-            "value": [1.0, 2.0, 3.0],
-        }
-    )
+    rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
+    frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
     given = {"estimates": frame, "latents": [{"model": "rnng"}], "beside": None}
     titles = {"rnng": "RNNG", "rnng-optimal": "Optimal", "kglm-optimal": "Optimal"}
     labels = Labels(families={"rnng": "rnng"}, data={"rnng": "trees"}, titles=titles)
@@ -302,19 +297,9 @@ KEYS = {
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
     *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
-    *("second_evaluator", "second_measure"),
-    *(
-        "differs",
-        "resampled",
-        "spelled",
-        "scored_text",
-        "vocabulary",
-        "bound",
-        "replicate",
-        "stage",
-    ),
+    *("second_evaluator", "second_measure", "differs", "resampled", "spelled", "scored_text"),
+    *("vocabulary", "bound", "replicate", "stage"),
 }
-Blank = Callable[[pd.DataFrame, str], pd.DataFrame]
 
 
 def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
@@ -328,19 +313,12 @@ def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
     return table.assign(**changed)
 
 
-def all_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, unknown(table, 1.0))
-
-
-def some_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, unknown(table, 0.4))
-
-
-def no_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, table.iloc[:0])
-
-
-CHANGES: dict[str, Blank] = {"all": all_unknown, "some": some_unknown, "none": no_rows}
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "all": lambda table: unknown(table, 1.0),
+    "some": lambda table: unknown(table, 0.4),
+    "none": lambda table: table.iloc[:0],
+}
+READ_OTHERWISE = ("pair_contrasts", "example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")
@@ -348,13 +326,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     """Give what exhibits are made of as it should be, and with each change."""
     known = make_inputs(tmp_path_factory.mktemp("scores"))
     found = {"known": known}
+    tables = [kind for kind, row in INPUTS.items() if row.schema]
     for name, change in CHANGES.items():
-        changed = {kind: change(known[kind], kind) for kind, row in INPUTS.items() if row.schema}
-        found[name] = {**known, **changed}
-    for kind in ("pair_contrasts", "example_samples", "example_documents"):
-        found["none"][kind] = known[kind].iloc[:0]
-        for name in ("all", "some"):
-            found[name][kind] = unknown(known[kind], 1.0 if name == "all" else 0.4)
+        found[name] = known | {kind: as_read(kind, change(known[kind])) for kind in tables}
+        found[name] |= {kind: change(known[kind]) for kind in READ_OTHERWISE}
     return found
 
 
@@ -387,6 +362,53 @@ def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) 
         assert not re.findall(r".{0,40}(?:\bnan\b|[>+-]None\b|<NA>|\bNaT\b).{0,20}", bare)
 
 
+def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], Labels]:
+    """Put a text into every name: of models, proposals, decodings, evaluators and the test set."""
+
+    def held(kinds: Iterable[str], *columns: str) -> set[str]:
+        tables = [given[kind] for kind in kinds if isinstance(given[kind], pd.DataFrame)]
+        return {n for t in tables for name in columns if name in t for n in t[name].dropna()}
+
+    names = held(given, "model", "first", "second", "beside", "decoding") | set(given["models"])
+    names |= {part for source in SOURCES for part in source.split("/")}
+    names |= {f"evaluator/{name}" for name in held(given, "evaluator")}
+    latent = held(["estimates", "gaps", "costs", "posteriors"], "model", "proposal")
+    mention = {"start": 0, "end": 2, "entity": text, "kind": text}
+    other = {"start": 2, "end": 3, "entity": f"E {text}", "kind": "related"}
+    mentions = [mention, {**other, "relation": text, "parent": text}]
+    shown = {"title": "d", "tokens": [text, "$", "US$", "it"]}
+    tree = {"tree": f"({text.split()[0]} (PRP$ #0 #1 #2) ($x^$ #3))"}
+    latents = [{"model": text, **shown, **tree}, {"model": text, **shown, "mentions": mentions}]
+    titles, printed = ({name: f"{name} {text}" for name in some} for some in (latent, names))
+    labels = Labels(names=printed, titles=titles, reference=f"R {text}", published=True)
+    return {**given, "latents": latents}, labels
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
+    given, labels = named_by_users(inputs["known"], HOSTILE)
+    files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
+    for paths in files:
+        save(draw_figure(name, given, labels), paths)
+    for one, other in zip(*files, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
+    assert b"<dc:date>" not in files[0][0].read_bytes()
+    assert b"CreationDate" not in files[0][1].read_bytes()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_names_are_no_markup_in_tables(name, inputs) -> None:
+    wild = r"<b>$x_1$ & \alpha 50%</b>"
+    table = tabulate(name, *named_by_users(inputs["known"], wild))
+    html, latex = to_html_table(table), to_latex(table)
+    assert "<b>" not in html + latex
+    assert "$x_1$" not in latex
+    assert latex.isascii()
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert "&lt;b&gt;" in html
+
+
 @pytest.mark.parametrize("change", ["known", *CHANGES])
 def test_the_first_page_is_made(change, inputs) -> None:
     given = inputs[change]
@@ -409,21 +431,11 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     """Of contrasts without rows: the report is made, and the first page says nothing of them."""
     source = tmp_path / "contrasts.parquet"
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
-    outputs = [tmp_path / f"wikipedia/findings.{end}" for end in ("csv", "tex", "html")]
-    flags = zip(("--csv", "--latex", "--html"), map(str, outputs), strict=True)
-    asked = [
-        "--table",
-        "contrastive/findings",
-        "--inputs",
-        json.dumps({"contrasts": [str(source)]}),
-    ]
-    monkeypatch.setattr(
-        "sys.argv", ["tabulate", *asked, *(word for pair in flags for word in pair)]
-    )
-    command.main()
+    given = {"contrasts": [str(source)]}
+    csv, _, html = run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
     assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
-    assert "the contrasts have no" in outputs[2].read_text()
-    assert read_findings([outputs[0]]) == {}
+    assert "the contrasts have no" in html.read_text()
+    assert read_findings([csv]) == {}
 
 
 NASTY = (
@@ -434,16 +446,11 @@ NASTY = (
 
 def write_samples(path, texts: list[str]) -> str:
     n = len(texts)
-    columns = {
-        "doc_id": range(n),
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-        "log_prob": [-6.0, *[math.nan] * (n - 1)],
-        "log_prob_decoding": [math.nan] * n,
-        "finished": [True, False, *[True] * (n - 2)],
-    }
+    columns = {"doc_id": range(n), "text": texts, "n_tokens": [len(t.split()) for t in texts]}
+    columns |= {"log_prob": [-6.0, *[math.nan] * (n - 1)], "log_prob_decoding": [math.nan] * n}
+    columns |= {"finished": [True, False, *[True] * (n - 2)]}
     path.parent.mkdir(parents=True)
-    write_shard(path, TEXT_SAMPLES, pa.table(columns, TEXT_SAMPLES), {})
+    write_shard(path, TEXT_SAMPLES, columns, {})
     return str(path)
 
 
@@ -454,20 +461,19 @@ def files(tmp_path) -> tuple[str, str]:
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
     split = ["train"] * 3000 + ["test", "valid"] * 5
     n = len(split)
-    columns = {
-        "doc_id": range(n),
-        "split": split,
-        "title": ["t"] * n,
-        "text": [f"document {place}" for place in range(n)],
-        "n_tokens": [2] * n,
-    }
+    columns = {"doc_id": range(n), "split": split, "title": ["t"] * n, "n_tokens": [2] * n}
+    columns |= {"text": [f"document {place}" for place in range(n)]}
     documents = tmp_path / "documents.parquet"
-    write_shard(documents, DOCUMENTS, pa.table(columns, DOCUMENTS), {})
+    write_shard(documents, DOCUMENTS, columns, {})
     return samples, str(documents)
 
 
+def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return read_example_samples([files[0]]), read_example_documents([files[1]])
+
+
 def test_the_first_documents_are_read_and_no_more(files) -> None:
-    samples, documents = read_example_samples([files[0]]), read_example_documents([files[1]])
+    samples, documents = read_examples(files)
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
@@ -476,9 +482,7 @@ def test_the_first_documents_are_read_and_no_more(files) -> None:
 
 
 def test_each_text_has_its_numbers(files) -> None:
-    table = examples_table(
-        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
-    )
+    table = examples_table(*read_examples(files), Labels())
     assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
     human, model = table.rows[0], table.rows[EXAMPLES:]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
@@ -491,29 +495,14 @@ def test_each_text_has_its_numbers(files) -> None:
     assert table.tidy["log_likelihood_a_token"][EXAMPLES] == pytest.approx(-6 / (words + 1))
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_texts_are_no_markup(files) -> None:
-    table = examples_table(
-        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
-    )
+    table = examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
-    found = Tags(page)
+    found = ET.fromstring(page)
     tags = "div table caption strong span thead tr th tbody td"
-    assert found.tags == set(tags.split())
-    assert "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50%" in found.text
+    assert {element.tag for element in found.iter()} == set(tags.split())
+    text = "".join(found.itertext())
+    assert "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50%" in text
     assert not {"\x00", "\x1b", "\u202e"} & set(page)
     latex = to_latex(table)
     assert r"\input" not in latex
@@ -537,11 +526,7 @@ def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
     found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
-    monkeypatch.chdir(tmp_path)
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}
-    arguments = ["--table", "tendencies/samples", "--inputs", json.dumps(given)]
-    arguments += ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    monkeypatch.setattr("sys.argv", ["tabulate", *arguments])
-    command.main()
-    assert len(pd.read_csv(tmp_path / "t.csv")) == 2 * EXAMPLES
-    assert "document 3004" in (tmp_path / "t.html").read_text()
+    csv, _, html = run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
+    assert len(pd.read_csv(csv)) == 2 * EXAMPLES
+    assert "document 3004" in html.read_text()

@@ -36,8 +36,13 @@ def human(drawn: Drawn, cut: int = 10_000, grouped: bool = False) -> HumanText:
     return HumanText(pieces, TEXT.classes, groups=drawn.groups if grouped else None)
 
 
+def alone(reference: Drawn, samples: Drawn):
+    """Bring texts of independent documents together."""
+    return opened(reference, samples, TEXT.classes, ALONE)
+
+
 def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAIN):
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+    with alone(reference, samples) as pair:
         return {row.key: row for row in measure_rows(pair, options, 1)}
 
 
@@ -63,7 +68,7 @@ def test_equal_texts_lie_inside_the_band_and_have_no_excess(with_further):
     for repeat in range(40):
         rng = np.random.default_rng([1, repeat])
         reference, samples, other = (TEXT.documents(rng, n) for n in (160, 80, 80))
-        with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        with alone(reference, samples) as pair:
             for row in measured(pair, human(other) if with_further else None, repeat):
                 above = row.floor + row.excess
                 inside.append(row.floor_low <= above <= row.floor_high)
@@ -81,7 +86,7 @@ def test_a_shifted_text_lies_above_the_floor(with_further):
     reference, other = TEXT.documents(rng, 300), TEXT.documents(rng, 300)
     longer = TEXT.documents(rng, 300, factor=1.6)
     turned = Drawn(TEXT.types, len(TEXT.types) - 1 - longer.ids, longer.offsets, longer.groups)
-    with opened(reference, turned, TEXT.classes, ALONE) as pair:
+    with alone(reference, turned) as pair:
         rows = measured(pair, human(other) if with_further else None, 1)
     above = {row.key: row.floor + row.excess > row.floor_high for row in rows}
     assert len(above) >= 8
@@ -95,7 +100,7 @@ def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
     found = []
     for repeat in range(4):
         reference, samples, other = (TEXT.documents(rng, n) for n in (240, 60, 90))
-        with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        with alone(reference, samples) as pair:
             found.append(floors_of(pair, human(other), OPTIONS, repeat))
     for key in found[0]:
         expected = np.array([rows[key].value for rows in drawn])
@@ -106,10 +111,7 @@ def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
 def test_words_are_taken_at_equal_tokens():
     rng = np.random.default_rng(4)
     reference, samples, other = (TEXT.documents(rng, n) for n in (60, 90, 200))
-    with (
-        opened(reference, samples, TEXT.classes, ALONE) as pair,
-        further_pair(pair, human(other)) as further,
-    ):
+    with alone(reference, samples) as pair, further_pair(pair, human(other)) as further:
         lengths = np.diff(reference.offsets), np.diff(other.offsets)[:90]
         tokens = 900
         with fewer_tokens(further, tokens, 1) as cut:
@@ -142,13 +144,12 @@ def test_cuts_do_not_matter_and_no_more_is_read_than_needed():
         raise AssertionError("read too far")
 
     found, first = [], other.texts.slice(0, 40)
-    for cut in (7, 40):
-        with opened(reference, samples, TEXT.classes, ALONE) as pair:
+    with alone(reference, samples) as pair:
+        for cut in (7, 40):
             pieces = [first.slice(start, cut) for start in range(0, 40, cut)]
             further = HumanText(stop_after(pieces), TEXT.classes)
             found.append(floors_of(pair, further, OPTIONS, 3))
-    assert found[0] == found[1]
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        assert found[0] == found[1]
         assert floors_of(pair, human(other), OPTIONS, 4) != found[0]
 
 
@@ -164,7 +165,7 @@ def test_further_text_is_read_as_the_reference():
         ]
         return tokenize_batch(pa.array(lines))
 
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+    with alone(reference, samples) as pair:
         text = HumanText([raw.texts], TEXT.classes, read=closed)
         with further_pair(pair, text) as further:
             expected = np.bincount(raw.read_in(40).ids, minlength=41)
@@ -177,7 +178,7 @@ def test_further_text_is_read_as_the_reference():
 def test_too_few_documents_have_no_floor():
     rng = np.random.default_rng(8)
     reference, samples, other = (TEXT.documents(rng, n) for n in (20, 12, 11))
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+    with alone(reference, samples) as pair:
         assert floors_of(pair, human(other), OPTIONS, 1) == {}
         assert floors_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
         assert floors_of(pair, None, OPTIONS, 1)
@@ -185,14 +186,14 @@ def test_too_few_documents_have_no_floor():
         assert floors_of(pair, None, none, 1) == {}
     for sizes in ((3, 12), (20, 1)):
         few = [TEXT.documents(rng, n) for n in sizes]
-        with opened(*few, TEXT.classes, ALONE) as pair:
+        with alone(*few) as pair:
             assert floors_of(pair, None, OPTIONS, 1) == {}
 
 
 def test_every_split_has_new_disjoint_parts_of_as_many_documents():
     rng = np.random.default_rng(9)
     reference, samples = TEXT.documents(rng, 51), TEXT.documents(rng, 18)
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+    with alone(reference, samples) as pair:
         halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
         drawn = [halving.parts(number)[0] for number in range(300)]
     for first, second, cut in drawn:
@@ -285,7 +286,7 @@ def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
     other = np.setdiff1d(np.arange(len(whole)), half)[: len(whole) // 3]
     halves = [rng.permutation(part) if shuffled else np.sort(part) for part in (half, other)]
     pair_of_halves = [whole.take(part, np.arange(len(part))) for part in halves]
-    with opened(*pair_of_halves, TEXT.classes, ALONE) as pair:
+    with alone(*pair_of_halves) as pair:
         rows = measured(pair, None, seed)
     assert len(rows) >= 8
     for row in rows:
@@ -297,13 +298,13 @@ def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
 def test_the_excess_is_of_many_halvings():
     """Its spread over seeds is a fraction of that of one halving."""
     rng = np.random.default_rng(14)
-    with opened(TEXT.documents(rng, 120), TEXT.documents(rng, 60), TEXT.classes, ALONE) as pair:
+    with alone(TEXT.documents(rng, 120), TEXT.documents(rng, 60)) as pair:
         found = [human_baselines.half_draws(pair, 20, 20, OPTIONS, seed) for seed in range(12)]
     for key in (("unigram", "tvd"), ("length", "ks")):
         means = [np.mean(against[key]) for _, against in found]
-        alone = [np.mean(against[key][:1]) for _, against in found]
+        single = [np.mean(against[key][:1]) for _, against in found]
         assert len(found[0][1][key]) == 40
-        assert np.std(means) < 0.5 * np.std(alone)
+        assert np.std(means) < 0.5 * np.std(single)
 
 
 @pytest.mark.parametrize("samples_grouped", [True, False])
@@ -377,9 +378,9 @@ def test_distances_are_of_random_documents_in_any_order():
     ordered = joined(pages, last)
     shuffled = ordered.take(rng.permutation(400), np.arange(400))
     samples = ordered.take(rng.choice(400, 100, replace=False), np.arange(100))
-    for measure in ("tvd", "max_difference"):
-        values = [rows_of(own, samples)["unigram", measure].value for own in (ordered, shuffled)]
-        assert values[0] == pytest.approx(values[1], rel=0.35)
+    first, second = (rows_of(own, samples) for own in (ordered, shuffled))
+    for key in (("unigram", "tvd"), ("unigram", "max_difference")):
+        assert first[key].value == pytest.approx(second[key].value, rel=0.35)
 
 
 def test_documents_that_do_not_fit_are_skipped_or_leave_no_verdict():

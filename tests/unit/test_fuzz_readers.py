@@ -18,6 +18,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,31 +75,29 @@ def drain(items):
 
 
 def parquet(**columns):
-    with tempfile.NamedTemporaryFile() as file:
-        table = pa.table(columns).replace_schema_metadata({RECORD_KEY: b'{"seed": 1}'})
-        pq.write_table(table, file.name, compression="none")
-        return Path(file.name).read_bytes()
+    table = pa.table(columns).replace_schema_metadata({RECORD_KEY: b'{"seed": 1}'})
+    return written(lambda path: pq.write_table(table, path, compression="none"))
 
 
-def annotated(kind, name):
+def drained(reader, *arguments):
+    return lambda path: drain(reader(path, *arguments))
+
+
+def annotated(kind, name, **options):
     def read(path):
+        source = SourceOptions(name, [str(path)], **options)
         for skip in (True, False):
-            source = (
-                SourceOptions(name, [str(path)], mentions="all")
-                if name != "penn"
-                else (SourceOptions(name, [str(path)]))
-            )
             drain(kind.Reader(source, Problems(skip)).read(path))
 
     return read
 
 
 def texts(reader):
-    def read(path):
-        for skip in (True, False):
-            drain(reader(path, Problems(skip)))
+    return lambda path: [drain(reader(path, Problems(skip))) for skip in (True, False)]
 
-    return read
+
+def find_words(path):
+    return load_table({"path": str(path)}).find(["a", "b", "ccc"])
 
 
 def read_side_file(key):
@@ -131,18 +130,16 @@ def read_member(path):
         copy_member(path, "a.txt", target)
 
 
-def zipped():
-    with tempfile.NamedTemporaryFile() as file:
-        with zipfile.ZipFile(file.name, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("a.txt", b"some words\n" * 50)
-        return Path(file.name).read_bytes()
-
-
 def written(save, suffix=""):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"
         save(path)
         return path.read_bytes()
+
+
+def zip_files(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", b"some words\n" * 50)
 
 
 def fasttext_model():
@@ -171,10 +168,8 @@ def infersent_state():
 
 
 def infersent_weights(zipped):
-    def save(path):
-        torch.save(infersent_state(), path, _use_new_zipfile_serialization=zipped)
-
-    return lambda: written(save)
+    save = partial(torch.save, _use_new_zipfile_serialization=zipped)
+    return lambda: written(partial(save, infersent_state()))
 
 
 def read_infersent(path):
@@ -229,28 +224,29 @@ SAMPLES: dict[str, Any] = {
 SCORES = "bytes,log_likelihood,doc_id,group\n12,-4.5,0,a\n9,-3,1,b\n"
 
 Case = tuple[str, Callable[[], bytes], Callable[[Path], object]]
+TREE = b"( (S (NP (DT The)\n (NN cat))) )\n"
+KGRAPH = {"Q1": [("P1", "Q2"), ("P2", "Q3")], "Q2": []}
+JSON_LINE, WORDS_BIN = b'{"text": "a b", "title": "c"}\n', struct.pack("<2f", 1, 2)
+BPE_TEXTS, TWO_GRAMS = [["a b ab"]], f"{ARPA}\\2-grams:\n-1\t<s> a\n\n\\end\\\n"
+CSV_PAIRS = b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n'
+MODULES = b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
+labelled = drained(read_labelled_texts, PairColumns())
+as_linked = annotated(linked, "linked-wikitext", mentions="all")
+as_conll = annotated(conll, "conll", mentions="all")
 CASES: dict[str, Case] = {
     "text": ("a.txt", lambda: "One two .\r\né\n\nlast".encode(), texts(read_text)),
     "packed text": ("a.gz", lambda: gzip.compress(b"one two\n" * 40, mtime=0), texts(read_text)),
-    "JSON lines": ("a.jsonl", lambda: b'{"text": "a b", "title": "c"}\n' * 3, texts(read_jsonl)),
+    "JSON lines": ("a.jsonl", lambda: JSON_LINE * 3, texts(read_jsonl)),
     "Parquet": ("a.parquet", lambda: parquet(text=["a b", "c"] * 9), texts(read_parquet)),
     "samples": ("a.parquet", lambda: parquet(**SAMPLES), lambda path: drain(read_texts([path]))),
     "record": ("a.parquet", lambda: parquet(text=["a"]), read_record),
     "dump": ("a.xml", DUMP.encode, read_dump),
-    "trees": ("a.mrg", lambda: b"( (S (NP (DT The)\n (NN cat))) )\n" * 3, annotated(penn, "penn")),
-    "coreference": ("a.conll", lambda: CONLL.encode() * 2, annotated(conll, "conll")),
-    "CoNLL-U": ("a.conllu", lambda: CONLLU.encode() * 2, annotated(conll, "conll")),
-    "GUM": ("a.conll", lambda: GUM.encode() * 2, annotated(conll, "conll")),
-    "linked text": (
-        "a.jsonl",
-        lambda: json.dumps(LINKED).encode() + b"\n",
-        annotated(linked, "linked-wikitext"),
-    ),
-    "graph": (
-        "a.pkl",
-        lambda: pickle.dumps({"Q1": [("P1", "Q2"), ("P2", "Q3")], "Q2": []}, 4),
-        read_side_file("knowledge_graph"),
-    ),
+    "trees": ("a.mrg", lambda: TREE * 3, annotated(penn, "penn")),
+    "coreference": ("a.conll", lambda: CONLL.encode() * 2, as_conll),
+    "CoNLL-U": ("a.conllu", lambda: CONLLU.encode() * 2, as_conll),
+    "GUM": ("a.conll", lambda: GUM.encode() * 2, as_conll),
+    "linked text": ("a.jsonl", lambda: json.dumps(LINKED).encode() + b"\n", as_linked),
+    "graph": ("a.pkl", lambda: pickle.dumps(KGRAPH, 4), read_side_file("knowledge_graph")),
     "aliases": (
         "a.pkl",
         lambda: pickle.dumps({"Q1": ["a", "b c"], "Q2": {"d"}}, 2),
@@ -261,61 +257,29 @@ CASES: dict[str, Case] = {
     "Parquet table": ("a.parquet", lambda: parquet(**WEIGHTS), read_table),
     "scores": ("a.csv", SCORES.encode, lambda path: read_scores(str(path))),
     "vocabulary": ("v.json", lambda: written(VOCABULARY.save), load_vocabulary),
-    "BPE": (
-        "v.json",
-        lambda: written(BPEVocabulary.build([["a b ab"]], 260).save),
-        load_vocabulary,
-    ),
+    "BPE": ("v.json", lambda: written(BPEVocabulary.build(BPE_TEXTS, 260).save), load_vocabulary),
     "words": ("v.json", lambda: written(VOCABULARY.save), vocabulary_words),
     "list of words": ("v.txt", lambda: b"a\nb\n", vocabulary_words),
     "stop words": ("s.txt", lambda: b"the\ndon't\n", lambda path: load_stop_words(str(path))),
     "speller": ("s.json", speller_file, lambda path: load_speller(path, VOCABULARY)),
-    "ARPA": ("a.arpa", lambda: f"{ARPA}\\2-grams:\n-1\t<s> a\n\n\\end\\\n".encode(), read_arpa),
+    "ARPA": ("a.arpa", TWO_GRAMS.encode, read_arpa),
     "sentences": (
         "a.txt",
         lambda: b"a b c\n\nd <unk>\n",
         lambda path: drain(read_sentence_texts([path], UnknownRule("word"))),
     ),
-    "labelled pairs": (
-        "a.jsonl",
-        lambda: json.dumps(PAIR).encode() * 1 + b"\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns())),
-    ),
-    "pairs as CSV": (
-        "a.csv",
-        lambda: b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n',
-        lambda path: drain(read_labelled_texts(path, PairColumns())),
-    ),
-    "pairs with tabs": (
-        "a.tsv",
-        lambda: b"a\tb\t1.5\nc\td\t2\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns())),
-    ),
+    "labelled pairs": ("a.jsonl", lambda: json.dumps(PAIR).encode() + b"\n", labelled),
+    "pairs as CSV": ("a.csv", lambda: CSV_PAIRS, labelled),
+    "pairs with tabs": ("a.tsv", lambda: b"a\tb\t1.5\nc\td\t2\n", labelled),
     "scored pairs": (
         "a.csv",
         lambda: b'first,second,gold\n"a, b",c,1.5\nd,e,0\n',
-        lambda path: drain(read_scored_pairs(path, "gold")),
+        drained(read_scored_pairs, "gold"),
     ),
-    "sentence pairs": (
-        "a.jsonl",
-        lambda: json.dumps(GOOD).encode() + b"\n",
-        lambda path: drain(read_pairs(path)),
-    ),
-    "word vectors": (
-        "a.txt",
-        lambda: b"2 3\na 1 2 3\nb .5 0 -1e-3\n",
-        lambda path: load_table({"path": str(path)}).find(["a", "b", "c"]),
-    ),
-    "binary vectors": (
-        "a.bin",
-        lambda: b"2 2\na " + struct.pack("<2f", 1, 2) + b"\nb " + struct.pack("<2f", 3, 4),
-        lambda path: load_table({"path": str(path)}).find(["a", "b", "c"]),
-    ),
-    "fastText": (
-        "a.bin",
-        fasttext_model,
-        lambda path: load_table({"path": str(path)}).find(["a", "b", "ccc"]),
-    ),
+    "sentence pairs": ("a.jsonl", lambda: json.dumps(GOOD).encode() + b"\n", drained(read_pairs)),
+    "word vectors": ("a.txt", lambda: b"2 3\na 1 2 3\nb .5 0 -1e-3\n", find_words),
+    "binary vectors": ("a.bin", lambda: b"2 2\na %b\nb %b" % (WORDS_BIN, WORDS_BIN), find_words),
+    "fastText": ("a.bin", fasttext_model, find_words),
     "SkipThought": ("u.npz", skipthought_weights, lambda path: read_official_gru(path, "uni", 2)),
     "InferSent": ("infersent1.pkl", infersent_weights(False), read_infersent),
     "zipped InferSent": ("infersent1.pkl", infersent_weights(True), read_infersent),
@@ -324,12 +288,8 @@ CASES: dict[str, Case] = {
         lambda: b'{"family": "word2vec", "title": "x"}',
         lambda path: read_description(path.parent),
     ),
-    "modules": (
-        "modules.json",
-        lambda: b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]',
-        lambda path: check_folder(path.parent),
-    ),
-    "zip archive": ("a.zip", zipped, read_member),
+    "modules": ("modules.json", lambda: MODULES, lambda path: check_folder(path.parent)),
+    "zip archive": ("a.zip", lambda: written(zip_files), read_member),
 }
 
 
@@ -487,29 +447,20 @@ def test_another_value_in_a_description_is_told(family, data):
         check(lambda: load_any(folder), Path(folder) / "model.json")
 
 
+CHANGES = [
+    *(lambda t: -t, lambda t: t[1:].clone(), lambda t: t.flatten(), torch.zeros_like),
+    *(lambda t: t + 7, lambda t: t.double() * torch.inf, lambda t: t.to(torch.int16)),
+    *(lambda t: t.flip(0).contiguous(), lambda t: torch.cat([t, t]), lambda t: torch.zeros(0)),
+]
+
+
 @SETTINGS
 @given(data=st.data())
 def test_other_tensors_are_told_or_a_model_that_scores(data):
     description, weights, vocabulary = model_folder("lstm")
     tensors = safetensors.torch.load(weights)
     name = data.draw(st.sampled_from(sorted(tensors)))
-    change = data.draw(
-        st.sampled_from(
-            [
-                lambda t: -t,
-                lambda t: t[1:].clone(),
-                lambda t: t.flatten(),
-                lambda t: torch.zeros_like(t),
-                lambda t: t + 7,
-                lambda t: t.double() * torch.inf,
-                lambda t: t.to(torch.int16),
-                lambda t: t.flip(0).contiguous(),
-                lambda t: torch.cat([t, t]),
-                lambda t: torch.zeros(0),
-            ]
-        )
-    )
-    tensors[name] = change(tensors[name])
+    tensors[name] = data.draw(st.sampled_from(CHANGES))(tensors[name])
     held = json.loads(description)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"

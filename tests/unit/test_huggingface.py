@@ -185,11 +185,9 @@ def test_the_cache_grows_with_the_longest_prefix(gpt2):
 def test_greedy_texts_are_those_of_generate(family, tmp_path):
     endings, sizes = set(), set()
     for seed in (0, 1, 4, 8, 11):
-        folder = tmp_path / str(seed)
-        theirs = MAKERS[family](folder, seed=seed)
-        ours, vocabulary, _ = bring({"path": str(folder)}, None)
-        first = {"kind": "top_k", "k": 1}
-        (document,) = texts_of(ours, first, 1, maximum_length=CONTEXT - 1)
+        theirs = MAKERS[family](tmp_path / str(seed), seed=seed)
+        ours, vocabulary, _ = bring({"path": str(tmp_path / str(seed))}, None)
+        (document,) = texts_of(ours, {"kind": "top_k", "k": 1}, 1, maximum_length=CONTEXT - 1)
         bos, eos, _ = vocabulary.special_ids
         written = theirs.generate(
             torch.tensor([[bos]]),
@@ -201,8 +199,8 @@ def test_greedy_texts_are_those_of_generate(family, tmp_path):
         )[0, 1:].tolist()
         ended = eos in written
         expected = written[: written.index(eos)] if ended else written
-        found = document.tokens
-        assert their_ids(vocabulary, torch.from_numpy(found).long()).tolist() == expected
+        found = torch.from_numpy(document.tokens).long()
+        assert their_ids(vocabulary, found).tolist() == expected
         assert document.finished == ended
         endings.add(ended)
         sizes.add(len(set(expected)))
@@ -241,8 +239,7 @@ def test_scores_are_the_models_own_loss(case):
 
 def test_longer_documents_than_the_context_are_scored_in_windows(gpt2):
     model, vocabulary, _ = bring({"path": str(gpt2)}, None)
-    text = " ".join(TEXTS * 3)
-    summary = measure(model, vocabulary, [text])
+    summary = measure(model, vocabulary, [" ".join(TEXTS * 3)])
     assert summary["context_length"] == CONTEXT < summary["tokens"]
     assert summary["impossible_tokens"] == 0
 
@@ -264,12 +261,9 @@ def texts_of(model, decoding, count=24, **others):
 def test_batch_and_shard_do_not_change_a_text(case, decoding):
     _, ours, _ = case
     expected = texts_of(ours, decoding, batch_size=16)
-    others = (
-        texts_of(ours, decoding, batch_size=48),
-        [*texts_of(ours, decoding, count=7), *texts_of(ours, decoding, count=17, first=7)],
-    )
-    for found in others:
-        assert same(expected, found)
+    assert same(expected, texts_of(ours, decoding, batch_size=48))
+    parts = texts_of(ours, decoding, count=7), texts_of(ours, decoding, count=17, first=7)
+    assert same(expected, [*parts[0], *parts[1]])
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
@@ -514,6 +508,10 @@ def with_code(folder):
     (folder / "mine.py").write_text("raise SystemExit('foreign code ran')")
 
 
+def with_ten_more(folder):
+    make_tokenizer(folder, {"eos_token": END}, 310)
+
+
 def without_end(folder):
     make_tokenizer(folder, {"unk_token": "<unk>"})
     change_config(folder, eos_token_id=None)
@@ -522,25 +520,16 @@ def without_end(folder):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (
-            without(WEIGHTS, instead="pytorch_model.bin"),
-            r"its weights are pickled \(pytorch_model\.bin\).*safetensors",
-        ),
+        (without(WEIGHTS, "pytorch_model.bin"), r"pickled \(pytorch_model\.bin\).*safetensors"),
         (without(WEIGHTS), r"has no weights \(\*\.safetensors\)"),
         (damaged, "holds no causal language model to load"),
         (with_nan, r"model\.safetensors: 1 of the \d+ numbers of 'transformer\.h\.0\.ln_1\.bias'"),
         (without("config.json"), "has no config.json"),
-        (
-            described(model_type="no-such-model"),
-            "holds no causal language model to load.*no-such-model",
-        ),
+        (described(model_type="no-such-model"), "holds no causal language model.*no-such-model"),
         (with_code, "holds no causal language model to load"),
         (described(n_layer=3), "do not fit config.json: transformer.h.2"),
         (without("tokenizer*.json"), "holds no tokenizer.*tokenizer.json"),
-        (
-            lambda folder: make_tokenizer(folder, {"eos_token": END}, 310),
-            "the tokenizer has the id 30[0-9], but the model has only 300 ids",
-        ),
+        (with_ten_more, "the tokenizer has the id 30[0-9], but the model has only 300 ids"),
         (without_end, "no token ends a document"),
     ],
 )
@@ -602,9 +591,14 @@ def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_pa
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     *_, source = bring({"path": "somebody/gpt2", "revision": "main"}, None)
     assert (source["path"], source["revision"]) == ("somebody/gpt2", commit)
-    ((name, revision, patterns),) = asked
-    assert (name, revision) == ("somebody/gpt2", "main")
-    assert not [pattern for pattern in patterns if pattern.endswith((".bin", ".py", ".pt"))]
+    model, opened = open_scorer("some-one/tiny.model")
+    assert opened.description["source"]["path"] == "some-one/tiny.model"
+    assert model is opened.model
+    assert not model.training
+    names = [("somebody/gpt2", "main"), ("some-one/tiny.model", None)]
+    assert [request[:2] for request in asked] == names
+    for *_, patterns in asked:
+        assert not [pattern for pattern in patterns if pattern.endswith((".bin", ".py", ".pt"))]
 
 
 @pytest.mark.parametrize(
@@ -633,13 +627,11 @@ def test_bfloat16_weights_keep_the_frequencies_of_the_places(case):
     """Oracle: the float32 buffers; GPT-2 has none, Llama has its rotary frequencies."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
-    before = {n: b.clone() for n, b in model.named_buffers() if n.endswith("inv_freq")}
     assert set_precision(model, "bfloat16") == "bfloat16"
-    after = {n: b for n, b in model.named_buffers() if n.endswith("inv_freq")}
-    assert before.keys() == after.keys()
-    for name, buffer in after.items():
-        assert buffer.dtype == torch.float32
-        assert torch.equal(buffer, before[name])
+    for (name, before), after in zip(ours.named_buffers(), model.buffers(), strict=True):
+        if name.endswith("inv_freq"):
+            assert after.dtype == torch.float32
+            assert torch.equal(after, before)
     assert next(model.parameters()).dtype == torch.bfloat16
 
 
@@ -709,21 +701,6 @@ def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
     difference = log_likelihood(folder, good)[0] - log_likelihood(folder, bad)[0]
     assert row["contrastive_entropy"] == pytest.approx(difference, rel=1e-4, abs=1e-4)
     assert row["accuracy"] == float(difference > 0)
-
-
-def test_a_name_is_looked_for_on_the_hub(folder, monkeypatch):
-    asked = []
-
-    def download(name, **_):
-        asked.append(name)
-        return str(folder)
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    model, opened = open_scorer("some-one/tiny.model")
-    assert asked == ["some-one/tiny.model"]
-    assert opened.description["source"]["path"] == "some-one/tiny.model"
-    assert model is opened.model
-    assert not model.training
 
 
 def test_what_cannot_be_opened_is_told_in_a_line(folder, tmp_path, monkeypatch):

@@ -29,15 +29,9 @@ def plan(name: str, **importance: object) -> ImportancePlan:
 @pytest.mark.parametrize(("instances", "samples"), [(40, 100), (41, 101), (1, 10)])
 @pytest.mark.parametrize("draw", DRAWS)
 def test_the_shards_cover_every_instance_and_sample_once(draw, instances, samples):
-    held = plan(
-        "config.yaml",
-        instances=instances,
-        samples=samples,
-        instances_per_shard=20,
-        samples_per_shard=7,
-        smc={"particles": 5, "runs": 7},
-        runs_per_shard=3,
-    )
+    sizes = {"instances_per_shard": 20, "samples_per_shard": 7, "runs_per_shard": 3}
+    asked = {"instances": instances, "samples": samples, "smc": {"particles": 5, "runs": 7}}
+    held = plan("config.yaml", **sizes, **asked)
     cut_to = {"samples": samples, "runs": 7, "": 1}
     if DRAWS[draw].documents:  # those are not of the corpus
         instances = held.options["bidirectional"]["documents"]
@@ -133,12 +127,10 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
 def test_a_proposal_may_have_particles_of_its_own():
     held = plan("config.yaml", smc={"particles": 30, "runs": 4})
     for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
-        found = {
-            proposal: held.settings(draw, proposal)[setting]["particles"]
-            for proposal in held.proposals()
-        }
-        assert found.pop("kglm-optimal") == 400
-        assert set(found.values()) == {30}
+        found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
+        particles = {name: options["particles"] for name, options in found.items()}
+        assert particles.pop("kglm-optimal") == 400
+        assert set(particles.values()) == {30}
     assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
 
 
@@ -205,15 +197,12 @@ def test_the_tables_say_where_the_annotation_comes_from():
 def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):
     held = plan("config.yaml", instances=40, instances_per_shard=20)
     folder = "<results>/draws/smc/kglm/kglm-peeking/all"
-    assert held.draw_files("smc", "kglm-peeking") == [
-        f"{folder}/00000-00000.parquet",
-        f"{folder}/00001-00000.parquet",
-    ]
+    files = [f"{folder}/{block:05d}-00000.parquet" for block in range(2)]
+    assert held.draw_files("smc", "kglm-peeking") == files
     assert len(held.draw_files("smc", "rnng-crf")) == 2
-    as_a_whole = replace(FAMILIES["rnng"], sequential=False)
-    monkeypatch.setitem(FAMILIES, "rnng", as_a_whole)
+    monkeypatch.setitem(FAMILIES, "rnng", replace(FAMILIES["rnng"], sequential=False))
     assert held.draw_files("smc", "rnng-crf") == []
-    assert len(held.draw_files("smc", "kglm-peeking")) == 2
+    assert held.draw_files("smc", "kglm-peeking") == files
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []
 
 
@@ -228,23 +217,16 @@ def test_what_chooses_is_drawn_like_what_is_reported_but_from_the_validation_spl
         drawn, again = (held.draws_of(name, f"{f}estimates") for f in ("", "choices/"))
         assert set(again) == set(drawn)
         for draw, files in drawn.items():
-            if not DRAWS[draw].documents:
-                moved = [
-                    path.replace("<results>/draws/", "<results>/choices/draws/") for path in files
-                ]
-                assert again[draw] == moved
+            moved = [path.replace("/draws/", "/choices/draws/") for path in files]
+            assert again[draw] == moved or DRAWS[draw].documents
 
 
 def test_costs_lie_beside_every_draw_that_is_reduced():
     held = plan("config.yaml")
-    drawn = [
-        file
-        for name in held.proposals()
-        for draw, files in held.draws_of(name).items()
-        if not DRAWS[draw].documents  # no estimate is made of simulated documents
-        for file in files
-    ]
-    assert len(held.cost_files()) == len(drawn)
+    drawn = [draws for name in held.proposals() for draws in held.draws_of(name).items()]
+    # No estimate is made of simulated documents.
+    files = [file for draw, made in drawn for file in made if not DRAWS[draw].documents]
+    assert len(held.cost_files()) == len(files)
     assert all(path.startswith("<benchmarks>/costs/draws/") for path in held.cost_files())
     assert not any("/posterior/" in path for path in held.cost_files())
 

@@ -17,25 +17,20 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from beyond_perplexity.inference import exchanged_units, held_out, p_values
-from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws, group_draws
+from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws
 from beyond_perplexity.inference.halves import Floor, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
+from tests.unit.text_pairs import draw_texts as draw
 
 TWO_SIDED = "mean_difference"
-
-
-def draw(seed: int, n: int, mean: float = 6) -> list[str]:
-    rng = np.random.default_rng(seed)
-    lengths = 1 + rng.poisson(mean, n)
-    drawn = (np.minimum(rng.zipf(1.5, length), 60) for length in lengths)
-    return [" ".join(f"w{k}" for k in document) for document in drawn]
 
 
 def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float]:
@@ -67,15 +62,15 @@ def test_permuted_groups_are_all_the_choices_of_groups():
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
         drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
-    assert (exchanged.scheme, pair.n_groups(0)) == ("groups", 4)
+    assert (exchanged.scheme, exchanged.n) == ("groups", (4, 3))
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
     exact = []
     for chosen in combinations(range(7), 4):
-        sides = np.isin(codes, chosen)
-        first = [text for text, here in zip(documents, sides, strict=True) if here]
-        second = [text for text, here in zip(documents, sides, strict=True) if not here]
-        exact.append(measured(first, second))
+        sides: tuple[list[str], list[str]] = ([], [])
+        for text, code in zip(documents, codes, strict=True):
+            sides[code not in chosen].append(text)
+        exact.append(measured(*sides))
     assert_same_law(drawn, exact, list(exact[0]))
 
 
@@ -152,8 +147,10 @@ def test_the_held_out_distance_is_that_of_a_loop():
     codes = np.unique(codes, return_inverse=True)[1]
     with pair_of(first, second, (codes, None)) as pair:
         found = held_out.held_out_distance(pair.documents, pair.groups, 9)
-    groups = held_out._halves(codes.max() + 1, 9, "reference")
-    halves = held_out._halves(33, 9, "samples")
+    groups, halves = (
+        held_out.halvings(n, [stream(9, f"held_out/{name}", h) for h in range(7)])
+        for name, n in (("reference", codes.max() + 1), ("samples", 33))
+    )
     tokens = [text.split() for text in first], [text.split() for text in second]
     for h in range(7):
         expected = plain_held_out(tokens[0], codes, groups[codes, h], tokens[1], halves[:, h])
@@ -219,14 +216,13 @@ def test_swaps_give_verdicts_where_they_are_sound():
         rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
         expected = held_out.held_out_distance(pair.documents, pair.groups, 0).p_value
     withheld = {key for key in COMPARED if math.isnan(rows[key].p_value)}
-    assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")} <= withheld
+    types = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
+    assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000"), *types} <= withheld
     assert "samples do not have" in rows["rank_frequency", "ks_empirical"].note
-    for tendency in HISTOGRAM_OF:
-        row = rows[tendency, "ks_empirical"]
+    reason = "the numbers of types depend on lengths, which swaps do not keep"
+    for row in map(rows.get, types):
         assert row.value > 0
-        assert row.key in withheld
         assert math.isnan(row.p_adjusted)
-        reason = "the numbers of types depend on lengths, which swaps do not keep"
         assert row.note.startswith(f"no verdict: {reason}; ")
     assert rows["length", "ks"].note.startswith("exchanged: groups of the reference with as many")
     assert rows["unigram", "tvd"].note.startswith("tested by the held-out distance")
@@ -386,7 +382,7 @@ def test_the_interval_of_the_split_fit_leaves_documents_out():
     with pair_of(texts, texts) as pair:
         documents, types = pair.documents, pair.types.to_pylist()
         found = split_fit(documents, 0, np.arange(120), None, 0.95, 4)
-    rng = held_out.stream(4, "zipf/halves", 0)
+    rng = stream(4, "zipf/halves", 0)
     first = np.zeros(120, bool)
     first[rng.permutation(120)[:60]] = True
     X = np.array([[text.split().count(w) for w in types] for text in texts])
@@ -511,7 +507,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
     codes = np.arange(3 * groups) // 3
     with pair_of(reference, samples, (None, codes)) as pair:
         observed, null = averaged_draws(pair, FEW, 5)
-        draws = group_draws(pair.groups, pair.n_documents, 5)
+        draws = exchanged_units.group_draws(pair.groups, pair.n_documents, 5)
     m = min(n, groups)
     expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]
     for first, second in draws:

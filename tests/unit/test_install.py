@@ -117,9 +117,9 @@ def test_version_help_and_wrong_use(installed: Installed) -> None:
 def test_a_filter_and_its_signals(installed: Installed) -> None:
     status, said, error = installed.call("beyond-perplexity", "tokenize", text="Hello, world!\n")
     assert (status, said, error) == ("0", "Hello , world !\n", "stdin: 1 line read, all used\n")
-    missing = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
-    assert missing[0] == "1"
-    assert re.fullmatch(r"error: none\.csv: [^\n]+\n", missing[2])
+    status, _, error = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
+    assert status == "1"
+    assert re.fullmatch(r"error: none\.csv: [^\n]+\n", error)
 
 
 def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed) -> None:

@@ -17,13 +17,8 @@ from benchmarks.calibration import PARTS, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
-from beyond_perplexity.inference.intervals import (
-    StandardError,
-    UnitSums,
-    error_of,
-    mean_error,
-    sums_by_unit,
-)
+from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.intervals import StandardError, mean_error
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
 
 REPEATS = 60
@@ -90,7 +85,7 @@ def units_of(columns, groups=None, used=None):
     """Units of documents that have a cell each."""
     n = len(columns)
     kept = np.ones(n, bool) if used is None else used
-    return sums_by_unit(np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups)
+    return intervals.sums_by_unit(np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups)
 
 
 def test_the_error_of_a_mean_of_documents_is_the_textbook_one():
@@ -103,8 +98,7 @@ def test_the_error_of_a_mean_of_documents_is_the_textbook_one():
     margin = student.ppf(0.975, error.df) * math.sqrt(error.variance)
     assert error.limits(10.0, 0.95) == pytest.approx((10 - margin, 10 + margin))
     values, counts = np.array([1.0, 4.0, 6.0]), np.array([3, 0, 5])
-    everything = np.ones(3, bool)
-    cells = sums_by_unit(counts, values[:, None], everything, lambda: np.zeros(0, int), None)
+    cells = intervals.sums_by_unit(counts, values[:, None], counts >= 0, lambda: counts, None)
     single = units_of(np.repeat(values, counts)[:, None])
     assert mean_error(cells) == pytest.approx(mean_error(single))
 
@@ -142,9 +136,10 @@ def test_one_step_without_a_unit_is_a_refit(grouped):
     errors = heaps_errors(units_of(columns, groups if grouped else None, used), whole)
     numbers = np.unique(groups[used])
     without = np.array([fit(groups != g) for g in numbers])
-    ones = UnitSums(np.ones(len(numbers)), np.bincount(groups[used])[numbers], np.zeros((0, 1)))
+    sizes = np.bincount(groups[used])[numbers]
+    ones = intervals.UnitSums(np.ones(len(numbers)), sizes, np.zeros((0, 1)))
     for column, error in enumerate(errors):
-        exact = error_of(whole[column], without[:, column], ones)
+        exact = intervals.error_of(whole[column], without[:, column], ones)
         assert error == pytest.approx(exact, rel=0.01)
 
 

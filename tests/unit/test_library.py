@@ -19,7 +19,6 @@ import signal
 import sys
 import tempfile
 import warnings
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib as mpl
@@ -47,6 +46,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.latent_tables import model, sample_columns
+from tests.unit.test_compare import Page
 
 FAST = {"permutations": 19, "bootstrap": 0, "tokenized": True}
 FLAGS = ["--permutations", "19", "--bootstrap", "0", "--tokenized"]
@@ -130,24 +130,12 @@ def test_results_have_figures_tables_and_json(compared):
         compared.table_of("x")
 
 
-class Tags(HTMLParser):
-    """What tags a page has."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.found: set[str] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag, _):
-        self.found.add(tag)
-
-
 def test_what_a_notebook_shows_is_text_and_no_markup():
     hostile = "<script>alert(1)</script>\x1b[31m\u202e"
     frame = pd.DataFrame({hostile: [hostile, math.nan], "n": [1, 2]})
     result = Result("x", frame, text=hostile)
     page = result._repr_html_()
-    assert Tags(page).found == {"table", "thead", "tbody", "tr", "th", "td"}
+    assert Page(page).tags == {"table", "thead", "tbody", "tr", "th", "td"}
     assert not {"\x1b", "\u202e"} & set(page + repr(result))
     long = Result("x", pd.DataFrame({"n": range(1000)}), text="a\n" * 1000)
     assert len(long._repr_html_()) < 2_000
@@ -185,56 +173,6 @@ def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared):
     assert page.count("<td></td>") == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "reference: is empty"),
-        (["a", 3], "reference: text 2 is of type int; give a str"),
-        (["a", None], "reference: text 2 is of type NoneType"),
-        (["a \ud800"], "reference: text 1 has half a surrogate pair"),
-        (["", " "], "reference: has no document with a token"),
-        (3, "reference: is of type int; give a path, texts"),
-        (b"a b", "reference: is of type bytes"),
-        ({"text": ["a", "b"]}, "reference: is of type dict; give a path"),  # its keys are no texts
-        (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
-        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (Could not convert"),
-        ("missing.txt", "missing.txt: no such file"),
-    ],
-)
-def test_what_cannot_be_compared_is_named_in_one_line(given, message):
-    with pytest.raises(InputError) as caught:
-        beyond_perplexity.compare(given, MODEL, **FAST)
-    said = str(caught.value)
-    assert said.startswith(message)
-    assert "\n" not in said
-    assert "/tmp" not in said
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"permutations": -1}, "permutations: is -1, expected at least 0"),
-        ({"bootstrap": 1.5}, "bootstrap: is 1.5, expected a whole number"),
-        ({"seed": True}, "seed: is True, expected a whole number"),
-        ({"maximum_tokens": 0}, "maximum_tokens: is 0, expected at least 1"),
-        ({"groups": ["a"]}, "reference: there are more texts than groups, from number 2 on"),
-        ({"groups": [*"ab" * 60]}, "reference: there are more groups than texts, from number 61"),
-        ({"groups": "ab" * 30}, "groups: is one text; give the group of each, or group_column"),
-        (
-            {"groups": [*"a" * 59, None]},
-            "reference: text 60 has no group; give one to each or none",
-        ),
-        ({"format": "text"}, "format: reference is no path; leave it out"),
-        ({"format": "csv"}, "format: is 'csv', expected one of auto, text, jsonl, parquet"),
-        ({"out": __file__}, f"{__file__}: is a file; name a folder"),
-    ],
-)
-def test_options_of_the_library_have_the_bounds_of_the_command(options, message):
-    with pytest.raises(InputError) as caught:
-        beyond_perplexity.compare(HUMAN, MODEL, **FAST | options)
-    assert str(caught.value).startswith(message)
-
-
 def test_texts_are_streamed():
     """No text is read before it is asked for."""
     read = 0
@@ -252,7 +190,7 @@ def test_texts_are_streamed():
 
 
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("beyond_perplexity.report.compare.FIGURE_FILES", {})  # of seconds
+    monkeypatch.setattr("beyond_perplexity.report.comparison_page.FIGURE_FILES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
     human.write_text("\n".join(HUMAN))
@@ -323,11 +261,6 @@ def test_weights_from_memory_are_those_of_a_file(tmp_path):
         beyond_perplexity.estimate(table, options={"subset": 1})
 
 
-def from_another_process(found):
-    """Return the result as a pool of processes hands it over: one's own, pickled."""
-    return pickle.loads(pickle.dumps(found))
-
-
 @pytest.mark.parametrize("kind", ["compare", "compare_perplexity", "estimate", "audit"])
 def test_results_go_from_process_to_process(kind, compared):
     made = {
@@ -340,7 +273,7 @@ def test_results_go_from_process_to_process(kind, compared):
             "m", [Finding("normalization", True, 0.0, 0.0, 1, "all are", "numbers")], []
         ),
     }[kind]()
-    again = from_another_process(made)
+    again = pickle.loads(pickle.dumps(made))  # as a pool of processes hands it over
     assert type(again) is type(made)
     assert again.to_json() == made.to_json()
     assert (again.tables, again.figures) == (made.tables, made.figures)
@@ -348,7 +281,8 @@ def test_results_go_from_process_to_process(kind, compared):
         pd.testing.assert_frame_equal(again.table_of(name), made.table_of(name))
     for name in list(made.figures)[:2]:
         assert isinstance(again.figure(name), Figure)
-    assert from_another_process(again).tables == made.tables  # tables that were asked for as well
+    again = pickle.loads(pickle.dumps(again))  # with tables that were asked for as well
+    assert again.tables == made.tables
 
 
 def test_scores_of_pairs_need_no_model():
@@ -361,16 +295,6 @@ def test_scores_of_pairs_need_no_model():
     assert several["phenomenon"].tolist() == ["a", "b"]
     assert several["contrastive_entropy"].tolist() == [1.5, -0.5]
     assert several["per_word"].isna().all()
-    for wrong, message in (
-        ((good, bad[:3]), "distorted: has no value for pair 4"),
-        ((good, None), "distorted: is of type NoneType"),
-        ((["a b"], ["b"]), "originals: pair 1 has 'a b', expected a log score"),
-        (([math.nan], [1.0]), "originals: pair 1 has nan"),
-        (([], []), "pairs: there are none"),
-    ):
-        with pytest.raises(InputError) as caught:
-            beyond_perplexity.contrast(*wrong)
-        assert str(caught.value).startswith(message)
 
 
 def test_what_an_extra_installs_is_named(monkeypatch):
@@ -426,9 +350,6 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert math.isnan(table.loc["word", "bits"])
     nats = -documents["log_likelihood"].sum() / (documents["tokens"] + 1).sum()
     assert table.loc["token", "perplexity"] == pytest.approx(math.exp(nats), rel=1e-12)
-
-
-def test_documents_are_held_where_they_are_asked_for_with_their_groups(folder):
     assert beyond_perplexity.perplexity(folder, TEXTS, per_document=False, **CPU).tables == ()
     found = beyond_perplexity.perplexity(folder, TEXTS, groups=[1, 1, 2, 2], **CPU)
     assert found.summary["interval"]["groups"] == 2
@@ -459,22 +380,6 @@ def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path):
         beyond_perplexity.perplexity(tmp_path / "model.arpa", ["a"], arpa=False)
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        (TEXTS, {"stride": 0}, "stride: is 0, expected at least 1"),
-        (TEXTS, {"threads": "2"}, "threads: is '2', expected a whole number"),
-        ([1], {}, "texts: text 1 is of type int"),
-        (["a", ""], {"groups": ["x"]}, "texts: there are more texts than groups"),
-        ([" ", ""], {}, "there is nothing to score"),
-    ],
-)
-def test_what_cannot_be_scored_is_named(folder, given, options, message):
-    with pytest.raises(InputError) as caught:
-        beyond_perplexity.perplexity(folder, given, **CPU | options)
-    assert str(caught.value).startswith(message)
-
-
 def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     good, bad = ["a b", "b b", "a a b"], ["b a", "b b", "b b b"]
@@ -488,10 +393,6 @@ def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path,
     columns = [name for name in found.table if name != "phenomenon"]
     pd.testing.assert_frame_equal(found.table[columns], again.table[columns])
     assert again.table["phenomenon"].tolist() == ["pairs"]
-    with pytest.raises(InputError, match="originals: pair 2 has ''; give a sentence"):
-        beyond_perplexity.contrast(["a", ""], ["b", "a"], model=folder, **CPU)
-    with pytest.raises(InputError, match="distorted: originals is a file"):
-        beyond_perplexity.contrast(pairs, bad, model=folder, **CPU)
 
 
 def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path):
@@ -509,16 +410,6 @@ def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path):
     again = beyond_perplexity.similarity(path, evaluator=vectors, gold="score")
     assert judged.summary["spearman"]["value"] == pytest.approx(1)
     assert judged.summary == again.summary
-    for wrong, options, message in (
-        ((first, second[:2]), {}, "hypotheses: has no value for pair 3"),
-        ((first, None), {}, "hypotheses: is of type NoneType; give texts, in an iterable"),
-        ((first, second), {"gold": [1, 2, 3, math.nan]}, "gold: pair 4 has nan"),
-        ((first, second), {"gold": "score"}, "gold: is a column of a file"),
-        (([], []), {}, "references: there are none"),
-    ):
-        with pytest.raises(InputError) as caught:
-            beyond_perplexity.similarity(*wrong, evaluator=vectors, **options)
-        assert str(caught.value).startswith(message)
 
 
 FUNCTIONS = sorted(set(beyond_perplexity.__all__) - {"__version__", "load_results"})
@@ -544,9 +435,9 @@ def given(folder, tmp_path_factory):
     }  # fmt: skip
 
 
-def call(given, name, inputs, **options):
+def call(given, name, inputs, *others, **options):
     """Call a function with what `inputs` names: positions, and keywords as ``keyword=name``."""
-    places = [given[one] for one in inputs.split() if "=" not in one]
+    places = [*(given[one] for one in inputs.split() if "=" not in one), *others]
     named = dict(one.split("=") for one in inputs.split() if "=" in one)
     held = {keyword: given[one] for keyword, one in named.items()}
     return getattr(beyond_perplexity, name)(*places, **held, **options)
@@ -600,40 +491,87 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "inputs", "options", "message"), IGNORED + WRONG)
-def test_what_would_be_ignored_is_refused_by_its_keyword(given, name, inputs, options, message):
-    held = FAST if name == "compare" else {}
-    with pytest.raises(InputError) as caught:
-        call(given, name, inputs, **held | options)
-    said = str(caught.value)
-    assert said.startswith(message)
-    assert "--" not in said
-    assert "\n" not in said
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
+# What is given itself, after what `inputs` names.
+ODD = [
+    *(("compare", "", [given, MODEL], {}, message) for given, message in (
+        ([], "reference: is empty"),
+        (["a", 3], "reference: text 2 is of type int; give a str"),
+        (["a", None], "reference: text 2 is of type NoneType"),
+        (["a \ud800"], "reference: text 1 has half a surrogate pair"),
+        (["", " "], "reference: has no document with a token"),
+        (3, "reference: is of type int; give a path, texts"),
+        (b"a b", "reference: is of type bytes"),
+        ({"text": ["a", "b"]}, "reference: is of type dict; give a path"),  # its keys are no texts
+        (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
+        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (Could not convert"),
+        ("missing.txt", "missing.txt: no such file"),
+    )),
+    *(("compare", "human generated", [], options, message) for options, message in (
+        ({"permutations": -1}, "permutations: is -1, expected at least 0"),
+        ({"bootstrap": 1.5}, "bootstrap: is 1.5, expected a whole number"),
+        ({"seed": True}, "seed: is True, expected a whole number"),
+        ({"maximum_tokens": 0}, "maximum_tokens: is 0, expected at least 1"),
+        ({"groups": ["a"]}, "reference: there are more texts than groups, from number 2 on"),
+        ({"groups": [*"ab" * 60]}, "reference: there are more groups than texts, from number 61"),
+        ({"groups": "ab" * 30}, "groups: is one text; give the group of each, or group_column"),
+        ({"groups": [*"a" * 59, None]}, "reference: text 60 has no group; give one to each or n"),
+        ({"format": "text"}, "format: reference is no path; leave it out"),
+        ({"format": "csv"}, "format: is 'csv', expected one of auto, text, jsonl, parquet"),
+        ({"out": __file__}, f"{__file__}: is a file; name a folder"),
+    )),
+    *(("perplexity", "lstm", [texts], CPU | options, message) for texts, options, message in (
+        (TEXTS, {"stride": 0}, "stride: is 0, expected at least 1"),
+        (TEXTS, {"threads": "2"}, "threads: is '2', expected a whole number"),
+        ([1], {}, "texts: text 1 is of type int"),
+        (["a", ""], {"groups": ["x"]}, "texts: there are more texts than groups"),
+        ([" ", ""], {}, "there is nothing to score"),
+    )),
+    *(("contrast", "", pairs, {}, message) for pairs, message in (
+        (([-1.0] * 4, [-2.0] * 3), "distorted: has no value for pair 4"),
+        (([-1.0], None), "distorted: is of type NoneType"),
+        ((["a b"], ["b"]), "originals: pair 1 has 'a b', expected a log score"),
+        (([math.nan], [1.0]), "originals: pair 1 has nan"),
+        (([], []), "pairs: there are none"),
+    )),
+    ("contrast", "model=lstm", [["a", ""], ["b", "a"]], CPU, "originals: pair 2 has ''; give a"),
+    ("contrast", "pairs model=lstm", [["b"]], CPU, "distorted: originals is a file"),
+    *(("similarity", "evaluator=vectors", pairs, options, message)
+      for pairs, options, message in (
+        ((["cat"] * 4, ["dog"] * 2), {}, "hypotheses: has no value for pair 3"),
+        ((["cat"], None), {}, "hypotheses: is of type NoneType; give texts, in an iterable"),
+        ((["cat"] * 2, ["dog"] * 2), {"gold": [1, math.nan]}, "gold: pair 2 has nan"),
+        ((["cat"], ["dog"]), {"gold": "score"}, "gold: is a column of a file"),
+        (([], []), {}, "references: there are none"),
+    )),
+    *(("compare_perplexity", "", [made], {}, message) for made, message in (
         ({}, "scores: are of no model; give those of two"),
         ([], "scores: are of no model; give those of two"),
         ({"a": scores(1, 0.0)}, "scores: are of one model alone; give those of two"),
         (3, "scores: is of type int; give a path, or several in a list"),
         (b"x", "scores: is of type bytes"),
-    ],
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "others", "options", "message"),
+    [*((*row[:2], [], *row[2:]) for row in IGNORED + WRONG), *ODD],
 )
-def test_too_few_models_are_no_comparison(made, message):
+def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
+    given, name, inputs, others, options, message
+):
+    held = FAST if name == "compare" else {}
     with pytest.raises(InputError) as caught:
-        beyond_perplexity.compare_perplexity(made)
-    assert str(caught.value).startswith(message)
+        call(given, name, inputs, *others, **held | options)
+    said = str(caught.value)
+    assert said.startswith(message)
+    assert not [part for part in ("--", "\n", "/tmp") if part in said]
 
 
-def test_the_command_refuses_by_the_same_code_and_the_same_words(given):
+def test_commands_refuse_in_the_same_words_and_remarks_name_arguments(given, capsys):
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--speller", "y"]
     with pytest.raises(InputError, match=r"^speller: has no effect with an ARPA file"):
         perplexity_command.main(flags)
-
-
-def test_remarks_name_keywords_and_arguments(capsys):
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
@@ -823,14 +761,12 @@ def test_a_call_that_does_not_fit_names_the_function(name):
         function() if name != "compare_perplexity" else function(*range(20))
 
 
-def test_threads_are_as_before_after_an_error_too(given):
+def test_threads_are_as_before_after_an_error_and_a_path_only_says_so(given):
     before = torch.get_num_threads()
     with pytest.raises(InputError):
         beyond_perplexity.perplexity(given["lstm"], [" "], threads=before + 2, device="cpu")
     assert torch.get_num_threads() == before
 
-
-def test_a_path_that_only_says_so_is_a_path(given):
     class Named(os.PathLike):
         def __fspath__(self):
             return str(given["arpa"])

@@ -1,7 +1,7 @@
 """The table of measures, the curves and the command that writes them.
 
 Needs nothing but the package. Oracles: plain Python over the documents, scipy's statistics, the
-values of a body against itself, invariance to how documents are cut into files.
+values of a body against itself, invariance to how documents are cut into batches.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.unit.text_pairs import (
     STOP,
     at_most,
     batched,
+    draw_texts,
     pair_of,
     plain_measures,
     run_script,
@@ -44,14 +45,7 @@ NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_referen
 QUICK = MeasurementOptions(permutations=60, bootstrap=40, monte_carlo=50)
 
 
-def draw(seed: int, n: int, exponent: float, mean: float) -> list[str]:
-    rng = np.random.default_rng(seed)
-    lengths = rng.poisson(mean, n)
-    drawn = (np.minimum(rng.zipf(exponent, length), 400) for length in lengths)
-    return [" ".join(f"w{k}" for k in document) for document in drawn]
-
-
-REFERENCE, SAMPLES = draw(0, 150, 1.5, 12), draw(1, 120, 1.6, 10)
+REFERENCE, SAMPLES = draw_texts(0, 150, 12, 1.5, 400, 0), draw_texts(1, 120, 10, 1.6, 400, 0)
 
 
 @pytest.fixture(scope="module")
@@ -169,17 +163,10 @@ def test_values_are_those_of_plain_programs(table):
 
 def test_a_body_against_itself_has_no_distance_and_batches_do_not_matter(bodies, table):
     rows = as_dict(run((bodies[0], bodies[0]), texts=(REFERENCE, REFERENCE)))
+    tested = {"ks", "ks_empirical", "tvd", "max_difference", "mean_difference"}
     for (_, name), row in rows.items():
-        if name in (
-            "ks",
-            "ks_empirical",
-            "tvd",
-            "max_difference",
-            "mean_difference",
-            "novel_types",
-        ):
-            assert row["value"] == 0
-            assert name == "novel_types" or row["p_value"] == 1
+        assert name not in {*tested, "novel_types"} or row["value"] == 0
+        assert name not in tested or row["p_value"] == 1
     assert rows["vocabulary", "coverage"]["value"] == 1
     assert run(bodies, cut=7).equals(table)
     assert not run(bodies, seed=4).equals(table)
@@ -211,17 +198,19 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("options", "values", "message"),
     [
-        ({"permutation": 3}, "measurement.permutation: unknown key"),
-        ({"bootstrap": -1}, "bootstrap: is -1, expected at least 0"),
-        ({"zipf_ranks": "most"}, "measurement.zipf_ranks: is 'most'"),
-        ({"confidence": 2.0}, "confidence: is 2.0"),
+        (MeasurementOptions, {"permutation": 3}, "measurement.permutation: unknown key"),
+        (MeasurementOptions, {"bootstrap": -1}, "bootstrap: is -1, expected at least 0"),
+        (MeasurementOptions, {"zipf_ranks": "most"}, "measurement.zipf_ranks: is 'most'"),
+        (MeasurementOptions, {"confidence": 2.0}, "confidence: is 2.0"),
+        (SampleSizeOptions, {"subsets": -1}, "subsets: is -1"),
+        (SampleSizeOptions, {"sizes": [1]}, "sizes: is 1, expected at least 2"),
     ],
 )
-def test_wrong_options_are_named(values, message):
+def test_wrong_options_are_named(options, values, message):
     with pytest.raises(InputError, match=message):
-        MeasurementOptions.from_config(values)
+        options.from_config(values)
 
 
 def test_options_have_their_defaults():
@@ -232,10 +221,6 @@ def test_options_have_their_defaults():
     assert sizes_below(100, SampleSizeOptions()) == []
     assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
     assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
-    with pytest.raises(InputError, match="subsets: is -1"):
-        SampleSizeOptions.from_config({"subsets": -1})
-    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
-        SampleSizeOptions.from_config({"sizes": [1]})
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
@@ -276,31 +261,25 @@ def test_curves_are_those_of_plain_programs(bodies, table):
         assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)
 
 
-def test_command_does_not_depend_on_shards(folder, bodies):
-    reference = write_samples(folder / "reference.parquet", REFERENCE)
-    shards = [
-        write_samples(folder / f"samples{start}.parquet", SAMPLES[start : start + 50])
-        for start in range(0, 120, 50)
-    ]
-    whole = write_samples(folder / "samples.parquet", SAMPLES)
+def test_the_command_asks_for_what_its_outputs_need(folder, bodies, tmp_path):
     common = ["--reference-statistics", folder / "r.parquet", "--source", "m"]
-    common += ["--reference-documents", reference, "--options", '{"permutations": 20}']
-    common += ["--sample-statistics", folder / "s.parquet"]
-    found = []
-    for i, documents in enumerate(([whole], shards)):
-        out = [folder / f"{name}{i}.parquet" for name in ("measures", "curves")]
-        flags = ["--sample-documents", *documents, "--measures", out[0], "--curves", out[1]]
-        run_script(measure_tendencies, *common, *flags)
-        found.append([pq.read_table(path) for path in out])
-    assert found[0][0].equals(found[1][0])
-    assert found[0][1].equals(found[1][1])
-    alone = folder / "alone.parquet"
-    run_script(measure_tendencies, *common[:-2], "--curves", alone)
-    names = set(pq.read_table(alone)["curve"].to_pylist())
+    drawn, measures, sizes = (tmp_path / f"{name}.parquet" for name in ("c", "m", "n"))
+    run_script(measure_tendencies, *common, "--curves", drawn)
+    names = set(pq.read_table(drawn)["curve"].to_pylist())
     assert "type_token_unigrams" in names
     assert "ks_types_model" not in names
+    common += ["--measures", measures]
     with pytest.raises(InputError, match="--measures needs --sample-statistics"):
-        run_script(measure_tendencies, *common[:-2], "--measures", alone)
+        run_script(measure_tendencies, *common)
+    common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
+    common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
+    common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
+    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
+        run_script(measure_tendencies, *common)
+    for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
+        common += [f"--{name}-documents", write_samples(tmp_path / name, texts)]
+    run_script(measure_tendencies, *common)
+    assert sizes.stat().st_size > 0
 
 
 def documents_of(n: int, lengths: str) -> list[str]:
@@ -469,20 +448,3 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(body), strict=True))
                 assert {word: n for word, n in totals.items() if n} == counts
-
-
-def test_subsets_need_documents(tmp_path):
-    files = []
-    for name, texts in (("a", REFERENCE), ("b", SAMPLES)):
-        statistics_of(texts, path=tmp_path / f"{name}.parquet")
-        files.append(write_samples(tmp_path / f"{name}-texts.parquet", texts))
-    given = ["--reference-statistics", tmp_path / "a.parquet", "--source", "m"]
-    given += ["--sample-statistics", tmp_path / "b.parquet", "--measures", tmp_path / "m.parquet"]
-    given += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
-    given += ["--sample-size", tmp_path / "n.parquet"]
-    given += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
-    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
-        run_script(measure_tendencies, *given)
-    documents = ["--reference-documents", files[0], "--sample-documents", files[1]]
-    run_script(measure_tendencies, *given, *documents)
-    assert (tmp_path / "n.parquet").stat().st_size > 0

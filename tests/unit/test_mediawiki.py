@@ -80,12 +80,8 @@ def mentions(paragraph):
 
 
 def test_pages_and_namespaces_are_read(tmp_path):
-    dump = write_dump(
-        tmp_path / "d.xml",
-        page_xml("A", "x < y & [[B]]"),
-        page_xml("C", "", redirect="A"),
-        page_xml("Talk:A", "hm", namespace=1),
-    )
+    held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
+    dump = write_dump(tmp_path / "d.xml", *held, page_xml("Talk:A", "hm", namespace=1))
     stream = PageStream(dump, Problems(False))
     pages = [parse_page(raw) for raw in stream]
     assert stream.namespaces == {"kategorie"}
@@ -118,6 +114,9 @@ def test_namespaces_and_redirects_of_odd_pages():
     assert parse_page(raw_page("0", "#WEITERLEITUNG [[Ziel (Ort)|x]]")).redirect == "Ziel (Ort)"
 
 
+DELETED = b'<revision><text deleted="deleted" /></revision></page>'
+
+
 @pytest.mark.parametrize(
     ("xml", "reason"),
     [
@@ -126,11 +125,7 @@ def test_namespaces_and_redirects_of_odd_pages():
         (b"<page><ns>0</ns><revision><text>x</text></revision></page>", "without title"),
         (b"<page><title>A</title><ns>0</ns></page>", "without title, namespace or text"),
         (b"<page><title>A</title><revision><text>x</text></revision></page>", "without title"),
-        (
-            b'<page><title>A</title><ns>0</ns><revision><text deleted="deleted" /></revision>'
-            b"</page>",
-            "deleted text",
-        ),
+        (b"<page><title>A</title><ns>0</ns>" + DELETED, "deleted text"),
     ],
 )
 def test_broken_pages_say_why(xml, reason):
@@ -150,24 +145,31 @@ def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
     assert found == ["A", "broken: Broken", "B"]
 
 
-def test_dumps_that_end_early_are_errors_or_counted(tmp_path):
-    inside = HEADER + page_xml("A", "x") + page_xml("Half", "y")[:60]
-    path = put(tmp_path / "plain.xml", inside)
-    with pytest.raises(InputError, match=r"byte \d+: dump ends early .* inside Half"):
-        list(PageStream(path, Problems(False)))
-    problems = Problems(skip=True)
-    assert [parse_page(raw).title for raw in PageStream(path, problems)] == ["A"]
-    assert problems.skips.counts == {"dump ends early": 1}
+AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
 
 
-def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path):
-    whole = HEADER + page_xml("A", "x") + page_xml("B", "y")
-    path = put(tmp_path / "d.bz2", bz2.compress(whole.encode()) + bz2.compress(b"<page>rest")[:20])
-    with pytest.raises(InputError, match=f"{path}: decompressed byte .*truncated"):
+@pytest.mark.parametrize(
+    ("content", "message", "reason"),
+    [
+        (
+            AB + page_xml("Half", "y")[:60].encode(),
+            r"byte \d+: dump ends early .* inside Half",
+            "dump ends early",
+        ),
+        (
+            bz2.compress(AB) + bz2.compress(b"<page>rest")[:20],
+            "dump: decompressed byte .*truncated",
+            "truncated or damaged archive",
+        ),
+    ],
+)
+def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content, message, reason):
+    path = put(tmp_path / "dump", content)
+    with pytest.raises(InputError, match=message):
         list(PageStream(path, Problems(False)))
     problems = Problems(skip=True)
     assert [parse_page(raw).title for raw in PageStream(path, problems)] == ["A", "B"]
-    assert problems.skips.counts["truncated or damaged archive"] == 1
+    assert problems.skips.counts[reason] == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
@@ -271,11 +273,9 @@ def test_infobox_links_become_pairs():
 
 
 def test_matches_come_after_the_first_link_as_whole_words_longest_first():
-    paragraphs = parse_article(
-        "New York is here. [[York]] and [[New York City|New York]]. "
-        "Yorkshire, York, New York, new york."
-        "\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
-    ).paragraphs
+    first = "New York is here. [[York]] and [[New York City|New York]]. Yorkshire, York, New York, "
+    second = "new york.\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
+    paragraphs = parse_article(first + second).paragraphs
     add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
         ("York", "York", "link"),
@@ -320,9 +320,7 @@ def test_token_spans_survive_normalization_and_tokenization():
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
     found = spans(paragraph)
-    expected = [
-        Preprocessing.from_config({}).apply([anchor])[0] for anchor, *_ in mentions(paragraph)
-    ]
+    expected = Preprocessing.from_config({}).apply([anchor for anchor, *_ in mentions(paragraph)])
     assert ["".join(f.split()) for f in found] == ["".join(e.split()) for e in expected]
     assert len(found) == 6
 
@@ -356,9 +354,8 @@ def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
     def swap(texts):  # reorders across an edge, as ," becomes ",
         return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
 
-    paragraph = Paragraph(
-        "a b c d", [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
-    )
+    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
+    paragraph = Paragraph("a b c d", links)
     ((tokens, kept),) = tokenize([paragraph], swap)
     assert tokens == ["a", "c", "b", "d"]
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
@@ -496,40 +493,30 @@ def test_entities_that_grow_are_no_page(tmp_path):
 # ---- annotated corpora ----
 
 
-def slow_kinds(mentions, heads):
-    """Say of each mention what it is, straight by the definition."""
-    kinds, last = [], {}
-    for start, end, entity in mentions:
-        recent = {other for other, at in last.items() if start - at <= RECENT_TOKENS}
-        related = recent & heads.get(entity, frozenset())
-        kinds.append("ongoing" if entity in recent else "related" if related else "new")
-        last[entity] = end
-    return kinds
-
-
 def test_kinds_are_those_of_the_definition_for_nested_mentions():
+    """Oracle: the definition, with the last end of each entity."""
     draw = random.Random(3)
     seen: Counter[str] = Counter()
     for _ in range(60):
         starts = sorted(draw.randrange(200) for _ in range(draw.randrange(40)))
         mentions = [(s, s + draw.randrange(1, 60), f"Q{draw.randrange(12)}") for s in starts]
         mentions.sort(key=lambda mention: (mention[0], -mention[1]))
-        heads = {
-            f"Q{n}": frozenset(f"Q{draw.randrange(12)}" for _ in range(draw.randrange(15)))
-            for n in range(0, 12, 2)
-        }
-        found = list(derive_kinds(mentions, heads))
-        assert found == slow_kinds(mentions, heads)
-        seen.update(found)
+        sizes = {n: draw.randrange(15) for n in range(0, 12, 2)}
+        heads = {f"Q{n}": {f"Q{draw.randrange(12)}" for _ in range(k)} for n, k in sizes.items()}
+        last: dict[str, int] = {}
+        for (start, end, entity), kind in zip(mentions, derive_kinds(mentions, heads), strict=True):
+            recent = {other for other, at in last.items() if start - at <= RECENT_TOKENS}
+            related = recent & heads.get(entity, set())
+            assert kind == ("ongoing" if entity in recent else "related" if related else "new")
+            last[entity] = end
+            seen[kind] += 1
     assert min(seen[kind] for kind in ("new", "related", "ongoing")) > 50
 
 
 def test_many_entities_over_each_other_are_read(tmp_path):
     """Compared with all mentions before it, each of these would take minutes in all."""
     spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
-    path = put(
-        tmp_path / "a.jsonl", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}) + "\n"
-    )
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}))
     source = SourceOptions("linked-wikitext", ["x"], mentions="all")
     (document,) = Reader(source, Problems(False)).read(path)
     assert len(document.mentions) == 20_000
@@ -542,10 +529,8 @@ def test_chains_of_entities_become_one():
 
 
 def test_a_foreign_value_in_a_message_is_short(tmp_path):
-    path = put(
-        tmp_path / "a.jsonl",
-        json.dumps({"tokens": ["a"], "annotations": [{"id": ["x" * 10**6], "span": [0, 1]}]}),
-    )
+    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
     with pytest.raises(InputError, match="field 'id'") as caught:
         list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
     assert len(str(caught.value)) < 400

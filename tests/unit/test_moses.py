@@ -275,12 +275,12 @@ def test_switches_are_independent():
 def test_from_config():
     assert Preprocessing.from_config({}) == Preprocessing()
     assert Preprocessing.from_config({"language": "fr"}).language == "fr"
-    with pytest.raises(InputError, match=r"unknown key 'lowercase'.*lower_case"):
-        Preprocessing.from_config({"lowercase": True})
-    with pytest.raises(InputError, match=r"'lower_case' is 'yes'.*true or false"):
-        Preprocessing.from_config({"lower_case": "yes"})
-    with pytest.raises(InputError, match="tokenizer 'perl'"):
-        Preprocessing.from_config({"tokenizer": "perl"})
-    with pytest.raises(InputError, match="language 'xx'"):
-        Preprocessing.from_config({"language": "xx"})
+    for wrong, message in (
+        ({"lowercase": True}, r"unknown key 'lowercase'.*lower_case"),
+        ({"lower_case": "yes"}, r"'lower_case' is 'yes'.*true or false"),
+        ({"tokenizer": "perl"}, "tokenizer 'perl'"),
+        ({"language": "xx"}, "language 'xx'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Preprocessing.from_config(wrong)
     assert Preprocessing.from_config({"tokenizer": "none", "language": "xx"}).language == "xx"

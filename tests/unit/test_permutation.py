@@ -7,9 +7,11 @@ permutation test, exact binomial sums, uniformity of p-values under the null, cl
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.power_laws import Heaps, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram
 from beyond_perplexity.tendencies.word_distances import unigram_distances
+from tests.unit.text_pairs import batched
 
 TEXTS = ["a a b", "c", "a d d", "", "b b e", "a f"]
 N_REFERENCE = 3
@@ -39,14 +42,13 @@ def by_frequency(texts: list[str]) -> tuple[list[str], np.ndarray]:
     return types, np.array([tokens.count(word) for word in types])
 
 
-def stored(texts: list[str], n_reference: int, cut: int = 100) -> document_counts.DocumentCounts:
+@contextmanager
+def stored(texts: list[str], n_reference: int, cut: int = 100):
     types, pooled = by_frequency(texts)
-    counts = document_counts.DocumentCounts(pa.array(types), pooled)
-    counts.__enter__()
-    for body, part in enumerate((texts[:n_reference], texts[n_reference:])):
-        batches = (pa.array(part[i : i + cut]) for i in range(0, len(part), cut))
-        counts.add(body, batches)
-    return counts
+    with document_counts.DocumentCounts(pa.array(types), pooled) as counts:
+        for body, part in enumerate((texts[:n_reference], texts[n_reference:])):
+            counts.add(body, batched(part, cut))
+        yield counts
 
 
 def matrix(texts: list[str], types: list[str]) -> np.ndarray:
@@ -75,23 +77,18 @@ def by_definition(first, second):
 def test_all_relabelings_of_unigram_counts_appear_equally_often():
     types, pooled = by_frequency(TEXTS)
     X = matrix(TEXTS, types)
-    exact: dict[tuple[float, float], int] = {}
-    for chosen in combinations(range(len(TEXTS)), N_REFERENCE):
-        first = X[list(chosen)].sum(axis=0)
-        key = tuple(round(float(x), 12) for x in by_definition(first, pooled - first))
-        exact[key] = exact.get(key, 0) + 1
-    counts, n = stored(TEXTS, N_REFERENCE), 4000
-    found: dict[tuple[float, float], int] = {}
-    for first in counts.permutations(n, 3, "test"):
-        both = word_distances.permuted_distances(first, pooled)
-        for pair in zip(both["tvd"], both["max_difference"], strict=True):
-            key = (round(float(pair[0]), 12), round(float(pair[1]), 12))
-            found[key] = found.get(key, 0) + 1
+    splits = (X[list(own)].sum(axis=0) for own in combinations(range(len(TEXTS)), N_REFERENCE))
+    exact = Counter(tuple(np.round(by_definition(own, pooled - own), 12)) for own in splits)
+    found: Counter[tuple[float, ...]] = Counter()
+    n = 4000
+    with stored(TEXTS, N_REFERENCE) as counts:
+        for first in counts.permutations(n, 3, "test"):
+            both = word_distances.permuted_distances(first, pooled)
+            found.update(map(tuple, np.round([both["tvd"], both["max_difference"]], 12).T))
     assert set(found) == set(exact)
     for key, times in exact.items():
         share = times / 20
         assert abs(found[key] / n - share) < 5 * np.sqrt(share / n)
-    counts.__exit__()
 
 
 def test_permuted_distances_are_those_of_the_definition():
@@ -174,22 +171,17 @@ def test_counts_beyond_16_bits_are_exact(longest):
     """Types that a block holds more than 2^16 times, and documents that do, lose nothing."""
     texts = ["a " * 500 + "b c"] * 299 + ["a " * longest + "d d"]
     types, _ = by_frequency(texts)
-    counts, X = stored(texts, 150), matrix(texts, types)
-    codes = np.arange(300) % 3
+    X, codes = matrix(texts, types), np.arange(300) % 3
     labels = np.array([[True, False], [False, True], [True, True]])
-    found = sum(
-        counts.sums_of(body, labels, codes[held])
-        for body, held in ((0, slice(150)), (1, slice(150, None)))
-    )
-    assert np.array_equal(found, X.T @ labels[codes])
-    assert np.array_equal(counts.totals(0, np.arange(150) % 4 == 1), X[1:150:4].sum(axis=0))
     weights = np.array([[2.0], [0.0], [5.0]], np.float32)
-    assert np.array_equal(
-        counts.weighted_sums(1, weights, codes[150:]), X[150:].T @ weights[codes[150:]]
-    )
     marks = np.arange(len(types), dtype=float)[:, None]
-    assert np.array_equal(np.concatenate(list(counts.per_document(1, marks))), X[150:] @ marks)
-    counts.__exit__()
+    with stored(texts, 150) as counts:
+        found = counts.sums_of(0, labels, codes[:150]) + counts.sums_of(1, labels, codes[150:])
+        assert np.array_equal(found, X.T @ labels[codes])
+        assert np.array_equal(counts.totals(0, np.arange(150) % 4 == 1), X[1:150:4].sum(axis=0))
+        weighted = counts.weighted_sums(1, weights, codes[150:])
+        assert np.array_equal(weighted, X[150:].T @ weights[codes[150:]])
+        assert np.array_equal(np.concatenate(list(counts.per_document(1, marks))), X[150:] @ marks)
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
@@ -198,15 +190,13 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, 5)) for _ in range(100)]
     found = []
     for cut in (3, 16, 100):
-        counts = stored(texts, 41, cut)
-        assert counts.n_documents(0) == 41
-        found.append(np.concatenate(list(counts.permutations(20, 5, "test")), axis=1))
-        resamples = [counts.resampled(body, range(20), 5, f"test/{body}") for body in (0, 1)]
-        found.append(np.concatenate(resamples, axis=1))
-        counts.__exit__()
-    for i in (0, 1):
-        assert np.array_equal(found[i], found[i + 2])
-        assert np.array_equal(found[i], found[i + 4])
+        with stored(texts, 41, cut) as counts:
+            assert counts.n_documents(0) == 41
+            drawn = list(counts.permutations(20, 5, "test"))
+            drawn += [counts.resampled(body, range(20), 5, f"test/{body}") for body in (0, 1)]
+            found.append(np.concatenate(drawn, axis=1))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
     assert found[0].sum() > 0
 
 
@@ -250,19 +240,14 @@ def compare(counts, compared) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("measure", ["mean_difference", "ks"])
 def test_histogram_test_converges_to_all_relabelings(measure):
     first, second = [1, 1, 2, 5], [2, 4, 6, 6, 7]
-    pooled = first + second
-    exact = []
-    for chosen in combinations(range(9), 4):
-        side = [pooled[i] for i in chosen]
-        rest = [pooled[i] for i in range(9) if i not in chosen]
-        exact.append(float(compare(*paired(side, rest))[measure]))
-    values = np.array(exact)
-    observed = values[0]
+    pooled = np.array(first + second)
+    inside = (np.isin(np.arange(9), chosen) for chosen in combinations(range(9), 4))
+    values = np.array([compare(*paired(pooled[x], pooled[~x]))[measure] for x in inside])
     two_sided = measure == "mean_difference"
     compared = np.abs(values) if two_sided else values
     expected = np.mean(compared >= compared[0] - 1e-12)
     drawn = histogram_draws.permute(*paired(first, second), 4000, 1, "test")[measure]
-    found = permutation_p(observed, drawn, two_sided=two_sided)
+    found = permutation_p(float(values[0]), drawn, two_sided=two_sided)
     assert found == pytest.approx(expected, abs=0.03)
 
 
@@ -326,25 +311,23 @@ def test_poisson_distances_follow_their_exact_law(size):
     found = type_token._poisson_ks(np.random.default_rng(0), rate, size, n)
     points = np.arange(40)
     drawn = np.random.default_rng(1).poisson(rate, (n, size))
-    cdf = (drawn[:, :, None] <= points).mean(axis=1) if size == 4 else None
-    if cdf is None:
-        cdf = np.stack([(row[:, None] <= points).mean(axis=0) for row in drawn])
+    cdf = np.stack([(row[:, None] <= points).mean(axis=0) for row in drawn])
     brute = np.abs(cdf - poisson.cdf(points, rate)).max(axis=1)
-    grid = np.quantile(brute, [0.1, 0.5, 0.9])
-    for point in grid:
+    for point in np.quantile(brute, [0.1, 0.5, 0.9]):
         difference = (found > point + 1e-9).mean() - (brute > point + 1e-9).mean()
         assert abs(difference) < 5 * np.sqrt(0.5 / n)
+
+
+def paired_cells(*sides: Histogram):
+    bodies = [SimpleNamespace(histograms={"types": side}) for side in sides]
+    return type_token.pair_by_length(*bodies, "type_token_unigrams")
 
 
 def test_type_token_test_permutes_within_lengths_only():
     """Enumeration: at length 2 one of C(4, 2) splits, at length 3 one of C(3, 1)."""
     reference = Histogram.of(np.array([2, 2, 3]), np.array([1, 2, 3]), np.ones(3, int))
     samples = Histogram.of(np.array([2, 2, 3, 3]), np.array([2, 2, 3, 2]), np.ones(4, int))
-    pooled = reference + samples
-    counts = np.zeros((2, len(pooled.keys)), np.int64)
-    for row, side in enumerate((reference, samples)):
-        counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
-    cells = type_token.LengthCells.of(pooled)
+    cells, counts = paired_cells(reference, samples)
     drawn = type_token.permute_by_length(cells, counts, 3000, 0, "test")
     # Length 2 has types 1, 2, 2, 2: the one lies on either side, D = 1/2. Length 3 has 2, 3, 3: the
     # reference's document is the 2 with probability 1/3, D = 1, else D = 1/2. Weights 2 and 2.
@@ -434,17 +417,13 @@ def test_distance_by_length_is_scipys_at_each_length(histogram):
     rng = np.random.default_rng(4)
     lengths = rng.integers(1, 6, 90)
     other = Histogram.of(lengths, rng.poisson(lengths), np.ones(90, int))
-    pooled = histogram + other
-    cells = type_token.LengthCells.of(pooled)
-    counts = np.zeros((2, len(pooled.keys)), np.int64)
-    for row, side in enumerate((histogram, other)):
-        counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
-    found = type_token.ks_between(cells, counts[0], counts[1])
+    cells, counts = paired_cells(histogram, other)
+    found = type_token.ks_between(cells, *counts)
     for length, distance in zip(cells.group_lengths, found, strict=True):
         sides = [
             np.repeat(side.values[side.lengths == length], side.counts[side.lengths == length])
             for side in (histogram, other)
         ]
         assert distance == pytest.approx(ks_2samp(*sides, method="asymp").statistic)
-    stacked = np.stack([counts[0], counts[1]])  # a leading axis gives the same numbers
-    assert type_token.ks_between(cells, stacked, stacked[::-1])[0] == pytest.approx(found)
+    # A leading axis gives the same numbers.
+    assert type_token.ks_between(cells, counts, counts[::-1])[0] == pytest.approx(found)

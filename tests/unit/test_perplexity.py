@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -43,6 +42,7 @@ from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
+from tests.unit.text_pairs import run_script
 
 
 def random_documents(number, size, longest, seed=0):
@@ -359,17 +359,16 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, capsys):
     """Run the command on a file; return what it prints and the rows that it writes."""
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
 
     def done(name, content, *more):
         (tmp_path / name).write_text(content, encoding="utf-8")
-        flags = ["--model", str(tmp_path / "model"), "--text", str(tmp_path / name)]
-        flags += ["--tokenized", "--device", "cpu", "--per-document", str(tmp_path / "a.parquet")]
-        monkeypatch.setattr(sys, "argv", ["perplexity", *flags, *more])
-        command.main()
+        flags = ["--model", tmp_path / "model", "--text", tmp_path / name, "--tokenized"]
+        flags += ["--device", "cpu", "--per-document", tmp_path / "a.parquet"]
+        run_script(command, *flags, *more)
         rows = pq.read_table(tmp_path / "a.parquet", schema=DOCUMENT_SCORES).to_pylist()
         return json.loads(capsys.readouterr().out), rows
 

@@ -1,8 +1,9 @@
 """What rules look up, what jobs take and ask for, the pilot that measures it, how far a run is.
 
 Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
-the test chose; properties (another attempt, more documents, a measured peak); the shipped
-configurations; a log written by hand; arithmetic, and counting by hand.
+the test chose; properties (another attempt, more documents, a measured peak); the tensors of every
+family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
+shipped configurations; a log written by hand; arithmetic, and counting by hand.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from beyond_perplexity.commands import plan, progress
 from beyond_perplexity.commands.progress import describe_progress, read_progress
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.models.families import FAMILIES, families_of
 from beyond_perplexity.planning import job_costs
 from beyond_perplexity.planning.job_costs import DAY, NEEDS, START, JobCosts, PlannedJob, Timing
-from beyond_perplexity.planning.models import ASSUMED_WORDS, MOST_WEIGHTS, WEIGHTS_PER_WORD
+from beyond_perplexity.planning.models import ASSUMED_WEIGHTS, ASSUMED_WORDS, count_weights
 from beyond_perplexity.planning.pilot import (
     advise_shards,
     link_finished,
@@ -64,15 +66,15 @@ def paper() -> JobCosts:
 # ---- what jobs ask for ----
 
 
-@pytest.mark.parametrize("rule", ["train", "generate", "measure_perplexity", "count_samples"])
-def test_both_double_with_every_attempt(paper, rule) -> None:
-    wildcards = {**SHARD, "block": "00000"}
-    for found in (paper.megabytes, paper.minutes):
-        first, second, third = (found(rule, wildcards, attempt) for attempt in (1, 2, 3))
-        assert (second, third) == (2 * first, 4 * first)
+def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most(paper) -> None:
+    for rule in ("train", "generate", "measure_perplexity", "count_samples"):
+        for found in (paper.megabytes, paper.minutes):
+            asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
+            assert asked == [asked[0], 2 * asked[0], 4 * asked[0]]
+    assert paper.minutes("train", {"model": "transformer"}) == DAY
 
 
-def test_a_model_asks_for_the_weights_of_its_file_or_of_its_vocabulary(tmp_path) -> None:
+def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
     brought = {
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
@@ -81,11 +83,11 @@ def test_a_model_asks_for_the_weights_of_its_file_or_of_its_vocabulary(tmp_path)
     words = {"words": {"kind": "closed", "maximum_size": 50_000}}
     found = costs(SMOKE, tmp_path, models=brought, vocabularies=words)
     guess = found.models.weights("lstm")
-    assert guess == found.models.weights("rnn") == 50_000 * WEIGHTS_PER_WORD
+    assert guess > 50_000
     for rule, size, start in (("train", 28, 3000), ("generate", 10, 2000)):
         asked = found.megabytes(rule, SHARD | {"model": "lstm"})
         assert asked == pytest.approx(start + size * guess / 1e6, abs=200)
-    assert found.models.weights("there") == ASSUMED_WORDS * WEIGHTS_PER_WORD < MOST_WEIGHTS
+    assert found.models.weights("there") == ASSUMED_WEIGHTS
     scored = {"model": "kn-3"}
     before = found.megabytes("measure_perplexity", scored)
     for name, size in (("lstm", 8_000), ("kn-3", 4_000_000_000)):
@@ -144,11 +146,6 @@ def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
     share = short.config["corpora"]["wikipedia"]["split"]["train"]
     assert short.units("train", {"model": "trigram"}) == tokens * share
     assert short.units("extract_corpus", {"corpus": "wikipedia"}) == tokens
-
-
-def test_a_training_asks_for_a_day_at_first_at_most(paper) -> None:
-    assert paper.minutes("train", {"model": "transformer"}) == DAY
-    assert paper.minutes("train", {"model": "transformer"}, attempt=3) == 4 * DAY
 
 
 def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
@@ -270,6 +267,43 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
+# ---- weights ----
+
+
+def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
+    millions = {
+        "transformer": 204.4,
+        "transformer-adaptive-softmax": 315.0,
+        "cnn": 133.0,
+        "lstm": 59.6,
+        "trigram": 0,
+    }
+    found = {name: paper.models.weights(name) / 1e6 for name in millions}
+    assert found == pytest.approx(millions, rel=0.01)
+
+
+def test_options_change_the_count_as_they_change_the_model() -> None:
+    """By hand: two directions of embeddings and biases; an LSTM has four gates."""
+    asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
+    gates = 4 * 30 * (10 + 30 + 2)
+    assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
+    assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
+
+
+def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
+    """The default run has all of them; what is derived or counted has none."""
+    small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
+    words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
+    large = costs("config.yaml", vocabularies={"words": words})
+    for name in [*small.config["models"], *small.config["proposals"]]:
+        none = small.models.find(name)["family"] in (*families_of("counted"), "optimal")
+        assert (small.models.weights(name) == 0) == none
+    assert large.models.weights("rnng") > 5 * small.models.weights("rnng")
+    for family in families_of("trained", "unnormalized", "latent", "proposal"):
+        if FAMILIES[family].reference:
+            assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
+
+
 # ---- the pilot ----
 
 
@@ -351,27 +385,23 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--documents", "0"], "--documents: "),
-        (["--configfile", "{folder}/away.yaml"], "away.yaml: "),
-        (["--configfile", "{folder}/bad.yaml"], "bad.yaml: cannot be read as YAML"),
-        (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
-        (["--configfile", "{folder}/odd.yaml"], "config: "),
-    ],
-)
-def test_what_cannot_be_planned_is_said_before_anything_runs(
-    given, said, tmp_path, monkeypatch
-) -> None:
-    (tmp_path / "bad.yaml").write_text("{")
-    (tmp_path / "list.yaml").write_text("[1]")
-    (tmp_path / "odd.yaml").write_text("sead: 1")
-    options = [word.format(folder=tmp_path) for word in given]
-    monkeypatch.setattr("sys.argv", ["plan", *options])
+REFUSED = {
+    "--documents 0": "--documents: ",
+    "--configfile {folder}/away.yaml": "away.yaml: ",
+    "--configfile {folder}/bad.yaml": "bad.yaml: cannot be read as YAML",
+    "--configfile {folder}/list.yaml": "list.yaml: is no configuration",
+    "--configfile {folder}/odd.yaml": "config: ",
+}
+
+
+def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch) -> None:
+    for name, text in (("bad", "{"), ("list", "[1]"), ("odd", "sead: 1")):
+        (tmp_path / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(subprocess, "run", None)
-    with pytest.raises(InputError, match=said):
-        plan.main()
+    for given, said in REFUSED.items():
+        monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
+        with pytest.raises(InputError, match=said):
+            plan.main()
 
 
 # ---- how far a run is ----
@@ -411,19 +441,17 @@ Finished jobid: 2 (Rule: generate)
 """
 
 
-def test_jobs_are_counted_by_rule() -> None:
-    found = read_progress(LOG)
-    assert found.planned == {"train": 1, "generate": 4, "all": 1}
-    assert found.finished == {"train": 1, "generate": 1}
-    assert found.failed == {"generate": 1}
-
-
-def test_the_end_is_estimated_from_what_jobs_take() -> None:
+def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take() -> None:
     """Of 600 + 4 × 300 + 450 seconds of work 900 took 20 minutes; 1350 are left."""
     found = read_progress(LOG)
+    assert found.planned == {"train": 1, "generate": 4, "all": 1}
+    assert (found.finished, found.failed) == ({"train": 1, "generate": 1}, {"generate": 1})
     assert found.end({"train": 600, "generate": 300}) == datetime(2026, 11, 22, 10, 50)
     assert found.end({}) == datetime(2026, 11, 22, 11, 0)  # 2 of 6 jobs in 20 minutes
     assert read_progress("\n".join(LOG.splitlines()[:10])).end({}) is None
+    done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
+    done += "Finished jobid: 0 (Rule: all)\n"
+    assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
 def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
@@ -451,12 +479,6 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
         with pytest.raises(InputError, match=said):
             progress.main([f"--log={name}"])
-
-
-def test_a_run_that_is_done_has_no_end_to_come() -> None:
-    done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
-    done += "Finished jobid: 0 (Rule: all)\n"
-    assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
 # ---- what the rules look up, by counting by hand ----
@@ -501,43 +523,33 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
 
 
-def test_a_body_of_text_that_one_job_counts_is_not_merged(config):
+def test_bodies_are_models_by_decodings_and_what_was_brought_and_small_ones_are_not_merged(config):
     samples = Run(config).samples
+    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
+    assert samples.sources() == [*expected, "external/mine"]
+    assert samples.sources("another") == []
     for names in (("lstm", "beam"), ("external", "mine")):
         file = samples.statistics_file(*names)
         assert [file] == samples.counted_files(*names)
         assert file.endswith("/00000.parquet")
+        assert samples.corpus_of(*names) == "wikipedia"
     assert len(samples.block_files("lstm", "beam", "00000")) == 2
 
 
-def test_sources_are_models_by_decodings_and_what_was_brought(config):
-    run = Run(config)
-    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
-    assert run.samples.sources() == [*expected, "external/mine"]
-    assert run.samples.sources("another") == []
-    corpora = {run.samples.corpus_of(*names) for names in [("external", "mine"), ("lstm", "beam")]}
-    assert corpora == {"wikipedia"}
-
-
-def test_an_address_has_a_place_among_the_downloads(config):
-    run = Run(config)
-    place = run.corpora.local_path(config["external_samples"]["mine"]["path"])
+def test_files_are_local_embedded_text_is_none_and_missing_ones_can_be_planned(config, tmp_path):
+    corpora = Run(config).corpora
+    place = corpora.local_path(config["external_samples"]["mine"]["path"])
     assert place == f"results/downloads/{SHA}/t.txt"
-    assert run.corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
-    assert run.corpora.members(SHA) == []
-
-
-def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
-    assert Run(config).corpora.source_files("wikipedia") == []
+    assert corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
+    assert corpora.members(SHA) == corpora.source_files("wikipedia") == []
     there = tmp_path / "there.xml"
     there.write_text("x")
     paths = [str(there), "missing.xml", {"url": "http://x.org/b.xml", "sha256": SHA}]
     config["corpora"]["wikipedia"]["source"]["paths"] = paths
-    run = Run(config)
-    download = f"results/downloads/{SHA}/b.xml"
-    assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
-    assert run.corpora.present(run.corpora.source_files("wikipedia")) == [str(there), download]
-    assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
+    corpora, download = Run(config).corpora, f"results/downloads/{SHA}/b.xml"
+    assert corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
+    assert corpora.present(corpora.source_files("wikipedia")) == [str(there), download]
+    assert json.loads(corpora.options("wikipedia"))["source"]["paths"][2] == download
 
 
 def test_figures_and_tables_are_made_of_what_they_show(config):
@@ -546,15 +558,11 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     assert group == "tendencies/wikipedia"
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     bodies = len(run.samples.sources("wikipedia"))
+    figures, tables = ("sample_size", "figure_7", "training"), ("table_4", "sensitivity")
+    named = [*((FIGURES, name) for name in figures), *((TABLES, name) for name in tables)]
     held = {
         (name, kind): len(files)
-        for rows, name in [
-            (FIGURES, "sample_size"),
-            (FIGURES, "figure_7"),
-            (FIGURES, "training"),
-            (TABLES, "table_4"),
-            (TABLES, "sensitivity"),
-        ]
+        for rows, name in named
         for kind, files in report.inputs(rows, group, name).items()
         if files
     }
@@ -587,9 +595,9 @@ def test_a_figure_that_has_nothing_to_show_is_left_out(config):
 
 
 def test_only_neural_models_ask_for_a_gpu(config):
-    run = Run(config)
-    assert [run.models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
-    assert all((ROOT / file).is_file() for file in run.models.code("lstm"))
+    models = Run(config).models
+    assert [models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
+    assert all((ROOT / file).is_file() for file in models.code("lstm"))
 
 
 def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
@@ -618,16 +626,13 @@ def test_the_summary_adds_up(config):
         PlannedJob("plot", minutes=50),
     ]
     text = summarize_run(Run(config), jobs)
-    assert "240 (4 bodies of 60)" in text
-    assert "5: lstm, trigram, kn-3, rnn, sentence-rnn" in text
-    assert "3 to do" in text
-    assert "2  generate      75.0 min each\n" in text
-    assert "1  plot          50.0 min each  guessed\n" in text
-    assert "GPU-hours    2.5\n" in text
-    assert "CPU-hours    0.8 " in text
-    assert "75% of the time" in text
-    assert "5,000 MB in a job at most (generate)" in text
-    assert "3.0 GB" in text
+    for said in (
+        *("240 (4 bodies of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
+        *("2  generate      75.0 min each\n", "1  plot          50.0 min each  guessed\n"),
+        *("GPU-hours    2.5\n", "CPU-hours    0.8 ", "75% of the time", "3.0 GB"),
+        "5,000 MB in a job at most (generate)",
+    ):
+        assert said in text
     assert "missing" not in text
 
 

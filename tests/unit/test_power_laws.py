@@ -134,7 +134,7 @@ def test_counts_by_inversion_are_poisson():
     assert abs(np.mean(errors**2) - 1) < 5 * math.sqrt(2 / 500)
     nothing, rng = np.zeros(0), np.random.default_rng(0)
     assert zipf_law.PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
-    assert not len(zipf_law.SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
+    assert not len(zipf_law.SeldomCounts(nothing, 10).draw_reached(rng, 4)[0])
 
 
 def test_seldom_counts_are_poisson_where_they_are_asked_for():
@@ -142,11 +142,12 @@ def test_seldom_counts_are_poisson_where_they_are_asked_for():
     rates, width, rng = np.array([5.0, 2.0, 0.5]), 200_000, np.random.default_rng(3)
     seldom = zipf_law.SeldomCounts(rates, 3)
     reached = seldom.draw_reached(rng, width)
-    draws, types = np.divmod(reached.keys, 3)
-    assert (np.diff(reached.keys) > 0).all()
+    keys, counts = reached
+    draws, types = np.divmod(keys, 3)
+    assert (np.diff(keys) > 0).all()
     whole = seldom.counts(rng, reached, np.arange(3 * width)).reshape(width, 3)
-    assert (whole[draws, types] == reached.counts).all()
-    assert (whole >= 3).sum() == len(reached.keys)
+    assert (whole[draws, types] == counts).all()
+    assert (whole >= 3).sum() == len(keys)
     for rate, drawn in zip(rates, whole.T, strict=True):
         assert fits(drawn, rate, 25) > 1e-4
     assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
@@ -231,9 +232,7 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
 def test_fewer_draws_are_the_first_of_more():
     """A p-value of n draws counts the first n, wherever a block ends."""
     own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
-    by_n = {
-        n: zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1 for n in (31, 32, 33, 65)
-    }
-    above = [round(by_n[n]) for n in (31, 32, 33, 65)]
+    counts = (31, 32, 33, 65)
+    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
     assert above == sorted(above)
     assert (np.diff(above)[:2] <= 1).all()

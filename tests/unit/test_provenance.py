@@ -49,16 +49,13 @@ from beyond_perplexity.storage.verification import list_hashes, verify_tree
 # ---- provenance ----
 
 
-def test_content_hash_equals_hashlib(tmp_path):
+def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_path):
     (tmp_path / "a").write_bytes(b"abc" * 100_000)
     expected = hashlib.sha256(b"abc" * 100_000).hexdigest()
     assert provenance.content_hash(tmp_path / "a") == expected
     provenance.check_sha256(tmp_path / "a", expected.upper())
     with pytest.raises(InputError, match="expected 00"):
         provenance.check_sha256(tmp_path / "a", "00" * 32)
-
-
-def test_a_run_record_names_code_options_and_times():
     begun = run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
     record = finished(begun)
     assert record["seed"] == 3
@@ -141,34 +138,25 @@ def test_what_looks_alike_is_told_apart():
     different = [of(values, kind) for kind, held in alike.items() for values in held]
     assert len(set(different)) == len(different) == 15
     assert of([math.nan], pa.float64()) == of([-math.nan], pa.float64())
-
-
-def test_a_column_of_numbers_equals_hashlib():
-    table = pa.table({"a": pa.array([3, 4], pa.int64())})
-    streams = {"/valid": b"\x01\x01", "/values": (3).to_bytes(8, "little") + b"\x04" + bytes(7)}
-    held = {place: hashlib.sha256(content).hexdigest() for place, content in streams.items()}
-    expected = hashlib.sha256(json.dumps(["int64", held]).encode()).hexdigest()
-    assert hashed(table).columns() == {"a": expected[:16]}
-
-
-def test_measured_seconds_do_not_count():
-    columns = {"a": "1", "seconds": "2"}
+    columns = {"a": "1", "seconds": "2"}  # measured seconds do not count
     assert table_hash(3, columns) == table_hash(3, {"a": "1", "seconds": "5"})
     assert table_hash(3, columns) != table_hash(4, columns)
     assert table_hash(3, columns) != table_hash(3, {"a": "2", "seconds": "2"})
 
 
-def test_columns_of_every_schema_have_a_hash():
+def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
+    table = pa.table({"a": pa.array([3, 4], pa.int64())})
+    streams = {"/valid": b"\x01\x01", "/values": (3).to_bytes(8, "little") + b"\x04" + bytes(7)}
+    held = {place: hashlib.sha256(content).hexdigest() for place, content in streams.items()}
+    expected = hashlib.sha256(json.dumps(["int64", held]).encode()).hexdigest()
+    assert hashed(table).columns() == {"a": expected[:16]}
     names = [found.name for found in pkgutil.iter_modules(beyond_perplexity.schemas.__path__)]
     modules = [importlib.import_module(f"beyond_perplexity.schemas.{name}") for name in names]
-    held = [value for module in modules for value in vars(module).values()]
-    schemas = [value for value in held if isinstance(value, pa.Schema)]
+    values = [value for module in modules for value in vars(module).values()]
+    schemas = [value for value in values if isinstance(value, pa.Schema)]
     assert len(schemas) > 20
     for schema in schemas:
         assert len(hashed(schema.empty_table()).table()) == 64
-
-
-def test_other_types_are_refused_and_no_rows_are_no_rows_in_one_part_or_in_none():
     with pytest.raises(TypeError, match="decimal"):
         hashed(pa.table({"a": pa.array([None], pa.decimal128(5, 2))}))
     empty, none = ROWS.schema.empty_table(), ContentHash(ROWS.schema)
@@ -251,22 +239,18 @@ def test_equal_data_have_equal_hashes_whenever_they_were_written(tree: Path) -> 
     assert dict(list_hashes(tree)) == content
 
 
-def test_a_file_cut_short_is_named(tree: Path) -> None:
-    path = tree / "m/s/00001.parquet"
+def test_files_cut_short_are_named_and_edits_by_their_column(tree: Path) -> None:
+    path = tree / "m/s/00002.parquet"
     path.write_bytes(path.read_bytes()[:-40])
     (tree / "summary.json").write_bytes(b"{")
-    found = problems(tree)
-    assert set(found) == {"m/s/00001.parquet", "summary.json"}
-    assert all("cut short" in what for what in found.values())
-
-
-def test_edits_are_named_by_their_column(tree: Path) -> None:
     edit(tree / "m/s/00000.parquet", entity=["a", "x"], alias=["a", "b"])
     edit(tree / "m/s/00001.parquet", entity=["c", "c"], alias=["c", "c"])
     found = problems(tree)
     assert "column 'entity' is not what was written" in found["m/s/00000.parquet"]
     assert "has 2 rows, 1 were written" in found["m/s/00001.parquet"]
-    assert set(found) == {"m/s/00000.parquet", "m/s/00001.parquet"}
+    cut = {"m/s/00002.parquet", "summary.json"}
+    assert all("cut short" in found[name] for name in cut)
+    assert set(found) == {"m/s/00000.parquet", "m/s/00001.parquet", *cut}
 
 
 @pytest.mark.parametrize(
@@ -307,9 +291,7 @@ def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
     (tree / "m/model.safetensors").write_bytes(b"weights")
     shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
     assert "was written as" in problems(tree)["m/s/00000.parquet"]
-
-
-def test_files_of_others_are_named(tree: Path) -> None:
+    write(tree / "m/s/00000.parquet", ["a", "b"], first=0, count=2)
     pq.write_table(pa.table({"a": [1]}), tree / "foreign.parquet")
     assert "no run record" in problems(tree)["foreign.parquet"]
     (tree / "logs").mkdir()
@@ -456,14 +438,12 @@ def test_a_job_of_an_earlier_run_leaves_what_a_later_one_is_about(monkeypatch):
     outputs.write_text(os.path.abspath("a/own"), "earlier")
     monkeypatch.delenv(outputs.RUN)
     outputs.write_text("a/shared", "of a command that is no job")
-
-
-def test_a_run_comes_after_one_of_a_machine_whose_clock_is_ahead(monkeypatch):
+    # of a machine whose clock is ahead
     monkeypatch.setenv(outputs.RUN, str(time.time_ns() + 10**15))
-    outputs.claim(["a"])
+    outputs.claim(["b"])
     start_run(monkeypatch)
-    outputs.claim(["a"])
-    outputs.write_text("a", "later")
+    outputs.claim(["b"])
+    outputs.write_text("b", "later")
 
 
 def write_aliases(path: str, entity: str = "a") -> None:

@@ -6,7 +6,6 @@ equality of what is cut into shards in different ways.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
-from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import count_statistics, measure_tendencies
+from tests.unit.text_pairs import run_script, write_documents, write_samples
 
 KNOWN = ["w0", "w1", "w2", "w3", "w5", "."]
 
@@ -32,59 +30,30 @@ def drawn(seed: int, n: int) -> list[str]:
 
 @pytest.fixture
 def files(tmp_path):
-    """Write 60 documents of test and 90 of training, and samples; give a runner of scripts."""
-    texts = drawn(1, 150)
-    split = ["test" if i % 5 < 2 else "train" for i in range(150)]
-    columns = {
-        "doc_id": list(range(150)),
-        "split": split,
-        "title": [f"t{i // 3}" for i in range(150)],
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    write_shard(tmp_path / "documents.parquet", DOCUMENTS, columns, {})
+    """Write 60 documents of test and 90 of training."""
+    splits = ["test" if i % 5 < 2 else "train" for i in range(150)]
+    titles = [f"t{i // 3}" for i in range(150)]
+    write_documents(tmp_path / "documents.parquet", drawn(1, 150), splits, titles)
     ClosedVocabulary(KNOWN, 5).save(tmp_path / "words.json")
     return tmp_path
 
 
-def write_samples(path: Path, texts: list[str], first: int, known: bool = True) -> str:
-    n = len(texts)
-    log_prob = [-1.0] * n if known else [None] * n
-    columns = {
-        "doc_id": list(range(first, first + n)),
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-        "log_prob": pa.array(log_prob, pa.float64()),
-        "log_prob_decoding": pa.array(log_prob, pa.float64()),
-        "finished": [i % 4 > 0 for i in range(first, first + n)],
-    }
-    write_shard(path, TEXT_SAMPLES, columns, {})
-    return str(path)
-
-
-def call(monkeypatch, script, *arguments: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
-    script.main()
-
-
-def count(monkeypatch, folder: Path, name: str, inputs: list[str], *flags: object) -> Path:
+def count(folder: Path, name: str, inputs: list[str], *flags: object) -> Path:
     kind = "documents" if "--split" in flags else "samples"
     output = folder / f"{name}.parquet"
-    arguments = ["--input", *inputs, "--kind", kind, *flags, "--output", output]
-    call(monkeypatch, count_statistics, *arguments)
+    run_script(count_statistics, "--input", *inputs, "--kind", kind, *flags, "--output", output)
     return output
 
 
-def measured(monkeypatch, files: Path, samples: list[str], *more: object) -> dict[str, pa.Table]:
+def measured(files: Path, samples: list[str], *more: object) -> dict[str, pa.Table]:
     documents = str(files / "documents.parquet")
     words = ["--vocabulary", str(files / "words.json")]
     lengths = ["--minimum-tokens", "3", "--maximum-tokens", "20"]
     human = [*lengths, "--split", "test", "--first", 50]
-    raw = count(monkeypatch, files, "raw", [documents], *human)
-    closed = count(monkeypatch, files, "closed", [documents], *human, *words)
-    own = count(monkeypatch, files, "own", samples, *words, *lengths)
-    call(
-        monkeypatch,
+    raw = count(files, "raw", [documents], *human)
+    closed = count(files, "closed", [documents], *human, *words)
+    own = count(files, "own", samples, *words, *lengths)
+    run_script(
         measure_tendencies,
         *("--reference-statistics", closed, "--raw-reference-statistics", raw),
         *("--sample-statistics", own, "--sample-documents", *samples),
@@ -96,7 +65,8 @@ def measured(monkeypatch, files: Path, samples: list[str], *more: object) -> dic
         *("--sample-size", files / "sizes", "--curves", files / "curves"),
         *(*words, *lengths, *more),
     )
-    return {name: pq.read_table(files / name) for name in ("measures", "raw_measures", "sizes")}
+    names = ("measures", "raw_measures", "sizes", "curves")
+    return {name: pq.read_table(files / name) for name in names}
 
 
 def values(table: pa.Table) -> dict[tuple[str, str], float]:
@@ -117,10 +87,10 @@ def copied(texts: list[str]) -> float:
     return float(np.mean([gram in known for text in texts for gram in grams(text)]))
 
 
-def test_a_body_is_measured_in_its_vocabulary_and_raw(files, monkeypatch) -> None:
+def test_a_body_is_measured_in_its_vocabulary_and_raw(files) -> None:
     texts = drawn(2, 40)
-    samples = write_samples(files / "s.parquet", texts, 0)
-    found = measured(monkeypatch, files, [samples])
+    samples = write_samples(files / "s.parquet", texts, known=True)
+    found = measured(files, [samples])
     assert set(found["measures"]["vocabulary"].to_pylist()) == {"words"}
     assert set(found["raw_measures"]["vocabulary"].to_pylist()) == {"raw"}
     cut = [text.split()[:20] for text in texts if len(text.split()) >= 3]
@@ -141,20 +111,20 @@ def test_a_body_is_measured_in_its_vocabulary_and_raw(files, monkeypatch) -> Non
     assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
 
 
-def test_shards_do_not_change_a_table(files, monkeypatch) -> None:
+def test_shards_do_not_change_a_table(files) -> None:
     texts = drawn(2, 40)
-    whole = measured(monkeypatch, files, [write_samples(files / "s.parquet", texts, 0)])
+    whole = measured(files, [write_samples(files / "s.parquet", texts, known=True)])
     parts = [
-        write_samples(files / f"{start}.parquet", texts[start:end], start)
+        write_samples(files / f"{start}.parquet", texts[start:end], start, known=True)
         for start, end in ((0, 7), (7, 30), (30, 40))
     ]
-    again = measured(monkeypatch, files, parts)
+    again = measured(files, parts)
     assert all(whole[name].equals(again[name]) for name in whole)
 
 
-def test_groups_of_the_reference_and_samples_that_were_brought(files, monkeypatch) -> None:
-    samples = [write_samples(files / "s.parquet", drawn(2, 40), 0, known=False)]
-    found = measured(monkeypatch, files, samples, "--group-column", "title")
+def test_groups_of_the_reference_and_samples_that_were_brought(files) -> None:
+    samples = [write_samples(files / "s.parquet", drawn(2, 40))]
+    found = measured(files, samples, "--group-column", "title")
     rows = found["measures"].to_pylist()
     kept = [i for i in range(150) if i % 5 < 2][:50]
     titles = {i // 3 for i in kept if len(drawn(1, 150)[i].split()) >= 3}
@@ -171,9 +141,9 @@ def test_further_documents_are_thinned_as_the_reference_is(files) -> None:
     assert whole.other_split("train", as_thin=True).first is None
 
 
-def test_a_subset_is_as_large_as_the_reference(files, monkeypatch) -> None:
+def test_a_subset_is_as_large_as_the_reference(files) -> None:
     flags = ("--split", "train", "--resample", 0, "--size-of-split", "test")
     documents = [str(files / "documents.parquet")]
     for first, expected in ((10, 10), (50, 45)):  # at most half of 90
-        path = count(monkeypatch, files, "drawn", documents, *flags, "--first", first)
+        path = count(files, "drawn", documents, *flags, "--first", first)
         assert read_statistics(path).n_documents == expected

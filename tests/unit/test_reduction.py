@@ -42,6 +42,7 @@ from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
+from tests.unit.text_pairs import run_script
 
 P = model(n_instances=4, n_latents=6)
 TRUE = float(np.log(P.sum(1)).sum())
@@ -432,7 +433,7 @@ def test_beams_must_be_of_the_same_instances(tmp_path):
         Beams([fewer, fewer], reader)
 
 
-def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
+def test_the_command_writes_every_table_with_its_schema(tmp_path):
     paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
     beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
     outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED_TABLES}
@@ -440,8 +441,7 @@ def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
     flags += ["--labels", json.dumps({"model": "named"})]
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
-    monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
-    command.main()
+    run_script(command, *flags)
     for name, (schema, _) in command.REDUCED_TABLES.items():
         rows = sum(len(batch) for batch in read_batches(outputs[name], schema, schema.names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
@@ -505,9 +505,25 @@ def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path
     assert found == expected | {"smc": 0, "beam": 2, "bracket": 4}
 
 
+class Largest(contract.Estimator):
+    """log max_k w_k / e⁵, below log p̂ of importance sampling."""
+
+    title, words, bound = "Largest weight", "the largest weight alone", contract.STOCHASTIC
+    needs = (contract.SAMPLES,)
+    stream = "{temperature}/bootstrap over samples of the largest"
+    drawn, times = "draws", " !"
+    size_note = "of the largest weight all samples"
+    trust_note = "of the largest weight 1"
+    heading, summary = "largest", "the largest weight"
+
+    def estimate(self, instance: contract.SampledInstance) -> contract.InstanceEstimate:
+        log_weights = self.samples(instance).log_weights
+        return contract.InstanceEstimate(float(log_weights.max()) - 5.0, len(log_weights))
+
+
 def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
-    """Oracle: NumPy on the same samples; texts of the toy's file."""
-    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.toy_estimator:Largest")
+    """Oracle: NumPy on the same samples; texts of the toy."""
+    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.test_reduction:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
     assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [

@@ -23,22 +23,16 @@ from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, shifts, type_token
+from beyond_perplexity.tendencies import document_shifts, sensitivity, shifts, type_token
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.sensitivity import (
-    _Search,
-    count_documents_by_type,
-    draw_groups,
-    mean_shift,
-    smallest_shifts,
-)
+from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
-from tests.unit.text_pairs import run_script, statistics_of, write_samples
+from tests.unit.text_pairs import batched, run_script, statistics_of, write_samples
 
 PERMUTATIONS = 199
 TWO_TESTS = ("ks", "mean_difference")
@@ -66,7 +60,7 @@ def reference():
 
 @pytest.fixture(scope="module")
 def counts(reference):
-    return count_documents_by_type([pa.array(TEXTS[:200]), pa.array(TEXTS[200:])], reference.types)
+    return sensitivity.count_documents_by_type(batched(TEXTS, 200), reference.types)
 
 
 def test_documents_are_counted_by_type(counts, reference):
@@ -75,14 +69,11 @@ def test_documents_are_counted_by_type(counts, reference):
     assert counts[:, 190:210].toarray().T.tolist() == expected
 
 
-def detected(p_values: list[float]) -> float:
-    return float(np.mean(np.array(p_values) < HOW.level))
-
-
 def check_power(p_values: list[float], power: float = HOW.power) -> None:
     """Compare with 3.5 standard deviations of the count, and 0.05 for a grid of p-values."""
     deviation = np.sqrt(power * (1 - power) / len(p_values))
-    assert abs(detected(p_values) - power) < 3.5 * deviation + 0.05
+    detected = np.mean(np.array(p_values) < HOW.level)
+    assert abs(detected - power) < 3.5 * deviation + 0.05
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
@@ -94,11 +85,8 @@ def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])
 def test_permutation_tests_find_the_smallest_ks_as_often_as_claimed(reference, tendency):
     histogram = reference.histograms[tendency]
-    shift = (
-        shifts.LengthShift(histogram)
-        if tendency == "length"
-        else shifts.ShareShift(tendency, histogram)
-    )
+    share = tendency != "length"
+    shift = shifts.ShareShift(tendency, histogram) if share else shifts.LengthShift(histogram)
     smallest = _Search(shift, N, HOW, 1).smallest("ks", 0.1)
     for x, power in ((smallest, HOW.power), (0.0, HOW.level)):
         rng = np.random.default_rng(2)
@@ -314,11 +302,11 @@ def test_groups_get_rows_of_sound_tests_alone(by_groups):
 def test_groups_are_drawn_whole():
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
     for seed in range(5):
-        chosen = draw_groups(groups, 4, seed)
+        chosen = sensitivity.draw_groups(groups, 4, seed)
         assert 0 < chosen.sum() <= 4
         assert all(len(set(chosen[groups == g])) == 1 for g in range(4))
-    assert draw_groups(groups, 100, 1).all()
-    assert draw_groups(np.zeros(3, int), 1, 1).all()
+    assert sensitivity.draw_groups(groups, 100, 1).all()
+    assert sensitivity.draw_groups(np.zeros(3, int), 1, 1).all()
 
 
 def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import document_files as module
 from beyond_perplexity.tendencies.document_files import DocumentFiles, least_units, shared_words
+from tests.unit.text_pairs import write_documents
 
 TYPES, MINIMUM = 400, 3
 
@@ -34,20 +33,12 @@ def texts(count: int, seed: int) -> list[list[str]]:
     ]
 
 
-def written(path: Path, documents: list[list[str]], n_train: int, titles: list[str]) -> Path:
-    n = len(documents)
-    columns = {
-        "doc_id": range(n),
-        "split": ["train"] * n_train + ["test"] * (n - n_train),
-        "title": titles,
-        "text": [" ".join(words) for words in documents],
-        "n_tokens": [len(words) for words in documents],
-    }
-    write_shard(path, DOCUMENTS, {name: list(column) for name, column in columns.items()}, {})
-    return path
+def written(path: Path, documents: list[list[str]], n_train: int, titles: list[str]) -> str:
+    splits = ["train"] * n_train + ["test"] * (len(documents) - n_train)
+    return write_documents(path, [" ".join(words) for words in documents], splits, titles)
 
 
-def chosen(path: Path, words: list[str], group_column: str | None = None) -> list[str]:
+def chosen(path: str, words: list[str], group_column: str | None = None) -> list[str]:
     test = DocumentFiles((path,), "test", group_column=group_column)
     found = shared_words(pa.array(words), replace(test, split="train"), test)
     return found.to_pylist()
@@ -78,12 +69,9 @@ def test_words_are_those_of_a_plain_count(
     assert chosen(path, known, "title" if grouped else None) == expected
 
 
-def test_the_number_of_units_is_that_of_the_module() -> None:
+def test_the_number_of_units_is_that_of_the_module_and_few_keep_a_word(tmp_path: Path) -> None:
     assert least_units(np.array([0, 4, 9]), 0.5) == 20
     assert least_units(np.array([0, 0]), 1.0) == 4
-
-
-def test_a_small_corpus_keeps_a_word(tmp_path: Path) -> None:
     path = written(tmp_path / "d.parquet", [["a", "b"], ["a"], ["a", "b"]], 2, ["", "", ""])
     assert chosen(path, ["b", "a"]) == ["a"]
 

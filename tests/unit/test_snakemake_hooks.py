@@ -65,20 +65,17 @@ def arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 @pytest.fixture
-def start() -> Iterator[object]:
-    held = []
+def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
+    held: list[subprocess.Popen[str]] = []
 
     def run(kind: str = "run") -> tuple[subprocess.Popen[str], str]:
         command = [sys.executable, "-c", HOLD, kind]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        held.append(process)
-        assert process.stdout
-        return process, process.stdout.readline().strip()
+        held.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return held[-1], held[-1].stdout.readline().strip()
 
     yield run
     for process in held:
         kill(process)
-        assert process.stdout
         process.stdout.close()
 
 
@@ -94,21 +91,20 @@ def lock(output: str = "results/a.parquet") -> Path:
     return LOCKS / "0.output.lock"
 
 
-def test_what_a_killed_run_left_locked_is_unlocked(arrive, start) -> None:
+def test_what_a_killed_run_left_locked_is_unlocked_and_one_at_work_stays_locked(
+    arrive, start
+) -> None:
     process, _ = start()
     locked = lock()
+    asked = arrive()
+    assert asked.said == AT_WORK
+    assert locked.exists()
+    asked.end()
     kill(process)
     held = arrive()
     assert held.said == UNLOCKED
     assert not locked.exists()
     assert list(RECORDS.iterdir()) == [held.path]
-
-
-def test_a_run_that_is_at_work_stays_locked(arrive, start) -> None:
-    start()
-    locked = lock()
-    assert arrive().said == AT_WORK
-    assert locked.exists()
 
 
 def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
@@ -158,23 +154,23 @@ def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
 JOB = {
     "event": LogEvent.JOB_INFO,
     "rule_name": "generate",
-    "wildcards": {"model": "lstm", "shard": "00001"},
     "rule_msg": None,
-    "reason": "Missing output files: results/samples/lstm/00001.parquet",
     "indent": False,
+    "wildcards": {"model": "lstm", "shard": "00001"},
+    "reason": "Missing output files: results/samples/lstm/00001.parquet",
 }
 ERROR = {
     "event": LogEvent.JOB_ERROR,
     "levelno": logging.ERROR,
     "levelname": "ERROR",
+    "aux": {},
     "rule_name": "generate",
     "rule_msg": None,
     "jobid": 7,
+    "conda_env": None,
     "input": ["results/models/lstm/model.json"],
     "output": ["results/samples/lstm/00001.parquet"],
-    "conda_env": None,
     "shellcmd": "python -m scripts.generate",
-    "aux": {},
 }
 
 

@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import random
-import sys
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -28,6 +27,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import put
 from tests.unit.test_perplexity import Fixed
+from tests.unit.text_pairs import run_script
 
 THREE = ngrams.Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
 TYPES = ["ab", "abba", "b", "bab", "aab", "ba"]
@@ -453,11 +453,6 @@ def test_a_model_folder_finds_its_speller(tmp_path):
     assert spelling.find_speller("/", vocabulary) is None
 
 
-def run(module, monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
-    module.main()
-
-
 def written_documents(tmp_path):
     words = small_corpus()
     splits = {"train": words[:500], "valid": words[400:], "test": words[300:600]}
@@ -475,7 +470,7 @@ def written_documents(tmp_path):
     return path, vocabulary
 
 
-def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, capsys):
     from beyond_perplexity.commands import perplexity as command
     from scripts import build_speller as build
 
@@ -487,14 +482,14 @@ def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeyp
     save_model(folder, registry.build(config, vocabulary.size), vocabulary, {})
     (tmp_path / "text.txt").write_text("the quux\nzzz the\n", encoding="utf-8")
     flags = ["--model", folder, "--text", tmp_path / "text.txt", "--tokenized", "--device", "cpu"]
-    run(command, monkeypatch, *flags)
+    run_script(command, *flags)
     free = capsys.readouterr()
     assert "leave the spelling of 2 unknown words free" in free.err
     assert json.loads(free.out)["speller"] is None
     built = ["--documents", documents, "--vocabulary", path, "--output", speller]
-    run(build, monkeypatch, *built)
+    run_script(build, *built)
     for given in ([], ["--speller", speller]):
-        run(command, monkeypatch, *flags, *given)
+        run_script(command, *flags, *given)
         found = capsys.readouterr()
         assert "free" not in found.err
         summary = json.loads(found.out)
@@ -504,4 +499,4 @@ def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeyp
     built[3] = tmp_path / "bpe.json"
     BPEVocabulary.build([["a"]], 259).save(built[3])
     with pytest.raises(InputError, match="is an open vocabulary"):
-        run(build, monkeypatch, *built)
+        run_script(build, *built)

@@ -39,7 +39,10 @@ NEEDS = {
     ("scipy",): ["embed", "measure_tendencies"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
-    ("pandas",): ["tabulate", "write_overview"],
+    ("pandas",): [
+        *("compare_semantics", "measure_semantics", "probe_evaluator", "relate_measures"),
+        *("score_semantics", "tabulate", "write_overview"),
+    ],
     ("pydantic",): ["update_configuration_page"],
 }
 SCRIPTS = [path.stem for path in sorted(Path(ROOT, "scripts").glob("[!_]*.py"))]

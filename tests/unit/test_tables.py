@@ -11,6 +11,7 @@ import json
 import math
 import statistics
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table, to_text
-from beyond_perplexity.report.layout import to_text as as_text
 from beyond_perplexity.report.measured import (
     EXCESS,
     MEASURED_TABLES,
@@ -52,7 +52,7 @@ from beyond_perplexity.report.measured import (
     table_5,
     table_6,
 )
-from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -61,18 +61,17 @@ from beyond_perplexity.report.published import (
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.resources import resources_table
 from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
-from scripts import tabulate
 from tests.unit.synthetic_tables import (
     FLOORS,
     WITHHELD_NOTE,
     WORD_NOTE,
     make_measures,
+    run_tabulate,
     sources_of,
     stated,
     withhold,
@@ -99,20 +98,13 @@ def test_shown(value: float | None, text: str) -> None:
     assert shown(value) == text
 
 
-def test_stars_and_p_values() -> None:
+def test_stars_ranges_shares_and_signs() -> None:
     marks = [stars(p) for p in (0.0049, 0.005, 0.049, 0.05, math.nan, None)]
     assert marks == ["**", "*", "*", "", "", ""]
     assert [shown_p(p) for p in (1 / 1001, 0.02, None)] == ["< 0.001", "0.020", ""]
     intervals = [(0.1, 0.2), (0.1, None), (math.nan, 0.2), (None, None)]
-    assert [shown_interval(*ends) for ends in intervals] == [
-        "[0.100, 0.200]",
-        "≥ 0.100",
-        "≤ 0.200",
-        "",
-    ]
-
-
-def test_ranges_shares_and_signs() -> None:
+    limits = ["[0.100, 0.200]", "≥ 0.100", "≤ 0.200", ""]
+    assert [shown_interval(*ends) for ends in intervals] == limits
     assert shown_range([0.3, math.nan, 0.1]) == "0.100–0.300"
     assert shown_range([0.10001, 0.1]) == "0.100"  # what is shown alike is shown once
     assert shown_range([math.nan]) == ""
@@ -132,36 +124,28 @@ def _value(tendency: str, measure: str, family: str, kind: str) -> float:
 def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
     # "text generated from an LSTM using random sampling follows all three the closest of any model"
     for tendency in ("length", "stop_words", "symbols"):
-        random = {
-            family: _value(tendency, "ks", family, "ancestral") for family in PUBLISHED_FAMILIES
-        }
-        assert min(random, key=lambda family: random[family]) == "lstm"
+        random = {f: _value(tendency, "ks", f, "ancestral") for f in PUBLISHED_FAMILIES}
+        assert min(random, key=random.__getitem__) == "lstm"
     # "a trigram model under the beam sampling follows a power law trend the most closely"
-    fits = {
-        (family, kind): _value("rank_frequency", "ks_zipf_model", family, kind)
-        for family in PUBLISHED_FAMILIES
-        for kind in PUBLISHED_KINDS
-    }
-    assert min(fits, key=lambda key: fits[key]) == ("trigram", "beam")
+    pairs = product(PUBLISHED_FAMILIES, PUBLISHED_KINDS)
+    fits = {pair: _value("rank_frequency", "ks_zipf_model", *pair) for pair in pairs}
+    assert min(fits, key=fits.__getitem__) == ("trigram", "beam")
     # the one difference of means without stars
     plain = published("length", "mean_difference", "transformer-adaptive-softmax", "nucleus")
     assert plain == (0.134, "")
     starred = published("symbols", "mean_difference", "transformer-adaptive-softmax", "beam")
     assert starred == (0.0007, "*")
     # 1 - F(10000) at the test set's s = 1.1997 is the floor of D_p_hat
-    floors = [
-        _value("rank_frequency", "ks_zipf_reference", f, k)
-        for f in PUBLISHED_FAMILIES
-        for k in PUBLISHED_KINDS
-    ]
+    pairs = product(PUBLISHED_FAMILIES, PUBLISHED_KINDS)
+    floors = [_value("rank_frequency", "ks_zipf_reference", *pair) for pair in pairs]
     assert min(floors) == pytest.approx(0.1421, abs=5e-4)
-
-
-def test_nothing_is_published_for_other_models_and_decodings() -> None:
-    assert published("length", "ks", "gru", "beam") is None
-    assert published("length", "ks", "lstm", "min_p") is None
-    assert published("unigram", "tvd", "lstm", "beam") is None
-    assert published("rank_frequency", "ks_empirical", "trigram", "beam") is None
+    for nothing in (
+        ("length", "ks", "gru", "beam"),
+        ("length", "ks", "lstm", "min_p"),
+        ("unigram", "tvd", "lstm", "beam"),
+        ("rank_frequency", "ks_empirical", "trigram", "beam"),
+    ):
+        assert published(*nothing) is None
 
 
 def test_standard_deviations_are_over_resamples() -> None:
@@ -175,10 +159,7 @@ def test_standard_deviations_are_over_resamples() -> None:
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
     assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
-
-
-def test_the_test_set_is_taken_from_where_it_is_longest() -> None:
-    """The laws of words are fitted to as many tokens of the test set as the samples have."""
+    # The laws of words are fitted to as many tokens of the test set as the samples have.
     parts = [make_measures(["lstm/beam"]), make_measures(["lstm/ancestral"])]
     for part, tokens, s in zip(parts, (1e3, 1e6), (1.1, 1.3), strict=True):
         part.loc[part["measure"] == "tokens", "value"] = tokens
@@ -202,16 +183,8 @@ def test_models_table() -> None:
         "trigram": {"perplexity": {"token": None, "word": None}},
     }
     table = model_table(models, perplexities, Labels())
-    assert table.rows[0] == [
-        "small",
-        "closed",
-        "59.00",
-        "59.000",
-        "81.50",
-        "90.25",
-        "300.5",
-        "49.29",
-    ]
+    numbers = ["59.00", "59.000", "81.50", "90.25", "300.5", "49.29"]
+    assert table.rows[0] == ["small", "closed", *numbers]
     assert table.rows[1][4] == "∞"
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
     with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
@@ -264,16 +237,10 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
     assert "one segmentation" in table.note
     alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
     assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
-
-
-def test_numbers_of_different_texts_share_no_column() -> None:
-    models = {name: _description("lstm", 7) for name in ("closed", "longer")}
-    mixed = {"closed": PERPLEXITIES["closed"], "longer": scored(2.0, size=91)}
-    with pytest.raises(InputError, match=r"'closed' and 'longer' .* \(90 and 91 bytes\)"):
+    mixed = {"closed": PERPLEXITIES["closed"], "open": scored(2.0, size=91)}
+    with pytest.raises(InputError, match=r"'closed' and 'open' .* \(90 and 91 bytes\)"):
         model_table(models, mixed, Labels())
-
-
-def test_the_first_page_shows_bits_per_byte_with_their_interval() -> None:
+    # on the first page, with their interval
     text = render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
@@ -322,28 +289,20 @@ def test_html_is_escaped_and_rectangular() -> None:
 
 
 def test_text_is_aligned() -> None:
-    lines = as_text(table_3(make_measures(SOURCES), Labels())).splitlines()
+    lines = to_text(table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
 
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
-    outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    asked = ["--table", f"tendencies/{name}", "--inputs", json.dumps(inputs)]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["tabulate", *asked, *arguments, *outputs])
-    tabulate.main()
+    run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
 
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:
     frame = make_measures(SOURCES)
-    schema = TENDENCY_MEASURES
-    write_shard(
-        tmp_path / "m.parquet",
-        TENDENCY_MEASURES,
-        pa.Table.from_pandas(frame, schema),
-        {"start": ""},
-    )
+    rows = pa.Table.from_pandas(frame, TENDENCY_MEASURES)
+    write_shard(tmp_path / "m.parquet", TENDENCY_MEASURES, rows, {"start": ""})
     folder = tmp_path / "my_model"
     folder.mkdir()
     (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
@@ -382,8 +341,7 @@ ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "re
 
 
 def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
-    places = [i for i, c in enumerate(table.columns) if (c.group, c.title) == (heading, part)]
-    (place,) = places
+    (place,) = (i for i, c in enumerate(table.columns) if (c.group, c.title) == (heading, part))
     return table.rows[row][place]
 
 
@@ -502,12 +460,8 @@ def test_shares_of_the_text_stand_beside_every_body() -> None:
     for specification in (*MEASURED_TABLES.values(), RAW_TABLE):
         table = measured_table(specification, make_measures(["lstm/beam"]), Labels())
         names = TEXT_SHARES.values()
-        assert [cell(table, 1, "Share of the text", name) for name in names] == [
-            "5.0%",
-            "20.0%",
-            "1.2%",
-            "31.0%",
-        ]
+        own = [cell(table, 1, "Share of the text", name) for name in names]
+        assert own == ["5.0%", "20.0%", "1.2%", "31.0%"]
         human = [cell(table, 0, "Share of the text", name) for name in names]
         assert human == ["4.3%", "", "0.0%", "1.0%"]
     unknown = make_measures(["lstm/beam"]).query("measure != 'training_8grams'")
@@ -525,9 +479,7 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     assert "No verdict" not in table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
     assert held == stated(WITHHELD_NOTE)
-
-
-def test_many_reasons_are_counted() -> None:
+    # many reasons are counted
     measures = make_measures(SOURCES)
     for place, source in enumerate(SOURCES):
         own = measures["source"] == source
@@ -555,9 +507,7 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert split[0] == "1.079"
     assert (split[2], split[5]) == ("2,456", "2,345")
     assert split[4].startswith("[1.0")
-
-
-def test_means_of_human_text_stand_above_their_differences() -> None:
+    # means of human text stand above their differences
     table = table_6(make_measures(["lstm/beam"]), Labels())
     assert cell(table, 0, "Length") == "57.450"
     assert not [c for c in table.columns if c.title == EXCESS]
@@ -572,9 +522,7 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     assert cell(table, rows["mine %", "Brought samples"], "Length KS", PAPER) == ""
     chosen = table.tidy[(table.tidy["source"] == "my_model/warm") & table.tidy[COLUMN].notna()]
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
-
-
-def test_the_raw_table_has_every_distance_and_no_published_value() -> None:
+    # the raw table has every distance and no published value
     table = measured_table(RAW_TABLE, make_measures(["lstm/beam"]), Labels())
     assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {OWN, EXCESS}
     assert "raw text" in table.title
@@ -600,21 +548,10 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
     write(tmp_path / "write_overview.jsonl", {"s": 30.0, "max_rss": "NA", "cpu_time": 3.0})
     table = resources_table(tmp_path)
     first, second = table.tidy.to_dict("records")
-    assert first == {
-        "rule": "generate",
-        "jobs": 3,
-        "cpus": 2.0,
-        "minutes_asked": 20,
-        "minutes_median": 2,
-        "minutes_most": 3,
-        "minutes_share": 0.3,
-        "mb_asked": 2000,
-        "mb_median": 600,
-        "mb_most": 900,
-        "mb_share": 0.6,
-        "core_hours": pytest.approx(0.2),
-        "gpu_hours": pytest.approx(0.1),
-    }
+    minutes = {"minutes_asked": 20, "minutes_median": 2, "minutes_most": 3, "minutes_share": 0.3}
+    memory = {"mb_asked": 2000, "mb_median": 600, "mb_most": 900, "mb_share": 0.6}
+    hours = {"core_hours": pytest.approx(0.2), "gpu_hours": pytest.approx(0.1)}
+    assert first == {"rule": "generate", "jobs": 3, "cpus": 2.0, **minutes, **memory, **hours}
     assert second["rule"] == "write_overview"
     assert table.rows[1] == [
         *("write_overview", "1", "–", "0.5", "0.5", "–"),
@@ -627,7 +564,4 @@ def test_what_is_no_record_of_a_job_is_left_out(tmp_path: Path) -> None:
     write(tmp_path / "train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
     (tmp_path / "train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
     assert list(resources_table(tmp_path).tidy["jobs"]) == [2]
-
-
-def test_a_folder_without_benchmarks_gives_a_table_without_rows(tmp_path: Path) -> None:
     assert not resources_table(tmp_path / "none").rows

@@ -67,6 +67,7 @@ from tests.unit.small_corpora import put
 from tests.unit.test_configuration import load
 from tests.unit.test_huggingface import never
 from tests.unit.test_library import ARPA
+from tests.unit.text_pairs import run_script
 
 MANY, FEW = 20_000, 11
 MARKED = "a zebra"
@@ -224,11 +225,10 @@ def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys
 
 
 @FORMS
-def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, said):
+def test_imported_samples_are_all_documents(files, form, tmp_path, said):
     flags = ["--input", files[form, MANY], "--format", form, "--output", tmp_path / "s.parquet"]
     flags += ["--preprocessing", '{"tokenizer": "none"}']
-    monkeypatch.setattr(sys, "argv", ["import_samples", *map(str, flags)])
-    import_samples.main()
+    run_script(import_samples, *flags)
     found = pq.read_table(tmp_path / "s.parquet")["text"].to_pylist()
     assert (len(found), found[-1]) == (MANY - 1, MARKED)
     assert said() == [counts(MANY, "without a token")]
@@ -349,11 +349,10 @@ def test_an_audit_says_how_many_documents_it_drew(files, models, said):
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_the_partition_function_is_of_all_sentences(files, models, form, capsys, monkeypatch):
+def test_the_partition_function_is_of_all_sentences(files, models, form, capsys):
     flags = ["--model", models / "sentence-rnn", "--text", files[form, FEW], "--tokenized"]
     flags += ["--options", '{"samples": 20}', "--device", "cpu"]
-    monkeypatch.setattr(sys, "argv", ["estimate_partition", *map(str, flags)])
-    estimate_partition.main()
+    run_script(estimate_partition, *flags)
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert (found["sentences"], found["words"], found["unknown"]) == (10, 20, 1)
@@ -427,17 +426,12 @@ def their_bits(source, texts):
     return total / math.log(2)
 
 
-def run(monkeypatch, script, *arguments):
-    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
-    script.main()
-
-
-def score(monkeypatch, corpus, model, *raw):
+def score(corpus, model, *raw):
     """Run the script of the workflow; return the summary and the rows of documents."""
     output, rows = model.parent / "p.json", model.parent / "p.parquet"
     documents = f"--documents={corpus / 'documents.parquet'}"
     files = (f"--output={output}", f"--per-document={rows}", "--raw", *raw)
-    run(monkeypatch, measure_perplexity, f"--model={model}", documents, *files)
+    run_script(measure_perplexity, f"--model={model}", documents, *files)
     return json.loads(output.read_text()), pq.read_table(rows).to_pylist()
 
 
@@ -451,9 +445,9 @@ def texts_of_split_held(corpus, *, raw):
     ]
 
 
-def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus, monkeypatch):
+def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus):
     source, folder = brought
-    summary, rows = score(monkeypatch, corpus, folder, corpus / "raw.parquet")
+    summary, rows = score(corpus, folder, corpus / "raw.parquet")
     raw, cleaned = (texts_of_split_held(corpus, raw=kind) for kind in (True, False))
     assert len(raw) > 3
     assert set(raw) <= set(TEXTS)  # capitals, double blanks and line feeds
@@ -470,12 +464,12 @@ def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus, monke
     assert summary["bits"]["byte"] != pytest.approx(summary["cleaned"]["bits"]["byte"], rel=0.01)
 
 
-def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path, monkeypatch):
+def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path):
     make_llama(tmp_path / "source")
     config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
     folder = fit(corpus, tmp_path, config)
-    both, _ = score(monkeypatch, corpus, folder, corpus / "raw.parquet")
-    alone, _ = score(monkeypatch, corpus, folder)
+    both, _ = score(corpus, folder, corpus / "raw.parquet")
+    alone, _ = score(corpus, folder)
     assert alone["text"] == "cleaned"
     assert "cleaned" not in alone
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
@@ -507,23 +501,21 @@ def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch
         assert [item.text for item in found] == texts_of_split_held(corpus, raw=True)
 
 
-def score_text(monkeypatch, capsys, *arguments):
+def score_text(capsys, *arguments):
     """Run the command that users call."""
-    run(monkeypatch, perplexity, *arguments)
+    run_script(perplexity, *arguments)
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return printed
 
 
-def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(
-    brought, tmp_path, monkeypatch, capsys
-):
+def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(brought, tmp_path, capsys):
     source, folder = brought
     plain, records = tmp_path / "t.txt", tmp_path / "t.jsonl"
     lines = ["  Two  Blanks, and the End ", "isn't “it”?"]
     plain.write_text("\n".join([lines[0], "   ", lines[1]]) + "\n", encoding="utf-8")
     records.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:3]))
     for path, texts in ((plain, lines), (records, TEXTS[:3])):
-        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}")
+        found = score_text(capsys, f"--model={folder}", f"--text={path}")
         size = sum(len(text.encode()) for text in texts) + len(texts)
         assert (found["text"], found["n"]["byte"]) == ("raw", size)
         assert found["bits"]["byte"] == pytest.approx(their_bits(source, texts) / size, rel=1e-5)
@@ -532,12 +524,12 @@ def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(
         ("--cleaned", ["two blanks , and the end", 'isn \'t " it " ?']),
         ("--tokenized", ["Two Blanks, and the End", "isn't “it”?"]),
     ):
-        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={plain}", flag)
+        found = score_text(capsys, f"--model={folder}", f"--text={plain}", flag)
         assert found["text"] == "cleaned"
         assert found["log_prob"] == pytest.approx(measure(model, vocabulary, texts)["log_prob"])
 
 
-def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, monkeypatch, capsys):
+def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, capsys):
     texts = pq.read_table(corpus / "documents.parquet")["text"].to_pylist()
     build_vocabulary([texts], {"kind": "closed"}).save(tmp_path / "words.json")
     make_gpt2(tmp_path / "source")
@@ -549,8 +541,8 @@ def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, monk
     ]
     path = put(tmp_path / "t.jsonl", json.dumps({"text": TEXTS[0]}) + "\n")
     for folder in folders:
-        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}")
-        again = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}", "--cleaned")
+        found = score_text(capsys, f"--model={folder}", f"--text={path}")
+        again = score_text(capsys, f"--model={folder}", f"--text={path}", "--cleaned")
         assert found == again
         assert found["text"] == "cleaned"
         words = 'the cat sat , on mat 0 ; isn \'t it " ete " ?'

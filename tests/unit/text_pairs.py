@@ -31,6 +31,16 @@ STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
 
 
+def draw_texts(
+    seed: int, n: int, mean: float = 6, exponent: float = 1.5, most: int = 60, least: int = 1
+) -> list[str]:
+    """Draw documents of a Zipf law, each of so many words at least."""
+    rng = np.random.default_rng(seed)
+    lengths = least + rng.poisson(mean, n)
+    drawn = (np.minimum(rng.zipf(exponent, length), most) for length in lengths)
+    return [" ".join(f"w{k}" for k in document) for document in drawn]
+
+
 def batched(texts: Sequence[str], size: int = 1000) -> list[pa.Array]:
     return [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
 
@@ -124,10 +134,13 @@ def at_most(documents: list[list[str]], tokens: int, body: int, seed: int) -> li
     return taken
 
 
-def write_samples(path: Path, texts: Sequence[str]) -> str:
-    columns = {"doc_id": list(range(len(texts))), "text": list(texts)}
-    empty = [None] * len(texts)
-    arrays = [pa.array(columns.get(field.name, empty), field.type) for field in TEXT_SAMPLES]
+def write_samples(path: Path, texts: Sequence[str], first: int = 0, *, known: bool = False) -> str:
+    """Write samples, of a model whose probabilities are known or not; every fourth is cut off."""
+    n = len(texts)
+    columns = {"doc_id": list(range(first, first + n)), "text": list(texts)}
+    columns["finished"] = [number % 4 > 0 for number in columns["doc_id"]]
+    columns["log_prob"] = [-1.0 if known else None] * n
+    arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in TEXT_SAMPLES]
     write_shard(path, TEXT_SAMPLES, pa.table(arrays, schema=TEXT_SAMPLES), {})
     return str(path)
 

@@ -154,3 +154,15 @@ def test_what_a_user_sets_grows_as_it_is_written_and_the_rest_doubles(checkout):
         grows.partition("=")[2].replace("300", "720")
         in (checkout.path / "docs" / "slurm.md").read_text()
     )
+
+
+def test_a_missing_file_of_samples_is_named_and_nothing_of_the_insides(untouched, tmp_path):
+    config = yaml.safe_load((untouched.path / "configs" / "smoke.yaml").read_text())
+    missing = {"path": f"{tmp_path}/nowhere.txt", "format": "text", "corpus": "wikipedia"}
+    other = tmp_path / "config.yaml"
+    other.write_text(yaml.safe_dump({**config, "external_samples": {"mine": missing}}))
+    done = untouched.snakemake("--dry-run", f"--configfile={other}", "samples", check=False)
+    assert done.returncode == 1
+    assert missing["path"] in done.stdout
+    assert "Missing input files for rule import_samples" in done.stdout
+    assert not any(word in done.stdout for word in ("Traceback", "KeyError"))

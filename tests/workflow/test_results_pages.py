@@ -60,3 +60,13 @@ def test_every_column_of_a_table_has_a_meaning(folders):
         with path.open(encoding="utf-8", newline="") as file:
             for column in next(csv.reader(file)):
                 assert column in meanings, (path, column)
+
+
+def test_the_static_page_shows_every_figure_and_table(folders):
+    page = (folders / "index.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "system-message" not in page  # of what docutils cannot read
+    for kind, suffix in (("figures", "svg"), ("tables", "csv")):
+        files = {path.relative_to(folders) for path in (folders / kind).rglob(f"*.{suffix}")}
+        assert files
+        assert all(f"'{file}'" in page for file in files)

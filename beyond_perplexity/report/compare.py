@@ -68,7 +68,6 @@ class Body:
     counted: Path
     statistics: Statistics
     left_out: int
-    short: int = 0
     groups: np.ndarray | None = None
     grouped: bool = False
     repeated: int = 0
@@ -134,7 +133,7 @@ def read_body(
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
-    counts = import_texts(
+    empty, _ = import_texts(
         path,
         options.format,
         options.preprocessing(),
@@ -155,7 +154,7 @@ def read_body(
     statistics = read_statistics(counted)
     titles = fields.repeated(), fields.without_title
     return Body(
-        Path(str(path)), documents, counted, statistics, *counts, codes, fields.grouped, *titles
+        Path(str(path)), documents, counted, statistics, empty, codes, fields.grouped, *titles
     )
 
 

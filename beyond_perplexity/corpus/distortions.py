@@ -69,7 +69,7 @@ class DistortionOptions(Limited):
 
 
 def check_level(level: float) -> None:
-    """Raise `InputError` for a level that is no probability."""
+    """Refuse a level that is no probability."""
     if not 0 <= level <= 1:
         raise InputError(f"level: is {level}, expected 0 (nothing) to 1 (every word is hit)")
 

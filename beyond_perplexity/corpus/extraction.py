@@ -197,12 +197,12 @@ class Extractor:
         if options.kind == "none":
             return []
         module = importlib.import_module(PARSERS[options.kind].module)
+        trees: list[tuple[int, str]]
         trees, left_out = module.parse_document(tokens, options.maximum_tokens)
         for reason, count in left_out.items():
             if count:
                 result.skips.add(reason, place, count)
-        found: list[tuple[int, str]] = trees
-        return found
+        return trees
 
 
 def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:

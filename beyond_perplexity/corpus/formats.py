@@ -242,11 +242,6 @@ class SplitOptions(Section):
         Share for validation.
     test : float
         Share that samples are compared with; the three add up to one.
-
-    Raises
-    ------
-    ValueError
-        When they are no shares or do not sum to 1.
     """
 
     unit: Literal["document", "page"] = "document"

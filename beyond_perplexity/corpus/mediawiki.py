@@ -92,14 +92,9 @@ class PageStream:
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:
         """Give the page that ends the piece and, before it, pages that were never closed."""
-        start = piece.find(PAGE_OPEN)
-        if start < 0:
-            yield RawPage(f"{self._path}: byte {offset}", piece)
-        while start >= 0:
-            following = piece.find(PAGE_OPEN, start + 1)
-            end = following if following >= 0 else len(piece)
+        starts = [found.start() for found in re.finditer(PAGE_OPEN, piece)] or [0]
+        for start, end in pairwise([*starts, len(piece)]):
             yield RawPage(f"{self._path}: byte {offset + start}", piece[start:end])
-            start = following
 
     def _check_end(self, rest: bytes, offset: int, pages: int) -> None:
         place = f"{self._path}: byte {offset + len(rest)}"

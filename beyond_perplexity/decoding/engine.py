@@ -237,10 +237,7 @@ class Engine(ABC):
         self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
 
     def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
-        """Drop free slots once half of all are free.
-
-        Put like lengths, (S,), together where that pays.
-        """
+        """Drop free slots once half are free; put like lengths, (S,), together where it pays."""
         state, slots, size = self._state, len(held), self._round(self._open)
         ordered = state.likes_order and self.device.type == "cpu"
         kept = np.arange(slots)

@@ -271,10 +271,7 @@ class Contexts:
         return by_score[self.owner[by_score].argsort(stable=True)]
 
     def keep_to_mass(self, score: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-        """Rank the entries (N,) of each context by falling score.
-
-        Return which reach a share of it.
-        """
+        """Rank the entries (N,) of each context by falling score; say which reach a share."""
         order = self.ranking(score)  # (N,)
         weight = self.weight[order]  # (N,)
         before = weight.cumsum(0) - weight  # (N,)

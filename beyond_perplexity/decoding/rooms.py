@@ -60,10 +60,7 @@ class Window:
         self._base[:-1].copy_(torch.from_numpy(self._host_base))
 
     def at(self, rooms: Tensor, steps: Tensor) -> Tensor:
-        """Return the numbers of a step of rooms' documents, float64, (S, width).
-
-        Room P stands for none.
-        """
+        """Return the numbers of a step of rooms' documents, float64, (S, width); room P is none."""
         inside = (steps - self._base[rooms]).clamp_(0, self._steps - 1)  # (S,)
         return self._values[rooms, inside]
 
@@ -102,10 +99,7 @@ class Rooms:
         return len(self.items)
 
     def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
-        """Give rooms of the queue to slots that want one, without the host.
-
-        Rooms and whether, (S,).
-        """
+        """Give rooms of the queue to slots that want one, without the host, and whether, (S,)."""
         place = self._head + wanting.cumsum(0) - 1  # (S,)
         got = wanting & (place < self._tail)  # (S,)
         rooms = self._queue[place.clamp_(0, self.none - 1)]  # (S,)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,16 +44,24 @@ class ShownCorrelation(NamedTuple):
 
 
 UNKNOWN_CORRELATION = ShownCorrelation(math.nan, math.nan, math.nan)
-ShownCorrelations = Mapping[tuple[str, str], ShownCorrelation]
+ShownCorrelations = Mapping[tuple[Any, Any], ShownCorrelation]
 
 
-def either_way(held: ShownCorrelations, first: str, second: str) -> ShownCorrelation:
+def correlations_of(
+    rows: pd.DataFrame, firsts: Iterable[Any], seconds: Iterable[Any]
+) -> ShownCorrelations:
+    """Return the correlations of rows by the names of their two measures."""
+    values = map(ShownCorrelation, rows["value"], rows["low"], rows["high"])
+    return dict(zip(zip(firsts, seconds, strict=True), values, strict=True))
+
+
+def either_way(held: ShownCorrelations, first: Any, second: Any) -> ShownCorrelation:
     """Find the correlation of two measures, in whichever order they stand."""
     return held.get((first, second), held.get((second, first), UNKNOWN_CORRELATION))
 
 
 def cluster_measures(
-    held: ShownCorrelations, names: Sequence[str]
+    held: ShownCorrelations, names: Sequence[Any]
 ) -> tuple[list[Merge], list[int]]:
     """Cluster measures by 1 − |correlation| (unknown: 0); also returns their order."""
     size = [[abs(either_way(held, one, two).value) for two in names] for one in names]
@@ -114,21 +123,16 @@ def matrix_figure(
 
 
 def draw_correlations(
-    axis: Axes,
-    titles: Sequence[str],
-    below: Sequence[Sequence[ShownCorrelation]],
-    above: Sequence[Sequence[ShownCorrelation]],
+    axis: Axes, titles: Mapping[Any, str], below: ShownCorrelations, above: ShownCorrelations
 ) -> None:
-    """Draw a matrix whose lower and upper triangle are of two kinds, each of shape (n, n).
+    """Draw a matrix of measures, by name, whose lower and upper triangle are of two kinds.
 
     Rows have the titles, columns their numbers; coloured is where the interval leaves 0 out.
     """
     n = len(titles)
-    for row in range(n):
-        for column in range(n):
-            if row != column:
-                kind = below if row > column else above
-                _draw_correlation(axis, (row, column), kind[row][column])
+    for (row, first), (column, second) in permutations(enumerate(titles), 2):
+        kind = below if row > column else above
+        _draw_correlation(axis, (row, column), either_way(kind, first, second))
     for place in range(n):
         axis.add_patch(
             Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#D9D9D9", linewidth=0)
@@ -137,7 +141,9 @@ def draw_correlations(
     axis.set_ylim(n - 0.5, -0.5)
     axis.set_aspect("equal")
     axis.set_anchor("E")
-    rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles, start=1)]
+    rows = [
+        f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), start=1)
+    ]
     axis.set_yticks(range(n), rows)
     axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])
     axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
@@ -211,25 +217,16 @@ def leaf_order(merges: list[Merge], leaves: int) -> list[int]:
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the rank correlations of all measures, within decodings above, with their tree."""
     titles = relation_titles(measures, labels)
-    pairs = {(row["first"], row["second"]) for row in correlations.to_dict("records")}
-    names = [key for key in titles if any(key in pair for pair in pairs)]
+    known = {*correlations["first"], *correlations["second"]}
+    names = [key for key in titles if key in known]
     if len(names) < 2:
         raise NothingToShowError("there are fewer than two measures to correlate")
-    held = {
-        scope: {
-            (row["first"], row["second"]): ShownCorrelation(row["value"], row["low"], row["high"])
-            for row in correlations[correlations["scope"] == scope].to_dict("records")
-        }
-        for scope in (OVER_ROWS, WITHIN_DECODINGS)
-    }
-    merges, order = cluster_measures(held[WITHIN_DECODINGS], names)
-    sorted_names = [names[place] for place in order]
-    below, above = (
-        [[either_way(held[scope], one, two) for two in sorted_names] for one in sorted_names]
-        for scope in (OVER_ROWS, WITHIN_DECODINGS)
-    )
+    parts = (correlations[correlations["scope"] == s] for s in (OVER_ROWS, WITHIN_DECODINGS))
+    below, above = (correlations_of(rows, rows["first"], rows["second"]) for rows in parts)
+    merges, order = cluster_measures(above, names)
     figure, (left, axis) = matrix_figure(len(names), tree=True)
-    draw_correlations(axis, [titles[name] for name in sorted_names], below, above)
+    ordered = {names[place]: titles[names[place]] for place in order}
+    draw_correlations(axis, ordered, below, above)
     draw_tree(left, merges, order)
     models = int(measures["model"].nunique())
     rows = len(measures[["model", "decoding"]].drop_duplicates())

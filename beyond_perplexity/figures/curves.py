@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 
@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import (
     NEUTRAL_COLOUR,
     REFERENCE,
@@ -68,33 +67,23 @@ def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
     return float(((shared["y"] - shared["true"]).abs() / shared["true"]).mean())
 
 
-def _choose(curves: pd.DataFrame, labels: Labels, sources: Sequence[str] | None) -> list[str]:
-    """Take the sources asked for, or the two closest to the test set and the two farthest."""
+def _choose(curves: pd.DataFrame, labels: Labels) -> list[str]:
+    """Take the two sources closest to the test set and the two farthest."""
     every = labels.sort_sources(curves["source"])
     held = [name for name in every if not is_reference(name)]
-    if sources is not None:
-        for name in sources:
-            if name not in held:
-                raise InputError(f"no source '{name}' to draw; there are {', '.join(held)}")
-        return list(sources)
     first = next(filter(is_reference, every), REFERENCE)
     reference = curves[curves["source"] == first].set_index("x")["y"]
     far = {name: _mean_error(curves[curves["source"] == name], reference) for name in held}
-    ordered = sorted(held, key=lambda name: far[name])
+    ordered = sorted(held, key=far.__getitem__)
     chosen = {*ordered[:EXTREMES], *ordered[-EXTREMES:]}
     return [name for name in held if name in chosen]
 
 
 @styled
-def type_token_overview(
-    table: pd.DataFrame, labels: Labels, sources: Sequence[str] | None = None
-) -> Figure:
-    """Draw mean types against length of a few sources, each with its band (paper, Fig. 1).
-
-    Without `sources` they are the two closest to the test set and the two farthest.
-    """
+def type_token_overview(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw mean types against length, with bands, of the nearest and farthest texts (Fig. 1)."""
     curves = select(table, CURVE)
-    chosen = _choose(curves, labels, sources)
+    chosen = _choose(curves, labels)
     looks = Looks(labels, set(curves["source"]))
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.1)
     humans = [name for name in labels.sort_sources(curves["source"]) if is_reference(name)]

@@ -42,7 +42,7 @@ def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
     """Add to differences of first less second those of the other direction."""
     names = {"first": "second", "second": "first", "low": "high", "high": "low"}
     turned = pairs.rename(columns=names)
-    turned[["value", "low", "high"]] *= -1
+    turned[["value", "low", "high"]] = -turned[["value", "low", "high"]]
     return pd.concat([pairs, turned])
 
 
@@ -61,13 +61,13 @@ def normalized_models(contrasts: pd.DataFrame) -> set[str]:
     return set(contrasts.loc[contrasts["measure"] == SENTENCE_CROSS_ENTROPY, "model"])
 
 
-def table_levels(levels: Sequence[float], paper: Sequence[float] = PAPER_LEVELS) -> list[float]:
+def table_levels(levels: Sequence[float]) -> list[float]:
     """Choose the levels of a table, without 0: all, or of a curve the paper's or as many."""
     found = sorted({float(level) for level in levels if level > 0})
     if len(found) <= _FEW:
         return found
-    printed = [level for level in found if any(math.isclose(level, one) for one in paper)]
-    places = np.linspace(0, len(found) - 1, len(paper)).round().astype(int)
+    printed = [level for level in found if any(math.isclose(level, one) for one in PAPER_LEVELS)]
+    places = np.linspace(0, len(found) - 1, len(PAPER_LEVELS)).round().astype(int)
     return printed or [found[place] for place in places]
 
 

@@ -145,12 +145,10 @@ def effect_table(table: pd.DataFrame) -> pd.DataFrame:
     return table[pd.Series(chosen, table.index, dtype=bool)]
 
 
-def human_floors(
-    rows: pd.DataFrame, key: tuple[str, str], write: Callable[[float], str] = shown
-) -> dict[str, str]:
+def human_floors(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
     """Write the floor of a distance (tendency, measure) by vocabulary: a range of its sources."""
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     return {
-        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"], write)
+        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"])
         for name in dict.fromkeys(rows["vocabulary"])
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -179,18 +179,11 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linewidth": 1.1}
         entries.append(handle(TENDENCIES[tendency].title, colour, marker))
         for measure, rows in found[found["tendency"] == tendency].groupby("measure"):
-            points = rows.sort_values("n")
-            style = DASH if measure in DASHED else SOLID
-            axis.plot(
-                points["n"].to_numpy(),
-                points["relative"].to_numpy(),
-                color=colour,
-                marker=marker,
-                linestyle=style,
-                linewidth=1.1,
-            )
+            points = rows.sort_values("n")[["n", "relative"]].to_numpy().T
+            axis.plot(*points, linestyle=DASH if measure in DASHED else SOLID, **look)
     grouped = bool(found["groups"].iloc[0])
     label = "Documents in each sample, the human one of whole groups"
     axis.set(xscale="log", yscale="log")

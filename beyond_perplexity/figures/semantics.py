@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
-    ShownCorrelation,
     ShownCorrelations,
     cluster_measures,
+    correlations_of,
     draw_correlations,
-    either_way,
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.measure_names import (
     SHORT_OF,
     SPLIT_TITLES,
+    MeasureName,
     measure_title,
     pick_predicted,
     shown_split,
@@ -33,38 +33,29 @@ from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
 
 
+def _names(rows: pd.DataFrame, place: str) -> list[MeasureName]:
+    return [*zip(rows[f"{place}_evaluator"], rows[f"{place}_measure"], strict=True)]
+
+
 def _held(rows: pd.DataFrame, method: str) -> ShownCorrelations:
-    """Return the correlations of a method by the keys of their two measures."""
+    """Return the correlations of a method by their two measures."""
     own = rows[rows["method"] == method]
-    names = [
-        [f"{e}\x1f{m}" for e, m in zip(own[f"{n}_evaluator"], own[f"{n}_measure"], strict=True)]
-        for n in ("first", "second")
-    ]
-    values = map(ShownCorrelation, own["value"], own["low"], own["high"])
-    return dict(zip(zip(*names, strict=True), values, strict=True))
+    return correlations_of(own, _names(own, "first"), _names(own, "second"))
 
 
 def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
     """Draw a matrix for each split, all in the order of the tree of the split that is shown."""
     rows = table[table["over"] == over]
     shown = rows[rows["split"] == shown_split(rows["split"])]
-    found = [
-        pair
-        for n in ("first", "second")
-        for pair in zip(shown[f"{n}_evaluator"], shown[f"{n}_measure"], strict=True)
-    ]
-    names = [name for name in sort_measures(found) if name[1] not in SHORT_OF]
-    keys = ["\x1f".join(name) for name in names]
-    _, order = cluster_measures(_held(shown, "spearman"), keys)
-    titles = [measure_title(names[place], labels) for place in order]
-    keys = [keys[place] for place in order]
+    found = sort_measures(_names(shown, "first") + _names(shown, "second"))
+    names = [name for name in found if name[1] not in SHORT_OF]
+    _, order = cluster_measures(_held(shown, "spearman"), names)
+    titles = {names[place]: measure_title(names[place], labels) for place in order}
     splits = sort_splits(rows["split"])
-    figure, axes = matrix_figure(len(keys), below=len(splits))
+    figure, axes = matrix_figure(len(titles), below=len(splits))
     for axis, split in zip(axes, splits, strict=True):
         own = rows[rows["split"] == split]
-        held = [_held(own, method) for method in ("pearson", "spearman")]
-        below, above = ([[either_way(of, x, y) for y in keys] for x in keys] for of in held)
-        draw_correlations(axis, titles, below, above)
+        draw_correlations(axis, titles, _held(own, "pearson"), _held(own, "spearman"))
         axis.set_xlabel(
             f"Over {int(own['n'].max()):,} {_OVER[over]} of the "
             f"{SPLIT_TITLES.get(split, split)} split.\n"

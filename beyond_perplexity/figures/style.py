@@ -181,9 +181,8 @@ def draw_line(
     looks: Looks,
     *,
     band: bool = False,
-    marks: bool = True,
 ) -> None:
-    """Draw one source: its line (x, y), a `band` from ``low`` to ``high``, and a few `marks`."""
+    """Draw one source: its line (x, y) with a few marks, and a `band` from ``low`` to ``high``."""
     model, decoding = parse_source(source)
     colour = looks.colour(model)
     x, y = points["x"].to_numpy(), points["y"].to_numpy()
@@ -198,7 +197,7 @@ def draw_line(
         linestyle=looks.reference_style(model) if human else looks.line_style(decoding),
         linewidth=1.6 if human else 1.1,
         zorder=3 if human else 2.5,
-        marker=looks.marker(model) if marks and not human else None,
+        marker=None if human else looks.marker(model),
         markevery=max(1, len(x) // MARKS_PER_LINE),
     )
 

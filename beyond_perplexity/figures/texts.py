@@ -17,13 +17,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
-    RAW_READING,
     Labels,
     Looks,
     is_reference,
     parse_source,
     reference_in,
 )
+from beyond_perplexity.figures.measure_names import by_key
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     WITHHELD,
@@ -38,6 +38,7 @@ from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
     name_rows,
+    panel_grid,
     select,
     single_panel,
     styled,
@@ -80,15 +81,6 @@ def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: st
     axis.text(column, line, text, ha="center", va="center", fontsize=size, color=ink)
 
 
-def _draw_floors(axis: Axes, rows: pd.DataFrame, columns: list[tuple[str, str]]) -> int:
-    """Draw a line of floors for each vocabulary; return how many there are."""
-    names = list(dict.fromkeys(rows["vocabulary"]))
-    for column, key in enumerate(columns):
-        for line, text in enumerate(human_floors(rows, key).values()):
-            _draw_cell(axis, column, line, text, INSIDE, "#000000")
-    return len(names)
-
-
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     said = f"{STAR_NOTE} (permutation test)"
     if WITHHELD in marks:
@@ -121,14 +113,16 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     if rows.empty:
         raise NothingToShowError("the measures have no distance to the test set to draw")
     sources = labels.sort_sources(rows["source"])
-    held = {(r["source"], r["tendency"], r["measure"]): r for r in rows.to_dict("records")}
+    held = by_key(rows, "source", "tendency", "measure")
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     floors = list(dict.fromkeys(rows["vocabulary"]))
     top = len(floors)
     figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
-    _draw_floors(axis, rows, columns)
+    for column, key in enumerate(columns):
+        for line, text in enumerate(human_floors(rows, key).values()):
+            _draw_cell(axis, column, line, text, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
@@ -141,7 +135,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set_xlim(-0.5, len(columns) - 0.5)
     axis.set_ylim(top + len(sources) - 0.5, -0.5)
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
-    names = [_floor_name(name, labels, len(floors)) for name in floors]
+
+    names = ["Human text (floor)" + f", {n}" * (top > 1) for n in floors]
     names += [labels.source(name) for name in sources]
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)
@@ -153,13 +148,6 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
     return figure
-
-
-def _floor_name(vocabulary: str, labels: Labels, count: int) -> str:
-    if count == 1:
-        return "Human text (floor)"
-    said = "raw" if vocabulary == RAW_READING else vocabulary
-    return f"Human text (floor), {said}"
 
 
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
@@ -285,9 +273,7 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     sources = labels.sort_sources([*humans, *rows["source"]])
     looks = Looks(labels, sources)
     places = {name: place for place, name in enumerate(sources)}
-    size = (PAGE_WIDTH, 0.75 + 0.19 * len(sources))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, len(held), sharey=True, squeeze=False)[0]
+    figure, axes = panel_grid(len(held), len(held), 0.19 * len(sources), 0.75, sharey=True)
     for axis, measure in zip(axes, held, strict=True):
         chosen = rows[rows["measure"] == measure]
         known = chosen[chosen["value"].notna()]

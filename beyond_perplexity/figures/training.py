@@ -17,6 +17,7 @@ from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
+    parts_by,
     pick_contrasts,
     shown_level,
     training_margins,
@@ -38,30 +39,32 @@ _STYLES = {"train": ":", "valid": "-"}
 _SPLIT_NAMES = {"train": "Training", "valid": "Validation"}
 
 
-def draw_epochs(
-    axis: Axes,
-    table: pd.DataFrame,
-    column: str,
-    looks: Looks,
-    marked: Sequence[str] = tuple(_SPLIT_NAMES),
-) -> None:
-    """Draw a column against epochs, a line per model and split; markers on the splits of a list."""
-    for (model, split), points in table.groupby(["model", "split"], sort=False):
+def _sources(models: Sequence[str]) -> list[str]:
+    return [f"{model}/-" for model in models]
+
+
+def _draw_epochs(
+    rows: pd.DataFrame, column: str, labels: Labels, marked: Sequence[str]
+) -> tuple[Figure, Axes]:
+    """Draw a column against epochs, a line a model and split, with marks on some splits."""
+    sources = _sources(labels.sort_models(rows["model"]))
+    looks = Looks(labels, sources)
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
+    for (model, split), points in parts_by(rows, "model", "split").items():
         ordered = points.sort_values("epoch", kind="stable")
         axis.plot(
             *(thin(ordered, 400)[name].to_numpy() for name in ("epoch", column)),
-            color=looks.colour(str(model)),
-            linestyle=_STYLES.get(str(split), "--"),
+            color=looks.colour(model),
+            linestyle=_STYLES.get(split, "--"),
             linewidth=1.4 if split == "valid" else 0.9,
-            marker=looks.marker(str(model)) if split in marked else None,
+            marker=looks.marker(model) if split in marked else None,
             markevery=max(1, len(ordered) // 12),
         )
-
-
-def split_handles(table: pd.DataFrame) -> list[Line2D]:
-    """Return what a legend says of the splits that a table has."""
-    splits = [name for name in _STYLES if name in set(table["split"])]
-    return [handle(_SPLIT_NAMES[name], NEUTRAL_COLOUR, None, _STYLES[name]) for name in splits]
+    axis.set_xlabel("Epoch")
+    splits = [name for name in _STYLES if name in set(rows["split"])]
+    entries = [handle(_SPLIT_NAMES[one], NEUTRAL_COLOUR, None, _STYLES[one]) for one in splits]
+    legend_below(figure, [*model_handles(sources, labels, looks), *entries])
+    return figure, axis
 
 
 @styled
@@ -70,23 +73,13 @@ def training(table: pd.DataFrame, labels: Labels) -> Figure:
     finite = table[table["perplexity"].notna() & (table["perplexity"] < float("inf"))]
     if finite.empty:
         raise NothingToShowError("the training curves hold no finite perplexity to draw")
-    models = labels.sort_models(finite["model"])
-    sources = [f"{model}/-" for model in models]
-    looks = Looks(labels, sources)
-    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
-    draw_epochs(axis, finite, "perplexity", looks, marked=("valid",))
-    axis.set(xlabel="Epoch", ylabel="Perplexity per token", yscale="log")
-    entries = [*model_handles(sources, labels, looks), *split_handles(finite)]
-    legend_below(figure, entries)
+    figure, axis = _draw_epochs(finite, "perplexity", labels, ("valid",))
+    axis.set(ylabel="Perplexity per token", yscale="log")
     return figure
 
 
 _DISTORTION = "Distortion of the test text"
 _WITHOUT_LIKELIHOOD = "no likelihood, scales of their own"
-
-
-def _sources(models: Sequence[str]) -> list[str]:
-    return [f"{model}/-" for model in models]
 
 
 def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -> None:
@@ -144,15 +137,9 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
     measured = table[np.isfinite(table["contrastive_entropy"].astype(float))]
     if measured.empty:
         raise NothingToShowError("the training curves hold no contrastive entropy to draw")
-    models = labels.sort_models(measured["model"])
-    looks = Looks(labels, _sources(models))
-    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
-    draw_epochs(axis, measured, "contrastive_entropy", looks)
-    axis.set_xlabel("Epoch")
+    figure, axis = _draw_epochs(measured, "contrastive_entropy", labels, tuple(_SPLIT_NAMES))
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("$H_C$, nats a sentence", parse_math=True)
-    entries = [*model_handles(_sources(models), labels, looks), *split_handles(measured)]
-    legend_below(figure, entries)
     return figure
 
 

@@ -34,10 +34,7 @@ def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:
 
 
 class Beam(Estimator):
-    """`beam_log_likelihood` for each size of the beam.
-
-    A strict bound; −inf where no latent of the beam is possible.
-    """
+    """`beam_log_likelihood` of each size: a strict bound; −inf where no latent is possible."""
 
     title = "Beam marginalization"
     words = "the sum over the latents of the beam"

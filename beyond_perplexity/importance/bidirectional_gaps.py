@@ -66,10 +66,7 @@ class SimulatedRuns:
         }
 
     def __iter__(self) -> Iterator[tuple[Fields, Columns]]:
-        """Yield the settings in their order: plain samples by temperature and number, then runs.
-
-        Columns are (D, F), a row a document; see schema ``bidirectional``.
-        """
+        """Yield the settings in their order, with columns (D, F) of schema ``bidirectional``."""
         keys = list(zip(*(self._columns[name].tolist() for name in SETTING), strict=True))
         for key in sorted(set(keys)):
             own = np.array([one == key for one in keys])

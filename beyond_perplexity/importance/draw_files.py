@@ -53,10 +53,7 @@ class WeightLabels(Limited):
 
 
 def _record(given: str | Path | TableFile) -> dict[str, object]:
-    """Return the run record in the footer of a Parquet file; a CSV file or one of others has none.
-
-    An open file, or a table in memory, has read its footer already.
-    """
+    """Return the run record in the footer of a Parquet file; files of others have none."""
     metadata: Mapping[bytes, bytes] = {}
     if isinstance(given, TableFile):
         metadata = given.metadata

@@ -217,10 +217,7 @@ def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def report(estimates: pa.Table) -> str:
-    """Write all estimates as a table and, below it, each in words, for the terminal.
-
-    Rows of a measure that is not known are left out.
-    """
+    """Write the estimates whose measure is known as a table and, below it, each in words."""
     charged = ("n_unknown", "unknown_types")
     rows = [
         row
@@ -242,10 +239,7 @@ TARGET = 0.01  # standard error, nats a token
 def finite_bounds(
     estimates: pd.DataFrame, kinds: Collection[str] = (STOCHASTIC, STRICT)
 ) -> pd.DataFrame:
-    """Keep the bounds, of `BOUNDS`, of perplexity at instance level that are finite.
-
-    Rows of a method that is not known are left out.
-    """
+    """Keep the finite bounds, of `BOUNDS`, of perplexity at instance level by known methods."""
     return estimates[
         (estimates["aggregation"] == "instance")
         & (estimates["measure"] == "perplexity")

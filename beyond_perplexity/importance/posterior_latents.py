@@ -39,15 +39,12 @@ OF_MENTIONS, OF_TREES = "mentions", "trees"
 
 
 class SpanCounts(NamedTuple):
-    """Spans of the annotation, of the latents, and of both: exactly the same words.
-
-    `same_entity` counts matched mentions with the right entity; 0 for trees.
-    """
+    """Spans of the annotation, of the latents, and of both: exactly the same words."""
 
     annotated: int
     found: int
     matched: int
-    same_entity: int
+    same_entity: int  # matched mentions with the right entity; 0 for trees
 
 
 def structure_of(described: Mapping[str, Any]) -> str:

@@ -86,9 +86,7 @@ class RNN(FactoredNetwork):
 
     def initial_state(self, batch_size: int, maximum_length: int) -> RecurrentState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
-        shape = (1, batch_size, self.options.hidden_size)
-        kind = self.embedding.weight.dtype
-        return RecurrentState((torch.zeros(shape, device=self.device, dtype=kind),))
+        return RecurrentState.empty(self.embedding.weight, 1, batch_size, self.options.hidden_size)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Advance B prefixes by the tokens (B,): units (B, H), and the new state."""

@@ -5,7 +5,7 @@ B rows, T positions, V ids, E embedding size, H hidden size, L layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -108,9 +108,7 @@ class RecurrentModel(TiedNetwork):
     def initial_state(self, batch_size: int, maximum_length: int) -> RecurrentState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
         shape = (self.options.layers, batch_size, self.options.hidden_size)
-        kind = self.embedding.weight.dtype
-        parts = (torch.zeros(shape, device=self.device, dtype=kind) for _ in range(self.memories))
-        return RecurrentState(tuple(parts))
+        return RecurrentState.empty(self.embedding.weight, *shape, parts=self.memories)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Advance B prefixes by the tokens (B,): features (B, E or H), and the new state."""
@@ -118,17 +116,17 @@ class RecurrentModel(TiedNetwork):
         stream = self.embedding(tokens)  # (B, E)
         after = []
         for layer, weights in enumerate(self.layers.all_weights):
-            before = self._memory(part[layer] for part in state.parts)  # each (B, H)
+            before = self._memory(tuple(part[layer] for part in state.parts))  # each (B, H)
             found = self.cell(stream, before, *weights)  # each (B, H)
             after.append(found if self.memories > 1 else (found,))
             stream = after[-1][0]  # (B, H)
         memory = tuple(torch.stack(parts) for parts in zip(*after, strict=True))  # each (L, B, H)
         return self._to_features(stream), RecurrentState(memory)
 
-    def _memory(self, parts: Iterable[Tensor]) -> tuple[Tensor, ...] | Tensor:
+    @staticmethod
+    @abstractmethod
+    def _memory(parts: tuple[Tensor, ...]) -> Any:
         """Return the parts of a memory as torch's functions take them."""
-        held = tuple(parts)
-        return held if self.memories > 1 else held[0]
 
     def _layer_by_layer(self, stream: Tensor) -> Tensor:
         """Run the layers with the same elements dropped at all positions between them."""
@@ -147,6 +145,10 @@ class LSTM(RecurrentModel):
     kind, cell, fused = nn.LSTM, torch.lstm_cell, torch.lstm
     memories = 2
 
+    @staticmethod
+    def _memory(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return parts
+
 
 class GRU(RecurrentModel):
     """GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN."""
@@ -154,3 +156,7 @@ class GRU(RecurrentModel):
     family = "gru"
     kind, cell, fused = nn.GRU, torch.gru_cell, torch.gru
     memories = 1
+
+    @staticmethod
+    def _memory(parts: tuple[Tensor, ...]) -> Tensor:
+        return parts[0]

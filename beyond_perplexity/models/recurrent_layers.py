@@ -22,6 +22,11 @@ class RecurrentState(TensorState):
 
     axis = 1
 
+    @classmethod
+    def empty(cls, like: Tensor, *shape: int, parts: int = 1) -> RecurrentState:
+        """Return the memory of empty prefixes, of the type and on the device of a tensor."""
+        return cls(tuple(like.new_zeros(shape) for _ in range(parts)))
+
 
 @dataclass(frozen=True)
 class AWDOptions(Limited):

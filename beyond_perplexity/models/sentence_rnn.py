@@ -78,7 +78,7 @@ class SentenceRNN(UnnormalizedModel):
 
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Return the state of B empty sentences."""
-        return RecurrentState((self.output.new_zeros(1, batch_size, self.options.size),))
+        return RecurrentState.empty(self.output, 1, batch_size, self.options.size)
 
     def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Put a word, of (B,), to the end of each sentence: −y(t), float64, (B,), and the state."""

@@ -224,10 +224,7 @@ def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> li
 
 
 def probabilities(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> np.ndarray:
-    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0.
-
-    Over all symbols after one context they sum to 1.
-    """
+    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0."""
     return _steps(levels, smoothing, size)[-1].p
 
 

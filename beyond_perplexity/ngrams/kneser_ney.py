@@ -140,7 +140,9 @@ def merge_counts(first: Trie, second: Trie) -> Trie:
         if levels:
             left = pack(own[prefix_places(left)], last_words(left))
             right = pack(other[prefix_places(right)], last_words(right))
-        keys = np.union1d(left, right)
+        keys = np.concatenate([left, right])
+        keys.sort(kind="stable")  # which goes through two rising parts once
+        keys = keys[np.diff(keys, prepend=-1) > 0]
         own, other = np.searchsorted(keys, left), np.searchsorted(keys, right)
         counts = np.zeros(len(keys), dtype=np.int64)
         counts[own] = mine.counts

@@ -88,10 +88,7 @@ def _column(file: TableFile, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _read_keys(file: TableFile, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read a column of names as int64, and where there is none: 0.
-
-    Whole numbers stay, other texts are hashed.
-    """
+    """Read a column of names as int64, texts hashed, and where there is none."""
     column = _column(file, name, pa.string())
     missing = np.asarray(column.is_null())
     try:

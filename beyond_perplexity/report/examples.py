@@ -57,10 +57,10 @@ def read_example_documents(paths: Sequence[str | Path]) -> pd.DataFrame:
     return _first_rows(batches).assign(source=REFERENCE)
 
 
-def shorten(text: str, words: int = WORDS) -> str:
+def shorten(text: str) -> str:
     """Cut a text after some words, with a mark there; one line, without control marks."""
     held = printable(text).split()
-    return " ".join(held[:words]) + (CUT if len(held) > words else "")
+    return " ".join(held[:WORDS]) + (CUT if len(held) > WORDS else "")
 
 
 def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:

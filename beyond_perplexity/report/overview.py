@@ -13,11 +13,12 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import load_estimators
-from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.report.bits_per_byte import BITS_HEADINGS, ByteBits, bits_per_byte
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.layout import Column, Table, lay_out, render
@@ -81,10 +82,9 @@ def _image(figure: str | Path) -> list[str]:
 
 
 def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    columns = {SPELLED: "cleaned", RAW_BITS: "raw"}
     found = {
         head: {name: bits_per_byte(result, text) for name, result in perplexities.items()}
-        for head, text in columns.items()
+        for text, head in BITS_HEADINGS.items()
     }
     found = {head: column for head, column in found.items() if any(column.values())}
     header = ["Model", "per token", "per word", *found, "unknown words"]
@@ -106,38 +106,34 @@ def _shown_bits(bits: ByteBits | None) -> str:
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
-    header = ["Model", "needs no choice", "by", "instances", "proposal", "effective samples"]
-    header.append("corpus")
     known = load_estimators()
     others = {method: one.heading for method, one in known.items() if one.heading}
     paired = [method for method, one in known.items() if "corpus" in one.levels]
-    header += others.values()
-    rows = []
-    chosen = estimates[estimates["measure"] == "perplexity"]
-    for model, held in chosen.groupby("model", sort=False):
+    header = ["Model", "needs no choice", "by", "instances", "proposal", "effective samples"]
+    rows = [[*header, "corpus", *others.values()]]
+    for model, held in parts_by(estimates[estimates["measure"] == "perplexity"], "model").items():
         sampled = held[held["method"].isin(paired)].dropna(subset="value")
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
         lowest = [held[held["method"] == method]["value"].min() for method in others]
         rows.append(
             [
-                escape_rst(Labels().model(str(model))),
+                escape_rst(Labels().model(model)),
                 *_without_choice(held),
                 *_best_cells(instance.to_dict("records")),
                 *map(_bound, [corpus, *lowest]),
             ]
         )
-    return [header, *rows]
+    return rows
 
 
 def _best_cells(rows: Sequence[Mapping[Hashable, Any]]) -> list[str]:
     """Write the estimate of a list of one: value, proposal, effective samples."""
-    if not rows:
-        return ["—", "—", "—"]
-    best = rows[0]
-    proposal = f"{best['proposal']}, τ = {best['temperature']:g}"
-    effective = f"{best['ess_median']:.1f} of {best['n_samples']:.0f} (median)"
-    return [_bound(best["value"]), proposal, "—" if pd.isna(best["ess_median"]) else effective]
+    for best in rows:
+        proposal = f"{best['proposal']}, τ = {best['temperature']:g}"
+        effective = f"{best['ess_median']:.1f} of {best['n_samples']:.0f} (median)"
+        return [_bound(best["value"]), proposal, "—" if pd.isna(best["ess_median"]) else effective]
+    return ["—", "—", "—"]
 
 
 def _bound(value: float) -> str:
@@ -146,15 +142,11 @@ def _bound(value: float) -> str:
 
 def _without_choice(estimates: pd.DataFrame) -> list[str]:
     """Return the lowest bound that no temperature and no size was chosen for, and what gave it."""
-    free = (
-        without_choice(finite_bounds(estimates, [STOCHASTIC]))
-        .nsmallest(1, "value")
-        .to_dict("records")
-    )
-    if not free:
-        return ["—", "—"]
-    title = load_estimators()[free[0]["method"]].title
-    return [f"{free[0]['value']:,.1f}", f"{title}, {free[0]['proposal']}"]
+    free = without_choice(finite_bounds(estimates, [STOCHASTIC]))
+    for row in free.nsmallest(1, "value").to_dict("records"):
+        title = load_estimators()[row["method"]].title
+        return [f"{row['value']:,.1f}", f"{title}, {row['proposal']}"]
+    return ["—", "—"]
 
 
 def _meaning() -> str:
@@ -228,12 +220,9 @@ def _likeliest(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
     if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
         return ""
     ordered = sorted(known, key=lambda name: (known[name].value, name))
-    best, worst = (
-        f"*{escape_rst(Labels().model(name))}*, {_shown_bits(known[name])}"
-        for name in (ordered[0], ordered[-1])
-    )
-    least = f"; least under {worst}" * (len(known) > 1)
-    return f"**Human text** is likeliest under {best} bits per byte{least}."
+    ends = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
+    least = f"; least under {ends[-1]}" * (len(known) > 1)
+    return f"**Human text** is likeliest under {ends[0]} bits per byte{least}."
 
 
 def answers(

@@ -16,6 +16,7 @@ import stat
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, cast
@@ -35,6 +36,12 @@ _MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
 _LONGEST_SAID = 200  # and of what a library says
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
+_PACKERS: dict[bytes, Callable[[Any], Any]] = {
+    b"BZh": bz2.BZ2File,
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(file, "zstd"),
+}
 _OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive; unpack it, or name its member where a configuration has an url",
     b"PAR1\x15": "a Parquet file; give it a name that ends in .parquet",
@@ -145,14 +152,9 @@ class _Unpacked(io.RawIOBase):
 def _unpack(path: Path, file: IO[bytes]) -> Any:
     """Say by its first bytes what a file is packed by, and unpack it."""
     start = cast(io.BufferedReader, file).peek(8)
-    if start.startswith(b"BZh"):
-        return bz2.BZ2File(file)
-    if start.startswith(b"\x1f\x8b"):
-        return gzip.GzipFile(fileobj=file)
-    if start.startswith(b"\xfd7zXZ\0"):
-        return lzma.LZMAFile(file)
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        return pa.CompressedInputStream(file, "zstd")
+    for magic, unpacked in _PACKERS.items():
+        if start.startswith(magic):
+            return unpacked(file)
     for magic, what in _OTHER_KINDS.items():
         if start.startswith(magic):
             raise InputError(f"{path}: is {what}")

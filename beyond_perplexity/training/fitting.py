@@ -142,7 +142,6 @@ def _prepare(
     preprocessing: Mapping[str, Any],
 ) -> Fitting:
     """Read what a training is made of, and name its folder by all that determines it."""
-    training_options(config)
     family = registry.find(config.get("family"))
     code = fingerprint("scripts/train.py", *training_modules(config.get("family")))
     words, brought, source = _vocabulary(config, vocabulary, preprocessing)

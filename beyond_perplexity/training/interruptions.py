@@ -92,10 +92,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read the newest checkpoint that is whole, passing over others with a warning.
-
-    None: none is.
-    """
+    """Read the newest checkpoint that is whole, None if none is; warn of others."""
     for path in reversed(_checkpoints(folder)):
         try:
             if content_hash(path)[:16] != path.stem.partition("-")[2]:
@@ -150,10 +147,7 @@ class Progress:
 
 
 class Rounds:
-    """Batches of the training split, a round at a time; of validation.
-
-    Of what is watched besides.
-    """
+    """Batches of the training split, a round at a time, of validation, and of what is watched."""
 
     def __init__(
         self,

@@ -8,9 +8,8 @@ validation.
 Scheduled sampling (Bengio, Vinyals, Jaitly & Shazeer 2015, section 2.4): each input token after the
 first is the true one with probability ε(i), i the step of the optimizer, and otherwise drawn from
 what the model itself predicted at the place before. The inputs are mixed first, a place at a time,
-without dropout; the loss is then that of a parallel pass over the mixed inputs with the true
-targets. No gradient goes through the draws, as in the paper. So it serves every family, at the
-price of a step by step pass. A drawn ``</s>`` is fed like any other token.
+without dropout and gradient; the loss is then that of a parallel pass over the mixed inputs with
+the true targets. A drawn ``</s>`` is fed like any other token.
 
 B rows, N of them with a draw, T positions, V ids.
 """
@@ -364,8 +363,7 @@ def mix_inputs(
 ) -> Tensor:
     """Replace true input tokens, int64, (B, T), by the model's own; the first of each row stay.
 
-    `probability` is ε, of keeping each of the others; seed and step key the random stream. The
-    model's mode is afterwards what it was.
+    `probability` is ε, of keeping each of the others. The model's mode is afterwards what it was.
     """
     training = model.training
     model.eval()

@@ -205,9 +205,7 @@ def scheduled_rate(
 ) -> float:
     """Return the learning rate of a step (counted from 0) of `last_step` steps.
 
-    Linear from peak / W to the peak in W warm-up steps, then the peak, half a cosine down to 0, the
-    peak halved as often as the validation loss has not improved, or the peak over 1 + decay ×
-    epochs done.
+    From peak / W to the peak in W warm-up steps, then as the option `schedule` has it.
     """
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps

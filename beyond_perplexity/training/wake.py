@@ -89,10 +89,9 @@ def train_awake(
 ) -> TrainingResult:
     """Train a proposal further, by its model, or go on with it; leave it with its best weights.
 
-    Weights that raise the bound of the validation split are the better ones; if there are none
-    the proposal stays as it was. `sources` gives both splits in batches of so many positions at
-    most; the training has a subfolder of `folder` for its checkpoints; losses are −log p̂(x),
-    nats per prediction.
+    Those raise the bound of the validation split; if none do it stays as it was. `sources` gives
+    both splits in batches of so many positions at most; `folder` gets a subfolder of checkpoints;
+    losses are −log p̂(x), nats per prediction.
     """
     model = _load_frozen(proposal, model_folder, vocabulary, device)
     wake = {name: value for name, value in asdict(options).items() if name.startswith(WAKE)}

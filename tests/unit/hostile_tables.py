@@ -10,23 +10,9 @@ from beyond_perplexity.report.layout import Column, Table
 
 NASTY = [
     *(r"\input{/etc/passwd}", "$x_1^{2}$", "100% & more", "#~|`\"'", "-- --- '' ,, ?` !`"),
-    *(
-        "k̂ and p̂(x₁)",
-        "τ = 0.5, α, β, Ω",
-        "Ærøskøbing, Łódź, naïve, ǖ",
-        "中文字幕",
-        "עברית",
-        "👩\u200d🔬",
-    ),
-    *(
-        "*starred",
-        "[1pt] bracket",
-        "",
-        "∞",
-        "a" * 70,
-        "Rindfleischetikettierung" * 3,
-        "\x1b[31m\x00",
-    ),
+    *("k̂ and p̂(x₁)", "τ = 0.5, α, β, Ω", "Ærøskøbing, Łódź, naïve, ǖ", "中文字幕", "עברית"),
+    *("👩\u200d🔬", "*starred", "[1pt] bracket", "", "∞", "a" * 70),
+    *("Rindfleischetikettierung" * 3, "\x1b[31m\x00"),
 ]
 WORDS = ["the", "of", "model", "perplexity", "estimated", "proposal", "under", "documents"]
 

@@ -74,10 +74,10 @@ def rows_of(trees, width=None):
     return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
 
 
-def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY):
-    """Train a model and check that the training tells its loss of the validation split.
+def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY, **options):
+    """Train a model; return its loss of the validation split before and after, summed, in nats.
 
-    Returns that loss before and after, summed, in nats, and the batches of the split.
+    The training tells that loss, and the model is the same when it is rebuilt.
     """
     stores = [
         InstanceStore.write(folder, name, model.instances(corpus, name, vocabulary))
@@ -94,15 +94,18 @@ def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY):
         return sum(float(model.loss(batch)) for batch in batches)
 
     before = measure()
-    options = TrainingOptions(
-        maximum_epochs=epochs, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
-    )
+    common = {"learning_rate": 0.02, "warmup_steps": 5, "batch_tokens": 256, "precision": "32"}
+    chosen = TrainingOptions(maximum_epochs=epochs, **{**common, **options})
     device = torch.device("cpu")
-    result = train(model.train(), sources, options, 1, folder / "checkpoints", device)
+    result = train(model.train(), sources, chosen, 1, folder / "checkpoints", device)
     after = measure()
     counted = sum(batch.predictions for batch in batches)
     assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
-    return before, after, batches
+    rebuilt = type(model).from_tensors(model.config, model.state_dict()).eval()
+    with torch.no_grad():
+        batches[0].cache.clear()
+        assert float(rebuilt.loss(batches[0])) == float(model.loss(batches[0]))
+    return before, after
 
 
 def slope_along(value, parameters, direction, step=1e-5):

@@ -36,12 +36,17 @@ def lstm_step(layer, entry, hidden, cell):
     return torch.sigmoid(leave) * torch.tanh(cell), cell
 
 
-def push(model, entry, state):
+def step_layers(layers, entry, state):
+    """Step LSTM cells one above the other; a state is a list of (output, cell)."""
     after = []
-    for layer, (hidden, cell) in zip(model.stack.layers, state, strict=True):
+    for layer, (hidden, cell) in zip(layers, state, strict=True):
         entry, cell = lstm_step(layer, entry, hidden, cell)
         after.append((entry, cell))
     return after
+
+
+def push(model, entry, state):
+    return step_layers(model.stack.layers, entry, state)
 
 
 def compose(model, left, right):
@@ -141,9 +146,7 @@ def tree_score(scores, actions):
 def log_prob(scores, length, actions, temperature):
     """Return log q_τ(z | x) by enumeration of all trees."""
     each = [tree_score(scores, other) / temperature for other in all_trees(length)]
-    largest = max(each)
-    log_z = largest + math.log(sum(math.exp(value - largest) for value in each))
-    return tree_score(scores, actions) / temperature - log_z
+    return tree_score(scores, actions) / temperature - log_sum(each)
 
 
 def log_sum(values):
@@ -181,27 +184,12 @@ def sample_tree(chart, length, uniforms):
 
 
 def weigh_by_loops(model, crf, words, uniforms, temperature, temperatures, anew=True):
-    """Draw trees of one sentence and weigh them, one after the other.
+    """Draw trees of one sentence and weigh them, one after the other, by uniforms, a list each.
 
-    Parameters
-    ----------
-    model, crf
-        RNNG and SpanCRF.
-    words : list of int
-    uniforms : list of list of float
-        The random numbers of each sample.
-    temperature : float
-        Of the samples.
-    temperatures : list of float
-        At which log q is wanted.
-    anew : bool
-        The proposal is worked out anew for each sample, as in programs that go over the sentences
-        once a sample; else once for the sentence.
+    `temperature` is that of the samples. `anew`: the proposal is worked out for each sample, as in
+    programs that go over the sentences once a sample; else once.
 
-    Returns
-    -------
-    list of (list of int, float, list of float)
-        Tree, log p(x, z), log q_τ(z | x) for each τ.
+    Returns of each the tree, log p(x, z) and log q_τ(z | x) at each of the temperatures.
     """
 
     def work_out():

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import torch
 
-SHIFT, REDUCE = 0, 1
-BOS, EOS = 0, 1
+from tests.unit.rnng_reference import BOS, EOS, REDUCE, SHIFT, step_layers
 
 
 def all_trees(length, labels, maximum_run, maximum_open=100):
@@ -35,23 +34,10 @@ def all_trees(length, labels, maximum_run, maximum_open=100):
     return phrases(length, maximum_run, maximum_open)
 
 
-def lstm_step(layer, entry, hidden, cell):
-    gates = layer.weight_ih @ entry + layer.bias_ih + layer.weight_hh @ hidden + layer.bias_hh
-    enter, keep, fresh, leave = gates.chunk(4)
-    cell = torch.sigmoid(keep) * cell + torch.sigmoid(enter) * torch.tanh(fresh)
-    return torch.sigmoid(leave) * torch.tanh(cell), cell
-
-
 def push(lstm, entry, state=None):
     """Step the layers of a StackLSTM; a state is a list of (output, cell)."""
     zero = torch.zeros_like(entry)
-    after = []
-    for layer, (hidden, cell) in zip(
-        lstm.layers, state or [(zero, zero)] * len(lstm.layers), strict=True
-    ):
-        entry, cell = lstm_step(layer, entry, hidden, cell)
-        after.append((entry, cell))
-    return after
+    return step_layers(lstm.layers, entry, state or [(zero, zero)] * len(lstm.layers))
 
 
 def run(lstm, entries):

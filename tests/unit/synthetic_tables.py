@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from beyond_perplexity.schemas.contrastive import (
 )
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
+from scripts import tabulate
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
 DISTANCES = ["ks_empirical", "ks", "tvd", "max_difference"]
@@ -392,3 +395,13 @@ def sentence_description(size: int, distortion: float) -> dict[str, object]:
     training = {} if distortion == 0.1 else {"distortion": distortion}  # which is the default
     config = {"architecture": {"size": size}}
     return {"family": "sentence-rnn", "config": config, "training": training}
+
+
+def run_tabulate(monkeypatch, folder: Path, table: str, given: object, *more: str) -> list[Path]:
+    """Make a table of files in a folder by its command: CSV, LaTeX and HTML."""
+    files = [folder / f"t.{end}" for end in ("csv", "tex", "html")]
+    outputs = zip(("--csv", "--latex", "--html"), map(str, files), strict=True)
+    asked = ["tabulate", "--table", table, "--inputs", json.dumps(given), *more]
+    monkeypatch.setattr("sys.argv", [*asked, *(word for pair in outputs for word in pair)])
+    tabulate.main()
+    return files

@@ -45,12 +45,7 @@ from tests.unit.test_contrastive import write_documents
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
 COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
-FILTERS = {
-    "audit",
-    "tokenize",
-    "progress",
-    "provenance",
-}  # whose options are checked when they are used
+FILTERS = {"audit", "tokenize", "progress", "provenance"}  # which write no file
 OUTPUTS = {output_file, output_path, output_folder}
 
 
@@ -113,16 +108,13 @@ def test_numbers_out_of_bounds_name_the_flag(kind, text, words):
     assert words in str(found.value)
 
 
-def test_usage_is_how_the_command_was_called(monkeypatch):
+def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypatch, capsys):
     for called, usage in (
         ("/a b/scripts/train.py", "usage: python -m scripts.train [-h]"),
         ("beyond-perplexity compare", "usage: beyond-perplexity compare [-h]"),
     ):
         monkeypatch.setattr("sys.argv", [called])
         assert CommandParser().format_usage().strip() == usage
-
-
-def test_wrong_use_is_status_2(capsys):
     for flags in (["--other", "1"], ["--number"]):
         with pytest.raises(SystemExit) as ended:
             parse(*flags)
@@ -250,11 +242,8 @@ def home(tmp_path_factory):
 def values(action, home):
     """Return what an option may be given, in the folder ``OUT`` where it is written."""
     usual = _usual(action, home)
-    return (
-        hostile(action, home)
-        if usual is None
-        else st.one_of(st.just(usual), st.just(usual), st.just(usual), hostile(action, home))
-    )
+    often = [st.just(usual)] * (3 if usual is not None else 0)
+    return st.one_of(*often, hostile(action, home))
 
 
 def _usual(action, home):

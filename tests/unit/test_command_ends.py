@@ -22,9 +22,6 @@ from beyond_perplexity import errors as requeue
 from beyond_perplexity.errors import InputError, describe_os_error, run_command
 from beyond_perplexity.storage.fingerprint import ROOT
 
-# ---- half written ----
-
-
 HALF_WRITTEN = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as in the foreground of a shell
@@ -41,9 +38,6 @@ def main():
 
 run_command(main)
 """
-
-
-# ---- command ends ----
 
 
 HEAD = """
@@ -97,10 +91,7 @@ def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_mi
     assert len(said) < 2_100
     assert said.startswith("error: first x")
     assert said.endswith("x last\n")
-
-
-def test_every_reason_has_words() -> None:
-    """Of a full disk nobody knows the file: libraries do not say which it was."""
+    # Of a full disk nobody knows the file: libraries do not say which it was.
     full = describe_os_error(OSError(errno.ENOSPC, "x"))
     assert full.startswith("an output, standard output or the temporary folder /")
     assert describe_os_error(OSError("torn")) == "torn"
@@ -124,11 +115,17 @@ def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) ->
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_a_shell_ignores_stays_ignored() -> None:
+def test_what_a_shell_ignores_and_what_nobody_can_read() -> None:
     """A shell without job control lets its background processes ignore Ctrl-C."""
     code = "import os, signal; run_command(lambda: os.kill(os.getpid(), signal.SIGINT))"
     done = run(code + "; print('lives')", "& wait $!")
     assert (done.returncode, done.stdout) == (0, "lives\n"), done.stderr
+    done = run("def main():\n    raise InputError('x')\nrun_command(main)", "2>/dev/full")
+    assert (done.returncode, done.stdout) == (1, "")
+    code = "import argparse\nrun_command(argparse.ArgumentParser().parse_args)"
+    done = run(code, "--help >/dev/full")
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
 
 
 @pytest.mark.parametrize("lines", [1, 100_000])
@@ -138,15 +135,6 @@ def test_standard_output_that_takes_nothing(lines: int) -> None:
     reason = "an output, standard output or the temporary folder .*: No space left"
     assert re.match(f"error: {reason}", done.stderr)
     assert done.stderr.count("\n") == 1
-
-
-def test_errors_and_help_that_nobody_can_read() -> None:
-    done = run("def main():\n    raise InputError('x')\nrun_command(main)", "2>/dev/full")
-    assert (done.returncode, done.stdout) == (1, "")
-    code = "import argparse\nrun_command(argparse.ArgumentParser().parse_args)"
-    done = run(code, "--help >/dev/full")
-    assert "Traceback" not in done.stderr
-    assert "Exception" not in done.stderr
 
 
 # ---- requeue ----

@@ -103,6 +103,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
 class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.tags: set[str] = set()
         self.open: list[str] = []
         self.images: list[dict[str, str | None]] = []
         self.links: list[str] = []
@@ -110,6 +111,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
+        self.tags.add(tag)
         if tag == "img":
             self.images.append(values)
         elif tag not in ("meta", "br"):
@@ -132,9 +134,7 @@ def test_formats_and_compression_do_not_matter(files, tmp_path) -> None:
     assert all(table.equals(tables[0]) for table in tables[1:])
     assert guess_format(Path("x.jsonl.gz")) == "jsonl"
     assert guess_format(Path("x")) == "text"
-
-
-def test_cleaning_unless_tokenized(files, tmp_path) -> None:
+    # cleaning, unless the texts are tokens
     Path(files[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
     n_types = []
     for tokenized in (False, True):
@@ -172,9 +172,8 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
 def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path):
     Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
     run_comparison(options(*files), tmp_path / "out")
-    assert (
-        by_measure(pd.read_csv(tmp_path / "out" / "tendencies.csv"))["length", "mean"]["value"] == 1
-    )
+    found = by_measure(pd.read_csv(tmp_path / "out" / "tendencies.csv"))
+    assert found["length", "mean"]["value"] == 1
     assert (tmp_path / "out" / "compare.html").exists()
     with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
         run_comparison(options(*files), Path(files[0]))

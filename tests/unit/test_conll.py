@@ -30,7 +30,7 @@ from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.small_corpora import put
-from tests.unit.test_extract_corpus import run_options
+from tests.unit.test_extract_corpus import run
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WIDE = "bc/x 0 {n} {word} NN {parse} - - - sp * {column}"
@@ -136,17 +136,6 @@ def format_column(n_tokens, spans):
 
 def words(column):
     return [(f"w{n}", field) for n, field in enumerate(column)]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_mentions_to_columns_and_back(tmp_path, seed):
-    draw = random.Random(seed)
-    expected = random_spans(draw, 20, 12)
-    column = format_column(20, expected)
-    path = put(tmp_path / "d.conll", narrow(*words(column)))
-    (found,), problems = read(path, mentions="all")
-    assert not problems.skips.counts
-    assert [mention[:3] for mention in found.mentions] == renumber(ordered(expected))
 
 
 # ---- entities ----
@@ -310,8 +299,8 @@ def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
 
 def test_coreference_becomes_documents_and_mentions(tmp_path):
     rows = [("Ann", "(1)"), ("ran", "-"), (".", "-"), None, ("She", "(1)"), ("sat", "-")]
-    source = {"format": "conll", "paths": {"train": [str(put(tmp_path / "x", narrow(*rows)))]}}
-    found = run_options(tmp_path / "out", {"source": source, "trees": {"kind": "shallow"}})
+    paths = {"train": [str(put(tmp_path / "x", narrow(*rows)))]}
+    found = run(tmp_path / "out", paths, "conll", trees={"kind": "shallow"})
     assert [d["text"] for d in found["documents"]] == ["ann ran . she sat"]
     assert found["mentions"] == [
         {"doc_id": 0, "start": start, "end": start + 1, "entity": "0", "source": "gold"}
@@ -373,12 +362,8 @@ def test_rows_cut_anywhere_never_give_another_word(tmp_path, seed, separator):
     lines = wide(*(f"{word} -" for word in written)).split("\n")
     for n in draw.sample(range(1, 31), 10):
         lines[n] = " ".join(lines[n].split()[: draw.randint(1, 11)])
-    path = tmp_path / "x.conll"
-    head, *rows = lines
-    path.write_text(
-        "\n".join([head, *(row.replace(" ", separator) for row in rows[:30]), *rows[30:]])
-    )
-    (found,), problems = read(path, skip=True)
+    lines[1:31] = (row.replace(" ", separator) for row in lines[1:31])
+    (found,), problems = read(put(tmp_path / "x.conll", "\n".join(lines)), skip=True)
     assert set(found.tokens) <= set(written)
     assert found.tokens == sorted(found.tokens, key=written.index)
     assert len(found.tokens) == 30 - problems.skips.counts["too few columns"] >= 20
@@ -432,11 +417,9 @@ def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path):
 
 @pytest.mark.parametrize("separator", [" ", "\t"])
 def test_the_name_of_a_document_may_begin_with_a_number_sign(tmp_path, separator):
-    path = tmp_path / "x.conll"
-    text = wide("She (1)", "sat -", name="#x")
-    head, *rows, tail = text.rstrip().split("\n")
-    path.write_text("\n".join([head, *(row.replace(" ", separator) for row in rows), tail]))
-    (found,), _ = read(path)
+    head, *rows, tail = wide("She (1)", "sat -", name="#x").rstrip().split("\n")
+    lines = [head, *(row.replace(" ", separator) for row in rows), tail]
+    (found,), _ = read(put(tmp_path / "x.conll", "\n".join(lines)))
     assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
@@ -452,8 +435,8 @@ CONLLU = [
 ]
 
 
-def conllu(*rows, before=""):
-    return "\n".join([f"{before}#begin document (u)", *rows, "#end document", ""])
+def conllu(*rows):
+    return "\n".join(["#begin document (u)", *rows, "#end document", ""])
 
 
 def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
@@ -464,12 +447,8 @@ def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
     path.write_text(conllu(*CONLLU).format("(7)"))
     (found,), problems = read(path, word_column=1)
     assert (found.tokens, spans(found)) == (["She", "did", "n't", "1984"], {(0, 1, "0")})
-    assert problems.skips.to_json() == {
-        "row of several words or of none": {
-            "count": 2,
-            "first": [f"{path}: line 3", f"{path}: line 6"],
-        }
-    }
+    places = {"count": 2, "first": [f"{path}: line 3", f"{path}: line 6"]}
+    assert problems.skips.to_json() == {"row of several words or of none": places}
     path.write_text(conllu(*CONLLU[:-1], CONLLU[-1].removesuffix("\t_")).format("_"))
     with pytest.raises(InputError, match=r"line 7: too few columns \(9 .* at least 10"):
         read(path, word_column=1)
@@ -479,10 +458,9 @@ def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
 
 
 def test_names_of_columns_say_where_the_word_is(tmp_path):
-    path = tmp_path / "x.conllu"
     for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
-        path.write_text(narrow(("a", "-"), begin="x"))
-        path.write_text(f"# global.columns = {names}\n" + path.read_text())
+        text = f"# global.columns = {names}\n" + narrow(("a", "-"), begin="x")
+        path = put(tmp_path / "x.conllu", text)
         with pytest.raises(InputError, match=rf"line 1: this is CoNLL-U .* {column}, if"):
             read(path)
         assert read(path, word_column=1)[0][0].tokens == ["a"]
@@ -522,38 +500,39 @@ def conllu_document(attributes, name, parts):
     return "\n".join([*lines, "", ""])
 
 
-@pytest.mark.parametrize("parts", ["eid-etype-head", "GRP", "etype-GRP-head"])
-@pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_conllu_and_back(tmp_path, seed, parts):
+def columns_document(spans, name, draw):
+    return narrow(*words(format_column(20, spans)), begin=name)
+
+
+def gum_document(spans, name, draw):
+    kinds = {str(n): draw.choice([f"time-{n}", f"place-{n}-X_%2D{n}"]) for n in range(6)}
+    column = format_column(20, spans)
+    named = [re.sub(r"\d+", lambda found: kinds[found[0]], field) for field in column]
+    return narrow(*words(field.replace("|", "") for field in named), begin=name)
+
+
+def documents_of(parts):
+    return lambda spans, name, _: conllu_document(entity_attributes(20, spans, parts), name, parts)
+
+
+CONLLU_PARTS = ("eid-etype-head", "GRP", "etype-GRP-head")
+SCHEMES = {"columns": columns_document, "GUM": gum_document}
+SCHEMES |= {parts: documents_of(parts) for parts in CONLLU_PARTS}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("seed", range(20))
+def test_mentions_are_written_and_read_back(tmp_path, seed, scheme):
     draw = random.Random(seed)
     written = [random_spans(draw, 20, 12) for _ in range(2)]
-    held = [entity_attributes(20, spans, parts) for spans in written]
-    texts = (conllu_document(one, f"d{n}", parts) for n, one in enumerate(held))
+    texts = (SCHEMES[scheme](spans, f"d{n}", draw) for n, spans in enumerate(written))
     found, problems = read(put(tmp_path / "x.conllu", "".join(texts)), mentions="all")
-    assert set(problems.skips.counts) == {"row of several words or of none"}
+    several = {"row of several words or of none"} if scheme in CONLLU_PARTS else set()
+    assert set(problems.skips.counts) == several
     assert [document.title for document in found] == ["d0", "d1"]
     for document, spans in zip(found, written, strict=True):
         assert document.tokens == [f"w{n}" for n in range(20)]
         assert [mention[:3] for mention in document.mentions] == renumber(ordered(spans))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_the_scheme_of_gum_and_back(tmp_path, seed):
-    # oracle: the same mentions in numbers alone
-    draw = random.Random(seed)
-    column = format_column(20, random_spans(draw, 20, 12))
-    names = {str(n): draw.choice([f"time-{n}", f"place-{n}-X_%2D{n}"]) for n in range(6)}
-    named = [
-        re.sub(r"\d+", lambda found: names[found[0]], field).replace("|", "") for field in column
-    ]
-    path = tmp_path / "x.conll"
-    documents = []
-    for fields in (column, named):
-        path.write_text(narrow(*words(fields)))
-        (document,), problems = read(path, mentions="all")
-        assert not problems.skips.counts
-        documents.append((document.tokens, document.mentions))
-    assert documents[0] == documents[1]
 
 
 def row(number, form, misc="_"):
@@ -592,8 +571,7 @@ def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
     path = tmp_path / "x.conllu"
     for misc, expected in (("_", 1), ("Entity=(e1)", 0)):
         path.write_text("\n".join([row(1, "a", misc), row(2, "b"), ""]))
-        source = {"format": "conll", "paths": {"train": [str(path)]}}
-        report = run_options(tmp_path / misc, {"source": source})["report"]
+        report = run(tmp_path / misc, {"train": [str(path)]}, "conll")["report"]
         assert len(report["warnings"]) == expected
         said = capsys.readouterr().err
         assert said.count("0 mentions were found") == expected
@@ -601,11 +579,10 @@ def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
 
 
 def test_a_corpus_without_trees_says_so(tmp_path):
-    path = put(tmp_path / "x.txt", "a b c d\n")
-    config = {"source": {"format": "text", "paths": {"train": [str(path)]}}}
-    assert run_options(tmp_path / "plain", config)["report"]["warnings"] == []
+    paths = {"train": [str(put(tmp_path / "x.txt", "a b c d\n"))]}
+    assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}
-    (warning,) = run_options(tmp_path / "trees", {**config, "trees": trees})["report"]["warnings"]
+    (warning,) = run(tmp_path / "trees", paths, "text", trees=trees)["report"]["warnings"]
     assert warning.startswith("0 trees were found")
 
 
@@ -633,9 +610,8 @@ def test_real_coreference_has_as_many_mentions_as_brackets(folder, column, docum
         merged = len(entities) - len({mention[2] for mention in found.mentions})
         assert 0 <= merged <= shared
         (outer,), _ = read(path, skip=True, crossing="first")
-        assert outer.counts["nested mentions"] + outer.counts["crossing mentions"] == len(
-            found.mentions
-        ) - len(outer.mentions)
+        left_out = outer.counts["nested mentions"] + outer.counts["crossing mentions"]
+        assert left_out == len(found.mentions) - len(outer.mentions)
 
 
 @pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_news_crane"])
@@ -803,7 +779,7 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
 def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, expected):
     path = put(tmp_path / "x.txt", "".join(f"a b {n}\n" for n in range(documents)))
     named = json.loads(json.dumps(paths).replace("{0}", str(path)))
-    report = run_options(tmp_path / "out", {"source": {"format": "text", "paths": named}})["report"]
+    report = run(tmp_path / "out", named, "text")["report"]
     empty = [split for split, numbers in report["splits"].items() if not numbers["documents"]]
     said = capsys.readouterr().err
     assert len(report["warnings"]) == expected

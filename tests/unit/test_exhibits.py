@@ -57,13 +57,13 @@ from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from scripts import tabulate as command
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.synthetic_tables import (
     HOSTILE,
     check_drawn_as_it_stands,
     make_measures,
     make_training,
+    run_tabulate,
 )
 from tests.unit.test_tables import PERPLEXITIES
 
@@ -175,14 +175,11 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     path.parent.mkdir()
     rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
     write_shard(path, TRAINING, rows, {})
-    shared = ["--inputs", json.dumps({"training": [str(path)]}), "--labels", report.labels(group)]
-    outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    monkeypatch.setattr("sys.argv", ["tabulate", "--table", "tendencies/toy", *shared, *outputs])
-    command.main()
-    assert pd.read_csv("t.csv").to_dict("records") == [{"model": "LSTM", "points": len(points)}]
-    monkeypatch.setattr(
-        "sys.argv", ["plot", "--figure", "tendencies/toy", *shared, "--output", "f.svg"]
-    )
+    given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
+    csv, *_ = run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
+    assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
+    shared = ["--inputs", json.dumps(given), *labels, "--output", "f.svg"]
+    monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/toy", *shared])
     plot.main()
     assert "<svg" in (tmp_path / "f.svg").read_text()
 
@@ -202,13 +199,10 @@ def test_a_corpus_may_be_called_as_a_paper_is():
     assert len(set(files)) == len(files) == 3 * tables + 2 * figures
 
 
-def test_where_no_file_is_given_there_is_nothing():
+def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     nothing = {kind: read_input(kind, []) for kind in INPUTS}
     assert nothing["measures"] is None
     assert (nothing["models"], nothing["latents"]) == ({}, [])
-
-
-def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     row = TABLES["contrastive/partition"]
     with pytest.raises(InputError, match="needs files 'partitions'"):
         read_inputs("it", row, {"given_lengths": []})
@@ -268,13 +262,8 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
 
 def test_titles_are_shown_and_names_are_written() -> None:
     """One title may stand for proposals of several models: a name is found again by both."""
-    frame = pd.DataFrame(
-        {
-            "model": ["rnng", "kglm", "kglm"],
-            "proposal": ["rnng-optimal", "kglm-optimal", "other"],
-            "value": [1.0, 2.0, 3.0],
-        }
-    )
+    rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
+    frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
     given = {"estimates": frame, "latents": [{"model": "rnng"}], "beside": None}
     titles = {"rnng": "RNNG", "rnng-optimal": "Optimal", "kglm-optimal": "Optimal"}
     labels = Labels(families={"rnng": "rnng"}, data={"rnng": "trees"}, titles=titles)
@@ -442,16 +431,11 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     """Of contrasts without rows: the report is made, and the first page says nothing of them."""
     source = tmp_path / "contrasts.parquet"
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
-    outputs = [tmp_path / f"wikipedia/findings.{end}" for end in ("csv", "tex", "html")]
-    flags = zip(("--csv", "--latex", "--html"), map(str, outputs), strict=True)
-    given = json.dumps({"contrasts": [str(source)]})
-    asked = ["--table", "contrastive/findings", "--inputs", given]
-    words = [word for pair in flags for word in pair]
-    monkeypatch.setattr("sys.argv", ["tabulate", *asked, *words])
-    command.main()
+    given = {"contrasts": [str(source)]}
+    csv, _, html = run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
     assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
-    assert "the contrasts have no" in outputs[2].read_text()
-    assert read_findings([outputs[0]]) == {}
+    assert "the contrasts have no" in html.read_text()
+    assert read_findings([csv]) == {}
 
 
 NASTY = (
@@ -462,16 +446,11 @@ NASTY = (
 
 def write_samples(path, texts: list[str]) -> str:
     n = len(texts)
-    columns = {
-        "doc_id": range(n),
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-        "log_prob": [-6.0, *[math.nan] * (n - 1)],
-        "log_prob_decoding": [math.nan] * n,
-        "finished": [True, False, *[True] * (n - 2)],
-    }
+    columns = {"doc_id": range(n), "text": texts, "n_tokens": [len(t.split()) for t in texts]}
+    columns |= {"log_prob": [-6.0, *[math.nan] * (n - 1)], "log_prob_decoding": [math.nan] * n}
+    columns |= {"finished": [True, False, *[True] * (n - 2)]}
     path.parent.mkdir(parents=True)
-    write_shard(path, TEXT_SAMPLES, pa.table(columns, TEXT_SAMPLES), {})
+    write_shard(path, TEXT_SAMPLES, columns, {})
     return str(path)
 
 
@@ -482,20 +461,19 @@ def files(tmp_path) -> tuple[str, str]:
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
     split = ["train"] * 3000 + ["test", "valid"] * 5
     n = len(split)
-    columns = {
-        "doc_id": range(n),
-        "split": split,
-        "title": ["t"] * n,
-        "text": [f"document {place}" for place in range(n)],
-        "n_tokens": [2] * n,
-    }
+    columns = {"doc_id": range(n), "split": split, "title": ["t"] * n, "n_tokens": [2] * n}
+    columns |= {"text": [f"document {place}" for place in range(n)]}
     documents = tmp_path / "documents.parquet"
-    write_shard(documents, DOCUMENTS, pa.table(columns, DOCUMENTS), {})
+    write_shard(documents, DOCUMENTS, columns, {})
     return samples, str(documents)
 
 
+def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return read_example_samples([files[0]]), read_example_documents([files[1]])
+
+
 def test_the_first_documents_are_read_and_no_more(files) -> None:
-    samples, documents = read_example_samples([files[0]]), read_example_documents([files[1]])
+    samples, documents = read_examples(files)
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
@@ -504,9 +482,7 @@ def test_the_first_documents_are_read_and_no_more(files) -> None:
 
 
 def test_each_text_has_its_numbers(files) -> None:
-    table = examples_table(
-        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
-    )
+    table = examples_table(*read_examples(files), Labels())
     assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
     human, model = table.rows[0], table.rows[EXAMPLES:]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
@@ -520,9 +496,7 @@ def test_each_text_has_its_numbers(files) -> None:
 
 
 def test_texts_are_no_markup(files) -> None:
-    table = examples_table(
-        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
-    )
+    table = examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
     found = ET.fromstring(page)
     tags = "div table caption strong span thead tr th tbody td"
@@ -552,11 +526,7 @@ def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
     found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
-    monkeypatch.chdir(tmp_path)
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}
-    arguments = ["--table", "tendencies/samples", "--inputs", json.dumps(given)]
-    arguments += ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    monkeypatch.setattr("sys.argv", ["tabulate", *arguments])
-    command.main()
-    assert len(pd.read_csv(tmp_path / "t.csv")) == 2 * EXAMPLES
-    assert "document 3004" in (tmp_path / "t.html").read_text()
+    csv, _, html = run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
+    assert len(pd.read_csv(csv)) == 2 * EXAMPLES
+    assert "document 3004" in html.read_text()

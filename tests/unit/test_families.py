@@ -260,6 +260,7 @@ def test_the_search_lets_a_class_say_what_it_is():
 VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
 TEXT = [[np.array([3, 4, 5, 3, 4], np.int32), np.array([4, 4, 3], np.int32)]]
 LSTM = {"embedding_size": 8, "hidden_size": 8, "layers": 1}
+OTHER_WORDS = '{"kind": "closed", "words": ["b"], "unknown_types": 0}'
 
 
 def model_of(family):
@@ -292,11 +293,7 @@ def folder(path, family, describe=None, change=None):
         ("model.safetensors", None, "is missing; train the model again"),
         ("model.safetensors", "", "is not the file that model.json describes"),
         ("vocabulary.json", None, "no such file"),
-        (
-            "vocabulary.json",
-            '{"kind": "closed", "words": ["b"], "unknown_types": 0}',
-            "is not the vocabulary the model was trained with",
-        ),
+        ("vocabulary.json", OTHER_WORDS, "is not the vocabulary the model was trained with"),
     ],
 )
 def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, content, words):
@@ -370,18 +367,8 @@ JSON, WEIGHTS = "model.json", "model.safetensors"
     ("family", "file", "change", "message"),
     [
         ("lstm", JSON, sized(layers=9), "weight_ih_l1' is missing, and 31 more like it"),
-        (
-            "lstm",
-            JSON,
-            sized(hidden_size=9),
-            "has the shape .*, expected .*more like it",
-        ),
-        (
-            "lstm",
-            JSON,
-            sized(hidden_size=-3),
-            "hidden_size: is -3, expected at least 1",
-        ),
+        ("lstm", JSON, sized(hidden_size=9), "has the shape .*, expected .*more like it"),
+        ("lstm", JSON, sized(hidden_size=-3), "hidden_size: is -3, expected at least 1"),
         ("lstm", JSON, sized(hidden_size="8"), "hidden_size"),
         ("lstm", JSON, put("", family=["lstm"]), r"model\.json"),
         ("lstm", JSON, put("", family="optimal"), "worked out from its model"),

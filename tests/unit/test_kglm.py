@@ -68,6 +68,7 @@ EDGES = [(0, 0, 1), (0, 1, 1), (1, 0, 2), (2, 2, 2)]
 # which none has, and 2, a literal <unk>.
 KNOWN, ALIAS_WORDS = 300, 302
 ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]], 2: [[300], [2, 300, 301]]}
+DOCUMENTS = ([3, 4, 2], [300, 301, 302], [4, 3, 4])
 
 
 def make_graph(edges=EDGES, entities=4, cutoff=2, width=3, seed=0):
@@ -140,25 +141,32 @@ def score(model, documents, codes):
 
 
 @pytest.mark.parametrize("edges", [EDGES, []])
-def test_support_is_what_the_definition_lists(edges):
+@pytest.mark.parametrize("candidates", [0, 64, 1])
+def test_support_is_what_the_definition_lists(edges, candidates, monkeypatch):
+    """Of the model and of q, the optimal one if it has candidates, which sums to one over it."""
     # T = 1: none or one of 4 new ones. T = 2: 5 after none; after a mention ongoing, and what its
     # edges lead to (B, C, C or nothing), besides.
+    monkeypatch.setattr(lookahead, "CANDIDATES", candidates)
     graph = make_graph(edges)
-    model, proposal = make(graph=graph).double(), make(KGLMTagger, graph=graph).double()
-    for length, number in ((1, 5), (2, 5 + 4 * 6 + 3 * bool(edges)), (3, None)):
-        document = [3, 4, 3][:length]
-        listed = reference.enumerate_codes(model, length)
-        if number is not None:
-            assert len(listed) == number
-        every = [list(z) for z in itertools.product(range(10), repeat=length)]
+    model = make(graph=graph).double()
+    proposal = OptimalLinks(model) if candidates else make(KGLMTagger, graph=graph).double()
+    for document, number in (
+        ([3], 5),
+        ([3, 4], 5 + 4 * 6 + 3 * bool(edges)),
+        *((document, None) for document in ([3, 4, 3], *DOCUMENTS)),
+    ):
+        listed = reference.enumerate_codes(model, len(document))
+        assert number in (None, len(listed))
+        every = [list(z) for z in itertools.product(range(10), repeat=len(document))]
         batch, owner = batch_of(document), torch.zeros(len(every), dtype=torch.int64)
         rows = torch.tensor(every)
         log_p = model.log_joint(batch, owner, rows)
-        log_q = proposal.log_prob(batch, owner, rows, [1.0])[:, 0]
+        log_q = proposal.log_prob(batch, owner, rows, TEMPERATURES)
+        torch.testing.assert_close(log_q.exp().sum(0), torch.ones(6, dtype=torch.float64))
         assert not torch.isnan(log_p).any()
         possible = [z for z, value in zip(every, log_p.tolist(), strict=True) if value > -math.inf]
         assert possible == sorted(listed)
-        assert torch.equal(log_q > -torch.inf, log_p > -torch.inf)
+        assert torch.equal(log_q > -math.inf, (log_p > -math.inf)[:, None].expand(-1, 6))
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": 2, "aliases": 2, "alias_words": 3}])
@@ -293,31 +301,27 @@ def by_steps(model, proposal, batch, owner, codes, temperature):
     return log_p + model.finish(state, codes.shape[1]), log_q
 
 
-@pytest.mark.parametrize("edges", [EDGES, []])
+@pytest.mark.parametrize("edges", [EDGES, [], None])
 def test_steps_score_every_row_possible_or_not_as_a_whole(edges):
-    graph = make_graph(edges)
-    model, proposal = make(graph=graph), make(KGLMTagger, graph=graph, seed=3)
-    every = torch.tensor(list(itertools.product(range(10), repeat=3)))
-    batch, owner = batch_of([3, 4, 2]), torch.zeros(len(every), dtype=torch.int64)
-    log_p, log_q = by_steps(model, proposal, batch, owner, every, 0.5)
-    whole = model.log_joint(batch, owner, every)
-    assert whole.isinf().any()
-    torch.testing.assert_close(log_p, whole, rtol=0, atol=1e-11)
-    whole = proposal.log_prob(batch, owner, every, [0.5])[:, 0]
-    torch.testing.assert_close(log_q, whole, rtol=0, atol=1e-11)
-
-
-def test_steps_of_long_samples_score_as_a_whole():
-    """The terms are the same, of float32 too; they are added up in another order."""
-    model, proposal, documents = larger(length=60)
-    batch, owner = batch_of(documents[0], documents[0][::-1]), torch.arange(2).repeat(64)
-    uniforms = torch.from_numpy(np.random.default_rng(1).random((128, proposal.draws(batch))))
-    codes = proposal.sample(batch, owner, uniforms, 2.0)
-    assert (codes.ge(NEW) & (codes % 2 == RELATED % 2)).any(), "some are related"
-    log_p, log_q = by_steps(model, proposal, batch, owner, codes, 2.0)
-    torch.testing.assert_close(log_p, model.log_joint(batch, owner, codes), rtol=0, atol=1e-10)
-    whole = proposal.log_prob(batch, owner, codes, [2.0])[:, 0]
-    torch.testing.assert_close(log_q, whole, rtol=0, atol=1e-10)
+    """Of all rows of a short text, or of long samples: terms, of float32 too, in another order."""
+    if edges is None:
+        model, proposal, documents = larger(length=60)
+        batch, owner = batch_of(documents[0], documents[0][::-1]), torch.arange(2).repeat(64)
+        uniforms = torch.from_numpy(np.random.default_rng(1).random((128, proposal.draws(batch))))
+        codes, temperature, most = proposal.sample(batch, owner, uniforms, 2.0), 2.0, 1e-10
+        assert (codes.ge(NEW) & (codes % 2 == RELATED % 2)).any(), "some are related"
+    else:
+        graph = make_graph(edges)
+        model, proposal = make(graph=graph), make(KGLMTagger, graph=graph, seed=3)
+        codes = torch.tensor(list(itertools.product(range(10), repeat=3)))
+        batch, owner = batch_of([3, 4, 2]), torch.zeros(len(codes), dtype=torch.int64)
+        temperature, most = 0.5, 1e-11
+    log_p, log_q = by_steps(model, proposal, batch, owner, codes, temperature)
+    whole = model.log_joint(batch, owner, codes)
+    assert whole.isinf().any() == (edges is not None)
+    torch.testing.assert_close(log_p, whole, rtol=0, atol=most)
+    whole = proposal.log_prob(batch, owner, codes, [temperature])[:, 0]
+    torch.testing.assert_close(log_q, whole, rtol=0, atol=most)
 
 
 def test_long_samples_score_as_in_the_plain_implementation():
@@ -509,29 +513,11 @@ def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
     torch.testing.assert_close(steps, model.encoder(model.embedding(read))[0])
 
 
-DOCUMENTS = ([3, 4, 2], [300, 301, 302], [4, 3, 4])
-
-
 def enumerated(model, document):
     """Return all latents of a document and log p of each with it."""
     codes = torch.tensor(reference.enumerate_codes(model, len(document)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     return codes, model.log_joint(batch_of(document), owner, codes)
-
-
-@pytest.mark.parametrize("edges", [EDGES, []])
-@pytest.mark.parametrize("candidates", [64, 1])
-def test_it_sums_to_one_and_misses_no_latent(edges, candidates, monkeypatch):
-    monkeypatch.setattr(lookahead, "CANDIDATES", candidates)
-    model = make(graph=make_graph(edges)).double()
-    proposal = OptimalLinks(model)
-    every = torch.tensor(list(itertools.product(range(10), repeat=3)))
-    batch, owner = batch_of(*DOCUMENTS), torch.zeros(len(every), dtype=torch.int64)
-    for number in range(3):
-        log_q = proposal.log_prob(batch, owner + number, every, TEMPERATURES)
-        torch.testing.assert_close(log_q.exp().sum(0), torch.ones(6, dtype=torch.float64))
-        log_p = model.log_joint(batch, owner + number, every)
-        assert torch.equal(log_q > -math.inf, (log_p > -math.inf)[:, None].expand(-1, 6))
 
 
 def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_of_the_text():

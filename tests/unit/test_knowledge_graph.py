@@ -22,7 +22,6 @@ from beyond_perplexity.corpus.latent_instances import (
     TOKENS,
     CorpusFiles,
     InstanceBatch,
-    read_mentioned,
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
@@ -253,21 +252,15 @@ def test_bad_input_is_named(tmp_path):
     bpe = BPEVocabulary.build([["a b"]], 260)
     with pytest.raises(InputError, match="mentions are spans of words"):
         next(linked_documents(corpus, "train", bpe, graph))
-    write_corpus(tmp_path, [(0, 0, 1, "Nobody")])
-    with pytest.raises(
-        InputError, match=r"document 0, mention \[0, 1\) of 'Nobody'.*no such entity"
+    for mentions, message in (
+        ([(0, 0, 1, "Nobody")], r"document 0, mention \[0, 1\) of 'Nobody'.*no such entity"),
+        ([(0, 9, 14, "England")], "is outside the document's 11 tokens"),
+        (MENTIONS[::-1], "document 0 comes after one of 1; sort the mentions"),
+        ([*MENTIONS, (9, 0, 1, "England")], "the mentions of document 9 belong to no document"),
     ):
-        next(linked_documents(corpus, "train", words(), graph))
-    write_corpus(tmp_path, [(0, 9, 14, "England")])
-    with pytest.raises(InputError, match="is outside the document's 11 tokens"):
-        next(linked_documents(corpus, "train", words(), graph))
-    write_corpus(tmp_path, MENTIONS[::-1])
-    with pytest.raises(InputError, match="document 0 comes after one of 1; sort the mentions"):
-        list(linked_documents(corpus, "train", words(), graph))
-    write_corpus(tmp_path, [*MENTIONS, (9, 0, 1, "England")])
-    for reading in (linked_documents(corpus, "train", words(), graph), read_mentioned(corpus)):
-        with pytest.raises(InputError, match="the mentions of document 9 belong to no document"):
-            list(reading)
+        write_corpus(tmp_path, mentions)
+        with pytest.raises(InputError, match=message):
+            list(linked_documents(corpus, "train", words(), graph))
     with pytest.raises(ValueError, match="cutoff"):
         GraphOptions(cutoff=0)
 

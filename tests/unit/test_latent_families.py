@@ -500,46 +500,50 @@ def entity_scores(model, tokens, codes):
     return test_entitynlm.scored(model, tokens, codes).exp().tolist()
 
 
-def test_entitynlm_sums_over_what_may_follow():
-    sizes = {"vocabulary_size": 5, "maximum_entities": 2}
-    whole, cut = (test_entitynlm.make_model(**sizes, **more) for more in ({}, OPEN))
-    tokens, codes = (3, 4), entitynlm_reference.all_codes(2, 2, 2)
-    ended, found = entity_scores(whole, tokens, codes), entity_scores(cut, tokens, codes)
-    longer = entitynlm_reference.all_codes(3, 2, 2)
-    follow = dict.fromkeys(map(tuple, codes), 0.0)
-    for word in (2, 3, 4):
-        for row, p in zip(longer, entity_scores(cut, (*tokens, word), longer), strict=True):
-            follow[tuple(row[:2])] += p
-    expected = [p + follow[tuple(row)] for row, p in zip(codes, ended, strict=True)]
-    assert found == pytest.approx(expected, rel=1e-10)
-    weights = entitynlm_reference.weights_of(cut)
-    plain = [
-        math.exp(
-            entitynlm_reference.plain_log_joint(weights, cut.options, tokens, row, ended=False)
-        )
-        for row in codes
-    ]
-    assert found == pytest.approx(plain, rel=1e-10)
+def graph_scores(model, tokens, codes):
+    return test_kglm.score(model, [[*tokens]] * len(codes), codes).exp().tolist()
 
 
-def test_kglm_sums_over_what_may_follow():
-    whole, cut = (
-        test_kglm.make(KGLM, held_aliases=KNOWN_ALIASES, **more).double() for more in ({}, OPEN)
-    )
-    document = [3, 4]
-    codes = kglm_reference.enumerate_codes(whole, 2)
-    ended, found = (
-        test_kglm.score(model, [document] * len(codes), codes).exp().tolist()
-        for model in (whole, cut)
-    )
-    longer = kglm_reference.enumerate_codes(whole, 3)
+def entities_or_not(**more):
+    return test_entitynlm.make_model(vocabulary_size=5, maximum_entities=2, **more)
+
+
+def links_or_not(**more):
+    return test_kglm.make(KGLM, held_aliases=KNOWN_ALIASES, **more).double()
+
+
+def codes_of_links(length):
+    return kglm_reference.enumerate_codes(links_or_not(), length)
+
+
+FOLLOWED = {
+    "entitynlm": (
+        entities_or_not,
+        entity_scores,
+        lambda length: entitynlm_reference.all_codes(length, 2, 2),
+        (2, 3, 4),
+    ),
+    "kglm": (links_or_not, graph_scores, codes_of_links, (3, 4, 302)),  # 302 is unknown
+}
+
+
+@pytest.mark.parametrize("family", FOLLOWED)
+def test_documents_without_an_end_sum_over_what_may_follow(family):
+    make, score, codes_of, words = FOLLOWED[family]
+    whole, cut = make(), make(**OPEN)
+    tokens, codes, longer = (3, 4), codes_of(2), codes_of(3)
+    ended, found = score(whole, tokens, codes), score(cut, tokens, codes)
     follow = dict.fromkeys(map(tuple, codes), 0.0)
-    for word in (3, 4, 302):  # 302 is unknown
-        scores = test_kglm.score(cut, [[*document, word]] * len(longer), longer).exp()
-        for row, p in zip(longer, scores.tolist(), strict=True):
+    for word in words:
+        for row, p in zip(longer, score(cut, (*tokens, word), longer), strict=True):
             follow[tuple(row[:2])] += p
     expected = [p + follow[tuple(row)] for row, p in zip(codes, ended, strict=True)]
     assert found == pytest.approx(expected, rel=1e-9)
+    if family == "entitynlm":
+        weights = entitynlm_reference.weights_of(cut)
+        plain = partial(entitynlm_reference.plain_log_joint, weights, cut.options, tokens)
+        expected = [math.exp(plain(row, ended=False)) for row in codes]
+        assert found == pytest.approx(expected, rel=1e-10)
 
 
 @torch.no_grad()

@@ -19,7 +19,6 @@ import signal
 import sys
 import tempfile
 import warnings
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib as mpl
@@ -47,6 +46,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.latent_tables import model, sample_columns
+from tests.unit.test_compare import Page
 
 FAST = {"permutations": 19, "bootstrap": 0, "tokenized": True}
 FLAGS = ["--permutations", "19", "--bootstrap", "0", "--tokenized"]
@@ -130,24 +130,12 @@ def test_results_have_figures_tables_and_json(compared):
         compared.table_of("x")
 
 
-class Tags(HTMLParser):
-    """What tags a page has."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.found: set[str] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag, _):
-        self.found.add(tag)
-
-
 def test_what_a_notebook_shows_is_text_and_no_markup():
     hostile = "<script>alert(1)</script>\x1b[31m\u202e"
     frame = pd.DataFrame({hostile: [hostile, math.nan], "n": [1, 2]})
     result = Result("x", frame, text=hostile)
     page = result._repr_html_()
-    assert Tags(page).found == {"table", "thead", "tbody", "tr", "th", "td"}
+    assert Page(page).tags == {"table", "thead", "tbody", "tr", "th", "td"}
     assert not {"\x1b", "\u202e"} & set(page + repr(result))
     long = Result("x", pd.DataFrame({"n": range(1000)}), text="a\n" * 1000)
     assert len(long._repr_html_()) < 2_000
@@ -273,11 +261,6 @@ def test_weights_from_memory_are_those_of_a_file(tmp_path):
         beyond_perplexity.estimate(table, options={"subset": 1})
 
 
-def from_another_process(found):
-    """Return the result as a pool of processes hands it over: one's own, pickled."""
-    return pickle.loads(pickle.dumps(found))
-
-
 @pytest.mark.parametrize("kind", ["compare", "compare_perplexity", "estimate", "audit"])
 def test_results_go_from_process_to_process(kind, compared):
     made = {
@@ -290,7 +273,7 @@ def test_results_go_from_process_to_process(kind, compared):
             "m", [Finding("normalization", True, 0.0, 0.0, 1, "all are", "numbers")], []
         ),
     }[kind]()
-    again = from_another_process(made)
+    again = pickle.loads(pickle.dumps(made))  # as a pool of processes hands it over
     assert type(again) is type(made)
     assert again.to_json() == made.to_json()
     assert (again.tables, again.figures) == (made.tables, made.figures)
@@ -298,7 +281,8 @@ def test_results_go_from_process_to_process(kind, compared):
         pd.testing.assert_frame_equal(again.table_of(name), made.table_of(name))
     for name in list(made.figures)[:2]:
         assert isinstance(again.figure(name), Figure)
-    assert from_another_process(again).tables == made.tables  # tables that were asked for as well
+    again = pickle.loads(pickle.dumps(again))  # with tables that were asked for as well
+    assert again.tables == made.tables
 
 
 def test_scores_of_pairs_need_no_model():
@@ -366,9 +350,6 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert math.isnan(table.loc["word", "bits"])
     nats = -documents["log_likelihood"].sum() / (documents["tokens"] + 1).sum()
     assert table.loc["token", "perplexity"] == pytest.approx(math.exp(nats), rel=1e-12)
-
-
-def test_documents_are_held_where_they_are_asked_for_with_their_groups(folder):
     assert beyond_perplexity.perplexity(folder, TEXTS, per_document=False, **CPU).tables == ()
     found = beyond_perplexity.perplexity(folder, TEXTS, groups=[1, 1, 2, 2], **CPU)
     assert found.summary["interval"]["groups"] == 2
@@ -587,13 +568,10 @@ def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
     assert not [part for part in ("--", "\n", "/tmp") if part in said]
 
 
-def test_the_command_refuses_by_the_same_code_and_the_same_words(given):
+def test_commands_refuse_in_the_same_words_and_remarks_name_arguments(given, capsys):
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--speller", "y"]
     with pytest.raises(InputError, match=r"^speller: has no effect with an ARPA file"):
         perplexity_command.main(flags)
-
-
-def test_remarks_name_keywords_and_arguments(capsys):
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
@@ -783,14 +761,12 @@ def test_a_call_that_does_not_fit_names_the_function(name):
         function() if name != "compare_perplexity" else function(*range(20))
 
 
-def test_threads_are_as_before_after_an_error_too(given):
+def test_threads_are_as_before_after_an_error_and_a_path_only_says_so(given):
     before = torch.get_num_threads()
     with pytest.raises(InputError):
         beyond_perplexity.perplexity(given["lstm"], [" "], threads=before + 2, device="cpu")
     assert torch.get_num_threads() == before
 
-
-def test_a_path_that_only_says_so_is_a_path(given):
     class Named(os.PathLike):
         def __fspath__(self):
             return str(given["arpa"])

@@ -103,9 +103,8 @@ def test_the_corpus_is_the_same_with_other_workers(tmp_path):
 def test_text_without_the_pickles_is_documents_and_mentions(tmp_path):
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
-    found = run_options(
-        tmp_path / "out", {"source": source, "preprocessing": {"lower_case": False}}
-    )
+    config = {"source": source, "preprocessing": {"lower_case": False}}
+    found = run_options(tmp_path / "out", config)
     assert (found["aliases"], found["knowledge_graph"]) == ([], [])
     assert found["documents"][0]["text"].startswith("Super Mario")
     assert found["report"]["relations"]["annotated_by_derived"]["related"]["new"] == 1
@@ -221,11 +220,8 @@ class Evil:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
-    value = {
-        "Q1": [("a", "é" * 300), ["b", 3]],
-        "Q2": {"c"},
-        "n": [1.5, True, None, frozenset("x"), 2**70],
-    }
+    value = {"Q1": [("a", "é" * 300), ["b", 3]], "Q2": {"c"}}
+    value["n"] = [1.5, True, None, frozenset("x"), 2**70]
     path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
     assert load_pickle(path) == value
 
@@ -314,11 +310,8 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
 def configured(source, **sections):
-    config = load()
-    split = (
-        {} if isinstance(source["paths"], dict) else {"split": {"train": 1, "valid": 0, "test": 0}}
-    )
-    config["corpora"]["brought"] = {"source": source, **split, **sections}
+    config, split = load(), {"train": 1, "valid": 0, "test": 0}
+    config["corpora"]["brought"] = {"source": source, "split": split, **sections}
     return config
 
 

@@ -320,9 +320,7 @@ def test_token_spans_survive_normalization_and_tokenization():
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
     found = spans(paragraph)
-    expected = [
-        Preprocessing.from_config({}).apply([anchor])[0] for anchor, *_ in mentions(paragraph)
-    ]
+    expected = Preprocessing.from_config({}).apply([anchor for anchor, *_ in mentions(paragraph)])
     assert ["".join(f.split()) for f in found] == ["".join(e.split()) for e in expected]
     assert len(found) == 6
 
@@ -356,9 +354,8 @@ def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
     def swap(texts):  # reorders across an edge, as ," becomes ",
         return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
 
-    paragraph = Paragraph(
-        "a b c d", [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
-    )
+    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
+    paragraph = Paragraph("a b c d", links)
     ((tokens, kept),) = tokenize([paragraph], swap)
     assert tokens == ["a", "c", "b", "d"]
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
@@ -519,9 +516,7 @@ def test_kinds_are_those_of_the_definition_for_nested_mentions():
 def test_many_entities_over_each_other_are_read(tmp_path):
     """Compared with all mentions before it, each of these would take minutes in all."""
     spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
-    path = put(
-        tmp_path / "a.jsonl", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}) + "\n"
-    )
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}))
     source = SourceOptions("linked-wikitext", ["x"], mentions="all")
     (document,) = Reader(source, Problems(False)).read(path)
     assert len(document.mentions) == 20_000
@@ -534,10 +529,8 @@ def test_chains_of_entities_become_one():
 
 
 def test_a_foreign_value_in_a_message_is_short(tmp_path):
-    path = put(
-        tmp_path / "a.jsonl",
-        json.dumps({"tokens": ["a"], "annotations": [{"id": ["x" * 10**6], "span": [0, 1]}]}),
-    )
+    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
     with pytest.raises(InputError, match="field 'id'") as caught:
         list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
     assert len(str(caught.value)) < 400

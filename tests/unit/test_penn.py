@@ -62,10 +62,7 @@ def write_tree(tree):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (GOOD, GOOD),
-        (f"({GOOD})", GOOD),
-        (f"( {GOOD} )", GOOD),
-        (f"(ROOT {GOOD})", GOOD),
+        *((text.format(GOOD), GOOD) for text in ("{}", "({})", "( {} )", "(ROOT {})")),
         (f"(TOP\n  (S1 {GOOD})\n)", GOOD),
         (
             "((S (NP-SBJ-1 (PRP It)) (VP (VBZ is) (ADJP-PRD=2 (JJ so)))))",
@@ -94,10 +91,8 @@ def test_a_tree_in_the_form_of_the_table(text, expected):
     ("reason", "texts"),
     [
         ("unbalanced brackets", ["(S (NP (NN a))", "(S (NP (NN a))))", ")", ""]),
-        (
-            "several roots",
-            ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))", "(S (NN a)) b"],
-        ),
+        ("several roots", ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))"]),
+        ("several roots", ["(S (NN a)) b"]),
         ("text outside the trees", ["word"]),
         ("tree without words", ["(S)", "()", "(S (NP) (NN a))", "(S (NP (-NONE- *)))"]),
         ("tree without words", ["(ROOT (-NONE- *))"]),

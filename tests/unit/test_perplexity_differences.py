@@ -16,8 +16,6 @@ from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import tabulate
 from beyond_perplexity.report.bits_per_byte import describe_differences
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.shards import check_schema
 from tests.unit.test_paired import compared, saved, scores
@@ -34,10 +32,9 @@ def differences(folder, models=3, texts=("cleaned",)):
     return pd.concat([f.assign(scored_text=text) for f, text in zip(frames, texts, strict=True)])
 
 
-def made(rows, names=()):
-    labels = Labels(names=dict(names))
+def made(rows):
     given = {"perplexity_differences": rows}
-    return tabulate(NAME, given, labels), draw_figure(NAME, given, labels)
+    return tabulate(NAME, given, Labels()), draw_figure(NAME, given, Labels())
 
 
 def texts_of(axis):
@@ -56,15 +53,6 @@ def test_the_table_has_a_row_for_every_model_and_every_pair(tmp_path):
     assert "two trained models" in table.note
     assert len(table.tidy) == 4
     assert ",30," in table.tidy.to_csv()  # a count, though an infinite model has none
-
-
-def test_names_are_no_markup(tmp_path):
-    wild = {"a": "<b>$x_1$</b>", "b": "50% & more"}
-    table, figure = made(differences(tmp_path), wild)
-    assert "<b>" not in to_html_table(table)
-    assert r"50\% \& more" in to_latex(table)
-    assert wild["a"] in [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    figure.draw_without_rendering()
 
 
 def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
@@ -90,14 +78,10 @@ def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
     assert shades[0, 1] < 0 < shades[1, 0]
 
 
-def test_the_figure_has_a_row_of_panels_for_each_text(tmp_path):
+def test_each_text_has_a_row_of_panels_also_a_lone_infinite_model(tmp_path):
     _, figure = made(differences(tmp_path, texts=("cleaned", "raw")))
     assert [axis.get_title() for axis in figure.axes[::2]] == ["cleaned text", "raw text"]
-
-
-def test_a_lone_infinite_model_is_drawn_too(tmp_path):
-    rows = differences(tmp_path, 1)
-    _, figure = made(rows)
+    _, figure = made(differences(tmp_path, 1))
     assert texts_of(figure.axes[0]) == ["∞"]
     assert not figure.axes[1].get_visible()
 
@@ -116,9 +100,7 @@ def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):
     assert "only several trainings (seeds) of each can say something" in " ".join(printed.split())
     assert "499 flips cannot give p < 0.005 in a family of 3 tests: 600 are needed" in printed
     assert max(map(len, printed.splitlines())) <= 120
-
-
-def test_two_files_of_one_name_go_by_their_paths(tmp_path, capsys, monkeypatch):
+    # two files of one name go by their paths
     paths = []
     for folder, one in zip("xy", scores(), strict=True):
         (tmp_path / folder).mkdir()
@@ -147,7 +129,7 @@ def test_wrong_flags_are_one_line(tmp_path, monkeypatch, capsys, flags, words):
     with pytest.raises(SystemExit):
         run_command(lambda: run_function("compare_perplexity"))
     said = capsys.readouterr().err
-    assert any(word in said for word in words.split("|"))
+    assert words in said
     assert said.startswith("error: ")
     assert said.count("\n") == 1
 

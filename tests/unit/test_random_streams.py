@@ -7,7 +7,7 @@ frequencies over an even grid of numbers, and the numbers at which rounding deci
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, product
 
 import numpy as np
 import pytest
@@ -35,35 +35,22 @@ def test_uniforms_equal_numpy_bit_for_bit(start, count):
 
 def test_each_item_may_have_its_own_start():
     starts = torch.tensor([(7 * item) % 50 for item in range(200)])
-    for found in (
-        uniforms(1, "x", torch.arange(200), starts, 6),
-        by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6),
-    ):
-        for item, start in enumerate(starts.tolist()):
-            row = found[item : item + 1].numpy()
-            assert np.array_equal(row, expected(1, "x", [item], start, 6))
+    exact = [expected(1, "x", [item], start, 6)[0] for item, start in enumerate(starts.tolist())]
+    assert np.array_equal(uniforms(1, "x", torch.arange(200), starts, 6), exact)
+    assert np.array_equal(by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6), exact)
 
 
 def test_tensor_philox_equals_numpy_over_many_keys():
-    items = list(range(300))
-    nothing = torch.zeros(300, dtype=torch.int64)
+    items, nothing = torch.arange(300), torch.zeros(300, dtype=torch.int64)
     for seed in range(20):  # each seed is another first key word, with and without its top bit
-        found = by_tensors(stream_key(seed, "x"), torch.tensor(items), nothing, 8).numpy()
-        assert np.array_equal(found, expected(seed, "x", items, 0, 8))
+        found = by_tensors(stream_key(seed, "x"), items, nothing, 8).numpy()
+        assert np.array_equal(found, expected(seed, "x", range(300), 0, 8))
     assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
 
 
-def test_streams_differ_by_seed_purpose_and_item():
-    draws = {
-        stream(seed, purpose, item).random()
-        for seed in (0, 1)
-        for purpose in ("a", "b")
-        for item in (0, 1)
-    }
-    assert len(draws) == 8
-
-
-def test_uniforms_are_uniform():
+def test_streams_differ_by_seed_purpose_and_item_and_are_uniform():
+    keys = product((0, 1), ("a", "b"), (0, 1))
+    assert len({stream(*key).random() for key in keys}) == 8
     counts, _ = np.histogram(uniforms(0, "u", torch.arange(2000), 0, 50).numpy(), 100, (0, 1))
     chi_square = ((counts - 1000) ** 2 / 1000).sum()
     assert 50 < chi_square < 170  # 99 degrees of freedom: P(outside) < 1e-4

@@ -104,10 +104,12 @@ def test_byte_order_mark_and_carriage_returns_vanish(tmp_path):
 
 def test_jsonl_and_parquet_give_text_and_title(tmp_path):
     rows = [{"text": "one two", "title": "A"}, {"text": "three", "title": "B"}]
-    lines, table = tmp_path / "c.jsonl", tmp_path / "c.parquet"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    pq.write_table(pa.Table.from_pylist(rows), table)
-    for reader, path in ((read_jsonl, lines), (read_parquet, table)):
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    for reader, content in (
+        (read_jsonl, lines),
+        (read_parquet, written(pa.Table.from_pylist(rows))),
+    ):
+        path = put(tmp_path / "c", content)
         found = [(record.title, record.text) for record in reader(path, Problems(False))]
         assert found == [("A", "one two"), ("B", "three")]
 
@@ -181,23 +183,15 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
 
 
 def test_parquet_without_text_is_an_error(tmp_path):
-    path = tmp_path / "c.parquet"
-    pq.write_table(pa.table({"body": ["x"]}), path)
-    with pytest.raises(InputError, match=r"column 'text' is missing; there are body: name that"):
-        texts(read_parquet, path)
-    pq.write_table(pa.table({"text": [1]}), path)
-    with pytest.raises(InputError, match="column 'text' is int64"):
-        texts(read_parquet, path)
-    path.write_bytes(b"no parquet")
-    with pytest.raises(InputError, match="not a readable Parquet file"):
-        texts(read_parquet, path)
-
-
-def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path):
-    path = tmp_path / "c.parquet"
-    pq.write_table(pa.table({"text": ["x", None, "z"]}), path)
-    with pytest.raises(InputError, match="row 2: unusable row"):
-        texts(read_parquet, path)
+    for content, message in (
+        (written(pa.table({"body": ["x"]})), r"'text' is missing; there are body: name that"),
+        (written(pa.table({"text": [1]})), "column 'text' is int64"),
+        (b"no parquet", "not a readable Parquet file"),
+        (written(pa.table({"text": ["x", None, "z"]})), "row 2: unusable row"),
+    ):
+        path = put(tmp_path / "c.parquet", content)
+        with pytest.raises(InputError, match=message):
+            texts(read_parquet, path)
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
 
 
@@ -256,35 +250,33 @@ FORMAT_TEXTS = ["The cat sat .", 'A "dog" : {ran}', "été , 3 % \u00a0 x"]
 
 
 def plain(path):
-    path.write_text("".join(f"{text}\n" for text in FORMAT_TEXTS), encoding="utf-8")
-    return path
+    return put(path, "".join(f"{text}\n" for text in FORMAT_TEXTS))
 
 
 def objects(field):
-    def write(path):
-        lines = [json.dumps({"id": n, field: text}) + "\n" for n, text in enumerate(FORMAT_TEXTS)]
-        path.write_text("".join(lines), encoding="utf-8")
-        return path
-
-    return write
+    rows = ({"id": n, field: text} for n, text in enumerate(FORMAT_TEXTS))
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    return lambda path: put(path, lines)
 
 
 def strings(path):
-    path.write_text("".join(json.dumps(text) + "\n" for text in FORMAT_TEXTS), encoding="utf-8")
-    return path
+    return put(path, "".join(json.dumps(text) + "\n" for text in FORMAT_TEXTS))
 
 
 def packed(path):
-    path.write_bytes(gzip.compress(strings(path).read_bytes(), mtime=0))
-    return path
+    return put(path, gzip.compress(strings(path).read_bytes(), mtime=0))
 
 
 def table(column):
-    def write(path):
-        pq.write_table(pa.table({"id": [1, 2, 3], column: FORMAT_TEXTS}), path)
-        return path
+    content = written(pa.table({"id": [1, 2, 3], column: FORMAT_TEXTS}))
+    return lambda path: put(path, content)
 
-    return write
+
+def written(table):
+    """Give the bytes of a table's Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
 
 
 FILES = [
@@ -364,15 +356,14 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
 
 def test_a_corpus_of_a_configuration_names_its_field(tmp_path):
     path = objects("body")(tmp_path / "a.jsonl")
-    found = []
-    for format_, file, more in (
-        ("jsonl", path, {"field": "body"}),
-        ("text", plain(tmp_path / "a.txt"), {}),
-    ):
-        source = {"format": format_, "paths": {"train": [str(file)]}, **more}
-        found.append(run_options(tmp_path / format_, {"source": source})["documents"])
-    assert found[0] == found[1]
-    assert len(found[0]) == 3
+    named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
+    lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
+    first, second = (
+        run_options(tmp_path / source["format"], {"source": source})["documents"]
+        for source in (named, lines)
+    )
+    assert first == second
+    assert len(first) == 3
 
 
 def configured(path, **more):
@@ -420,8 +411,8 @@ def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
     monkeypatch.setattr("sys.argv", ["x", *map(str, given), "--preprocessing", steps])
     import_samples.main()
-    texts = [text for part in read_texts([output]) for text in part.to_pylist()]
-    assert texts == [" ".join(text.split()) for text in FORMAT_TEXTS]
+    found = [text for part in read_texts([output]) for text in part.to_pylist()]
+    assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
 
 
 def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
@@ -453,10 +444,8 @@ PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress, zstd]
 
 @pytest.mark.parametrize("pack", PACKERS)
 def test_every_packing_is_known_by_its_content(tmp_path, pack):
-    path = put(
-        tmp_path / "no-ending", pack(LINES) + (pack(b"\nsecond part") if pack is not bytes else b"")
-    )
-    wanted = LINES + (b"\nsecond part" if pack is not bytes else b"")
+    more = b"" if pack is bytes else b"\nsecond part"
+    path, wanted = put(tmp_path / "no-ending", pack(LINES) + pack(more)), LINES + more
     with open_input(path) as file:
         assert file.readline() == b"one\n"
         assert file.read() == wanted[4:]
@@ -654,8 +643,7 @@ def samples(text):
 
 def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path):
     text = pa.concat_arrays([pa.array(["good"]), invalid(b"\xff\xfe"), pa.array(["last"])])
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"text": text}), path)
+    path = put(tmp_path / "t.parquet", written(pa.table({"text": text})))
     with pytest.raises(InputError, match=r"t\.parquet: row 2: not UTF-8 \(column 'text'\)"):
         list(read_parquet(path, Problems(False)))
     problems = Problems(True)
@@ -691,9 +679,7 @@ def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
 
 
 def test_a_parquet_file_cut_short_is_told_or_skipped(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"text": ["a"] * 1000}), path)
-    path.write_bytes(path.read_bytes()[:-9])
+    path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
     with pytest.raises(InputError, match="not a readable Parquet file"):
         list(read_parquet(path, Problems(False)))
     problems = Problems(True)

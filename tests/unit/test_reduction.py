@@ -505,9 +505,25 @@ def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path
     assert found == expected | {"smc": 0, "beam": 2, "bracket": 4}
 
 
+class Largest(contract.Estimator):
+    """log max_k w_k / e⁵, below log p̂ of importance sampling."""
+
+    title, words, bound = "Largest weight", "the largest weight alone", contract.STOCHASTIC
+    needs = (contract.SAMPLES,)
+    stream = "{temperature}/bootstrap over samples of the largest"
+    drawn, times = "draws", " !"
+    size_note = "of the largest weight all samples"
+    trust_note = "of the largest weight 1"
+    heading, summary = "largest", "the largest weight"
+
+    def estimate(self, instance: contract.SampledInstance) -> contract.InstanceEstimate:
+        log_weights = self.samples(instance).log_weights
+        return contract.InstanceEstimate(float(log_weights.max()) - 5.0, len(log_weights))
+
+
 def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
-    """Oracle: NumPy on the same samples; texts of the toy's file."""
-    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.toy_estimator:Largest")
+    """Oracle: NumPy on the same samples; texts of the toy."""
+    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.test_reduction:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
     assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [

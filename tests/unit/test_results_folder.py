@@ -106,6 +106,9 @@ def test_files_of_one_pattern_and_of_another_kind(tree) -> None:
         ["wiki", "gru", 0.5]
     ]
     assert results["contrastive_differences"]["first"].tolist() == ["gru"]
+    page = results._repr_html_()  # names of folders are no markup
+    assert "some" not in page
+    assert "<table" in page
 
 
 def test_perplexities_are_a_row_a_number(tree) -> None:
@@ -171,24 +174,13 @@ def test_configuration_and_records(tree) -> None:
         results.configuration  # noqa: B018
     records = results.records.set_index("file")
     assert records.loc["perplexity/gru.json", "seed"] == 5
-    assert records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]].tolist() == [
-        "contrastive",
-        "scripts/x.py",
-    ]
+    of_contrast = records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]]
+    assert of_contrast.tolist() == ["contrastive", "scripts/x.py"]
     assert len(records) == 7
-
-
-def test_what_is_no_folder_of_results_is_one_line(tmp_path) -> None:
     with pytest.raises(InputError, match="no such folder; name the folder of results"):
-        load_results(tmp_path / "none")
+        load_results(tree / "none")
     with pytest.raises(InputError, match="holds no measures"):
-        load_results(tmp_path)
-
-
-def test_names_of_folders_are_no_markup(tmp_path, tree) -> None:
-    page = load_results(tree)._repr_html_()
-    assert "some" not in page
-    assert "<table" in page
+        load_results(tree / "perplexity")
 
 
 def test_every_kind_is_what_a_rule_writes() -> None:

@@ -162,12 +162,8 @@ def test_training_beats_an_untrained_model(treebank, kind, tmp_path):
     options = {"size": 16, "dropout": 0.1, "unknown_classes": True}
     model = kind.create(options, VOCABULARY, treebank)
     assert model.labels == ("NP", "PP", "S", "VP", "X")
-    before, after, batches = fit(model, treebank, tmp_path, epochs=2)
+    before, after = fit(model, treebank, tmp_path, epochs=2)
     assert after < 0.75 * before
-    rebuilt = kind.from_tensors(model.config, model.state_dict()).eval()
-    with torch.no_grad():
-        batches[0].cache.clear()
-        assert float(rebuilt.loss(batches[0])) == float(model.loss(batches[0]))
 
 
 def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, treebank):

@@ -27,7 +27,7 @@ from beyond_perplexity.training.learning import (
     encode_sentences,
     watched_places,
 )
-from beyond_perplexity.training.options import ContrastiveTrainingOptions, scheduled_rate
+from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
@@ -149,13 +149,6 @@ def test_the_gradient_of_the_hinge_is_that_of_finite_differences():
             flat[place] += 1e-5
             slope = (ends[0] - ends[1]) / 2e-5
             assert float(weight.grad.view(-1)[place]) == pytest.approx(slope, abs=1e-6)
-
-
-def test_the_rate_falls_with_the_epochs():
-    options = ContrastiveTrainingOptions()
-    assert options.distortion == 0.1
-    rates = [scheduled_rate(options, 9, 99, 0, epoch) for epoch in (0, 1, 100)]
-    assert rates == [0.1, pytest.approx(0.1 / 1.001), pytest.approx(0.1 / 1.1)]
 
 
 # Training

@@ -336,22 +336,21 @@ def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):
 
 
 def test_runs_that_do_not_belong_together_are_refused(tmp_path):
-    values = np.full((3, 2), -20.0)
-    reader, paths = files_of_runs(tmp_path, values)
-    with pytest.raises(InputError, match="a run twice or lacks one"):
-        SMCRuns(paths[:1], reader)
-    with pytest.raises(InputError, match="a run twice or lacks one"):
-        SMCRuns([*paths, paths[0]], reader)
-    (tmp_path / "other").mkdir()
-    _, others = files_of_runs(tmp_path / "other", values, temperature=2.0)
-    with pytest.raises(InputError, match="several temperatures"):
-        SMCRuns([paths[0], others[1]], reader)
-    wrong = values.copy()
+    wrong = np.full((3, 2), -20.0)
+    reader, paths = files_of_runs(tmp_path, wrong)
+    for name in ("other", "wrong"):
+        (tmp_path / name).mkdir()
+    _, others = files_of_runs(tmp_path / "other", wrong, temperature=2.0)
     wrong[2, 1] = np.nan
-    (tmp_path / "wrong").mkdir()
-    reader, paths = files_of_runs(tmp_path / "wrong", wrong)
-    with pytest.raises(InputError, match=r"1\.parquet: row 4: log_likelihood is nan"):
-        SMCRuns(paths, reader)
+    _, broken = files_of_runs(tmp_path / "wrong", wrong)
+    for some, message in (
+        (paths[:1], "a run twice or lacks one"),
+        ([*paths, paths[0]], "a run twice or lacks one"),
+        ([paths[0], others[1]], "several temperatures"),
+        (broken, r"1\.parquet: row 4: log_likelihood is nan"),
+    ):
+        with pytest.raises(InputError, match=message):
+            SMCRuns(some, reader)
 
 
 class Promising:

@@ -66,12 +66,12 @@ from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
-from scripts import tabulate
 from tests.unit.synthetic_tables import (
     FLOORS,
     WITHHELD_NOTE,
     WORD_NOTE,
     make_measures,
+    run_tabulate,
     sources_of,
     stated,
     withhold,
@@ -295,11 +295,8 @@ def test_text_is_aligned() -> None:
 
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
-    outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
-    asked = ["--table", f"tendencies/{name}", "--inputs", json.dumps(inputs)]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["tabulate", *asked, *arguments, *outputs])
-    tabulate.main()
+    run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
 
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:

@@ -83,14 +83,8 @@ def test_bpe_does_not_depend_on_threads_or_on_the_process():
     found = set()
     for parallel, hashing in (("false", "1"), ("true", "2")):
         environment = {"TOKENIZERS_PARALLELISM": parallel, "PYTHONHASHSEED": hashing}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.add(done.stdout)
+        command, own = [sys.executable, "-c", code], {**os.environ, **environment}
+        found.add(subprocess.run(command, env=own, capture_output=True, check=True).stdout)
     assert len(found) == 1
 
 

@@ -1,16 +1,13 @@
 """EntityNLM (Ji et al. 2017): a language model of words x and of who is mentioned where, z.
 
-At each word: z given the past (see `dynamic_entities`), then the word given z. p(word) is a
-softmax of V (h + W c) + b, h the state of an LSTM over the words before, c the vector of the entity
-mentioned (before it reads the word), outside mentions c of the word before, at first 0. ``</s>`` is
-a word that no mention starts with, and it has no choice of z besides that: outside mentions it
-costs p(t = 0). So Σ p(x, z) over all texts and all z is 1. The largest length of a mention and the
-largest number of entities are part of p. Nothing is random at evaluation: the vector of a new
-entity has noise in training only. The published program differs (see the notes of Logan, Gardner &
-Singh 2020): it draws the noise at evaluation too.
+At each word: z given the past, then the word given z. p(word) is a softmax of V (h + W c) + b, h
+the state of an LSTM over the words before, c the vector of the entity mentioned (before it reads
+the word), outside mentions c of the word before, at first 0. ``</s>`` is a word that no mention
+starts with; outside mentions it costs p(t = 0). So Σ p(x, z) over all texts and all z is 1. The
+largest length of a mention and the largest number of entities are part of p. Nothing is random at
+evaluation; the published program draws the noise of new entities there too.
 
-B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors of
-entities.
+B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors of entities.
 """
 
 from __future__ import annotations
@@ -132,10 +129,9 @@ class MentionParticles(NamedTuple):
 
 
 class EntityNLM(EntityModule, LatentModel):
-    """The model; see the module.
+    """The model; see the module. Parameters and errors are those of `ConfiguredModel`.
 
-    Parameters and errors are those of `ConfiguredModel`; the options are `EntityNLMOptions`. Ids
-    come by falling frequency.
+    Ids come by falling frequency.
     """
 
     family = "entitynlm"

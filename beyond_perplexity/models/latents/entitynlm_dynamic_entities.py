@@ -3,16 +3,11 @@
 The latent variables of a word are z = (t, e, l): is it in a mention, of which entity, and how many
 words of the mention are to come. A mention is decided at its first word; l runs down to 0 without
 choice, and may run past the end of the text (Ji et al. 2017, "Dynamic entity representations in
-neural language models"; notation of Logan, Gardner & Singh 2020).
+neural language models"; notation of Logan, Gardner & Singh 2020). The code of a word is 0 outside
+mentions, else 1 + `RADIX` · e + l, entities numbered from 0 by their first mention in the document.
 
 B instances, R rows, T words, D width, E entities at most, M words of a mention at most, A
-temperatures. A mention word is a visit; J visits of a row at most.
-
-Their codes:
-
-A code is 0 outside mentions, else 1 + `RADIX` · entity + remaining: entities are numbered from 0 by
-their first mention in the document, `remaining` words of the mention are still to come. A string of
-codes is a canonical form of the latent variables of EntityNLM.
+temperatures.
 """
 
 from __future__ import annotations
@@ -46,13 +41,10 @@ RADIX = 1024
 def chosen_mentions(
     spans: Iterable[MentionSpan], maximum_length: int, maximum_entities: int
 ) -> list[MentionSpan]:
-    """Choose mentions that do not overlap.
+    """Choose mentions that do not overlap, in the order of the text.
 
-    Mentions longer than `maximum_length` words are left out first, then those that overlap others
-    (see `without_overlaps`). At last the mentions of an entity that would be one more than
-    `maximum_entities` of the document are left out.
-
-    Returns in the order of the text.
+    Longer ones than `maximum_length` words are left out first, then those that overlap others (see
+    `without_overlaps`), at last those of an entity too many for the document.
     """
     short = [span for span in spans if span.end - span.start <= maximum_length]
     chosen: list[MentionSpan] = []
@@ -194,11 +186,7 @@ class DynamicEntities(nn.Module):
         self.gate = nn.Linear(width, width, bias=False)
 
     def steps(self, predict: Tensor, update: Tensor) -> Steps:
-        """Prepare documents.
-
-        `predict`, `update`: (B, T, D): what z of each word is predicted from, and what the vectors
-        of the entities learn from it.
-        """
+        """Prepare documents: what z is predicted from, and what entities learn, (B, T, D) each."""
         query = self.entity(predict)  # (B, T, D)
         return Steps(
             begin=self.begin(predict)[..., 0],
@@ -219,12 +207,10 @@ class DynamicEntities(nn.Module):
     def entity_logits(
         self, at: Steps, memory: EntityMemory, time: int | Tensor, most: int
     ) -> Tensor:
-        """Return the logits of a new entity and of the entities so far.
+        """Return the logits of a new entity, first, and of those so far, float64; −inf for none.
 
         `at`: of the rows at their times; `time`: one, or (R, 1); `most`: no row has more entities.
-
-        Returns float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is
-        none.
+        Gives (R, 1 + min(most, E)).
         """
         most = min(most, self.maximum_entities)
         held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
@@ -342,10 +328,7 @@ class EntityModule(LatentModule):
         """Return what does not depend on z, of words (B, T) and lengths (B,)."""
 
     def encode(self, batch: InstanceBatch) -> Any:
-        """Return what does not depend on z; outside training once, document by document.
-
-        So no number depends on the other documents of the batch.
-        """
+        """Return what does not depend on z; outside training once, each document by itself."""
         tokens, lengths = batch.tokens, batch.lengths[TOKENS]
         if torch.is_grad_enabled():
             return self.encode_documents(tokens, lengths)

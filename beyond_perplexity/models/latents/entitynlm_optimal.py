@@ -3,12 +3,8 @@
 h_t does not depend on z, and l has no say in the word that a mention starts with. So all that can
 happen at a word are: no mention, or the start of one of a new entity or of one of those so far. For
 each, p(t, e | past) p(x_t | t, e, past) is formed exactly, one is drawn in proportion, then l from
-p(l | e). A particle's weight grows by the sum of all. Within a mention there is nothing to choose.
-
-The temperature is local: what is drawn from, and the logits of l, are divided by it.
-
-Particles that have been one have entities in common: each distinct vector, known by the words that
-made it, is scored once.
+p(l | e). A particle's weight grows by the sum of all. The temperature is local. Each distinct
+vector of an entity, known by the words that made it, is scored once for all particles.
 
 K particles, S = 2 + E choices of a word (none, new, each entity), E entities at most, M words of a
 mention at most, D width, G distinct vectors.
@@ -121,10 +117,7 @@ class OptimalEntities(OptimalProposal):
         return self.weigh_choices(state, time).logsumexp(1)
 
     def weigh_choices(self, state: NamedParticles, time: int) -> Tensor:
-        """Return log p(t, e, x_t | past) of each choice at a word, float64, (K, S).
-
-        −inf where a choice is not possible. Within a mention the first one is all, at no cost.
-        """
+        """Return log p(t, e, x_t | past) of each choice, float64, (K, S); within a mention none."""
         if time not in state.weighed:
             state.weighed[time] = self._weigh(state, time)
         return state.weighed[time]

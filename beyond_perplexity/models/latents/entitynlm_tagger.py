@@ -49,12 +49,7 @@ class EntityTaggerOptions(EntityOptions):
 
 
 class EntityTagger(EntityModule, BeamedProposal):
-    """The proposal; see the module.
-
-    Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
-
-    `word_draws`: random numbers of a word.
-    """
+    """The proposal; see the module. Parameters and errors are those of `ConfiguredModel`."""
 
     word_draws = WORD_DRAWS
 

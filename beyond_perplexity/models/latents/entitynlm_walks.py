@@ -1,10 +1,8 @@
 """EntityNLM's choices: drawn many rows at once, word by word for particles, or listed for a beam.
 
 The vectors of the entities change at mention words only, so the walk goes from one to the next,
-each row at its own pace, in fixed shapes. Nothing in a row depends on the others.
-
-Documents that the model writes itself, (x, z) ~ p, go word by word side by side, as it is defined:
-t, e and l, then the word or the end. ``</s>`` in the place of a first word gives one without words.
+each row at its own pace. Documents that the model writes itself, (x, z) ~ p, go word by word side
+by side; ``</s>`` in the place of a first word gives one without words.
 
 B instances, R rows (of documents that are written whole quanta), K particles or hypotheses, T
 words, N words of a document at most, D width, E entities at most, M words of a mention at most.
@@ -37,11 +35,7 @@ WORD_DRAWS = 3
 
 
 class TextStates(nn.Module):
-    """An LSTM over ``<s>``, the words and ``</s>``.
-
-    `dropout`: on the embeddings and the outputs, in training; `bidirectional`: two LSTMs, one in
-    each direction, and a linear map of both to the width.
-    """
+    """An LSTM over ``<s>``, the words and ``</s>``, or one in each direction, joined linearly."""
 
     def __init__(
         self, vocabulary_size: int, width: int, layers: int, dropout: float, bidirectional: bool

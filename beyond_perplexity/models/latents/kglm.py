@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.factored import summed_cross_entropy
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
@@ -35,7 +35,6 @@ from beyond_perplexity.models.latents.kglm_instances import (
     Spellings,
     decode_latents,
     find_key,
-    read_graph,
 )
 from beyond_perplexity.models.latents.kglm_latents import (
     LINK_CHUNK,
@@ -107,10 +106,7 @@ class LinkParticles(NamedTuple):
 class KGLM(LinkedWords, LatentModel):
     """A distribution of documents and of their links to a knowledge graph.
 
-    Latents are codes, one a token, as in `kglm_instances`: W = T.
-
-    Parameters and errors are those of `GraphModule`; the options are `KGLMOptions`.
-
+    Parameters and errors are those of `GraphModule`; latents are codes as in `kglm_instances`.
     `unknown_cost`: nats that a word costs which is generated as ``<unk>``.
     """
 
@@ -139,23 +135,16 @@ class KGLM(LinkedWords, LatentModel):
         self.register_buffer("word_ids", ids)
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
 
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained model with the graph and the aliases of a corpus."""
-        graph, aliases = read_graph(corpus.graph)
-        model = cls(vocabulary.size, architecture, graph.sizes)
-        model.graph.load_state_dict(graph.state_dict())
-        table, spellings = model.alias_words.numpy(), Spellings(graph)
+    def take_aliases(self, aliases: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
+        """Fill the table of what can be copied."""
+        table, spellings = self.alias_words.numpy(), Spellings(self.graph)
         for entity, held in enumerate(aliases):
-            for place, alias in enumerate(held[: model.options.aliases]):
-                cut = split_words(alias)[: model.options.alias_words]
+            for place, alias in enumerate(held[: self.options.aliases]):
+                cut = split_words(alias)[: self.options.alias_words]
                 table[entity, place, : len(cut)] = spellings.of(cut, UNCOPIED)
-        if words := graph.alias_vocabulary():
+        if words := self.graph.alias_vocabulary():
             ids = np.concatenate(vocabulary.encode(words))  # (W,)
-            model.word_ids.copy_(torch.from_numpy(ids))
-        return model
+            self.word_ids.copy_(torch.from_numpy(ids))
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read the words before each position, T + 1 of them; see `GraphModule.encode`."""
@@ -326,8 +315,7 @@ class KGLM(LinkedWords, LatentModel):
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.
 
-        ``relation`` and ``parent``, null for a new entity, are those of the most probable of the
-        edges that the latent sums over.
+        The edge is the most probable of those that the latent sums over, null for a new entity.
         """
         batch = InstanceBatch.of([instance]).to(self.device)
         streams = self.read(batch)

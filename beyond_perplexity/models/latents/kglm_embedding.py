@@ -1,9 +1,8 @@
-"""From the tables of a corpus to an embedded knowledge graph in one file.
+"""From the tables of a corpus to a knowledge graph in one file, embedded by TransE.
 
-The entities are those of the triples, the aliases and the mentions of all splits: which entities
-there are is known beforehand, what the text says of them is not. Embeddings are
-TransE's, in which a relation is a translation: N entities, R relations, M triples, C triples of a
-batch, d the dimension.
+Its entities are those of the triples, the aliases and the mentions of all splits: which there are
+is known beforehand, what the text says of them is not. N entities, R relations, M triples, C
+triples of a batch, d the dimension.
 """
 
 from __future__ import annotations
@@ -75,12 +74,10 @@ def embed(
 ) -> tuple[Tensor, Tensor]:
     """Train TransE (Bordes et al. 2013) by the margin loss with filtered negatives.
 
-    Each true triple is set against one whose subject or object is replaced by another entity of
-    the triples, so that no true triple comes out. Entities are kept on the unit sphere; those
-    without a triple, and relations without one, keep their random unit vectors.
-
-    `triples`: int64, (M, 3): subject, relation, object; distinct rows. M may be 0; `n_entities`,
-    `n_relations`: N and R; `seed`: of the initial vectors, the order and the negatives.
+    Each true triple, of (M, 3) distinct ones, int64, is set against one whose subject or object is
+    replaced by another entity of the triples, so that no true triple comes out. Entities are kept
+    on the unit sphere; those without a triple, and relations without one, keep their random unit
+    vectors.
 
     Returns `entities`: float32, (N, d); `relations`: float32, (R, d).
     """
@@ -196,12 +193,9 @@ def embed_corpus_graph(
 ) -> None:
     """Write the graph of a corpus, embedded by TransE, to a safetensors file, atomically.
 
-    Tensors: those of `knowledge_graph.KnowledgeGraph`, and ``aliases`` with ``alias_ends``.
-    The metadata has ``options`` and ``record``. The reflexive relation is not trained: its
-    translation would be none, and its logit always 0.
-
-    `preprocessing`: of the corpus: names and aliases are cleaned like the text; `record`: the run
-    record.
+    Tensors: those of `KnowledgeGraph`, and ``aliases`` with ``alias_ends``; metadata: ``options``
+    and ``record``. Names and aliases are cleaned like the text. The reflexive relation is not
+    trained: its translation would be none, and its logit always 0.
 
     Raises InputError when a table is missing or has other columns, there is no entity, or a mention
     is of no document.

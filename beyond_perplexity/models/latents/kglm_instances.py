@@ -62,12 +62,9 @@ def unpack_strings(packed: Tensor) -> list[str]:
 
 
 def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-    """Write out Q ranges of whole numbers one after the other.
+    """Write out Q ranges [start, end) of whole numbers, int64, (Q,), one after the other.
 
-    `start`, `end`: int64, (Q,): [start, end).
-
-    Returns `owner`: int64, (X,): the range that each number belongs to, rising; `number`: int64,
-    (X,).
+    Returns the range that each number belongs to, rising, and the number, int64, (X,) each.
     """
     counts = end - start  # (Q,)
     owner = torch.repeat_interleave(counts)  # (X,)
@@ -86,10 +83,8 @@ def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 class KnowledgeGraph(nn.Module):
     """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
 
-    `sizes`: the entries of `SIZES`; the tables are filled by `load_state_dict`.
-
-    `cutoff`: an entity counts as recent for this many tokens after its last one. It is kept here
-    because a model and its proposals have to agree on it.
+    `sizes`: the entries of `SIZES`; the tables are filled by `load_state_dict`. An entity counts as
+    recent for `cutoff` tokens after its last one: a model and its proposals have to agree on it.
     """
 
     entities: Tensor  # (N, d), embeddings
@@ -203,9 +198,7 @@ class Spellings:
 
 
 def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
-    """Read what ``scripts.embed_graph`` wrote.
-
-    Returns `aliases`: Of each entity, words joined by one blank, the foremost first.
+    """Read what ``scripts.embed_graph`` wrote, and the aliases of each entity, foremost first.
 
     Raises InputError when the file is missing or foreign.
     """
@@ -233,16 +226,11 @@ NONE, ONGOING, NEW, RELATED = range(4)
 def encode_latents(
     spans: Iterable[tuple[int, int, int]], n_tokens: int, edges: np.ndarray, graph: KnowledgeGraph
 ) -> np.ndarray:
-    """Write the mentions of a document as codes.
+    """Write the mentions of a document of T tokens, [start, end) and entity, as codes, int64, (T,).
 
-    A mention is related when an edge leads to its entity from one that was mentioned in the last
-    ``graph.cutoff`` tokens (an edge to itself counts), else new. Of those that overlap one counts
-    (see `without_overlaps`).
-
-    `spans`: tokens [start, end) and the number of the entity; `n_tokens`: T; `edges`:
-    ``graph.edge_keys``.
-
-    Returns int64, (T,).
+    A mention is related when one of the `edges`, ``graph.edge_keys``, leads to its entity from one
+    that was mentioned in the last ``graph.cutoff`` tokens, else new. Of those that overlap one
+    counts (see `without_overlaps`).
     """
     codes = np.zeros(n_tokens, np.int64)
     last: dict[int, int] = {}  # entity -> its last token
@@ -278,12 +266,8 @@ def linked_documents(
 ) -> Iterator[Instance]:
     """Stream the documents of a split with ``tokens``, ``spellings`` and ``latents``, (T,) each.
 
-    Documents without a mention are instances too: their latents are all `NONE`.
-
-    `corpus`, `split`, `vocabulary`: see `encode_with_text`.
-
-    Raises InputError: As `encode_with_text`, or when a mention is of an entity that the graph
-    lacks.
+    Those without a mention are instances too. Raises InputError as `encode_with_text`, or when a
+    mention is of an entity that the graph lacks.
     """
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)

@@ -173,8 +173,7 @@ class LatentHeads(nn.Module):
     def entity_logits_at(self, streams: Streams, place: int) -> Tensor:
         """Return the logits of new entities at one flat position, (1, N).
 
-        Those of its neighbours are worked out with it, and held until many others are wanted:
-        draws go from word to word.
+        Those of its neighbours are held as well: draws go from word to word.
         """
         first = place // ENTITY_CHUNK * ENTITY_CHUNK
         if streams.kept is not None:

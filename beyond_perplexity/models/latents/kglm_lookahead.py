@@ -250,13 +250,11 @@ class _Messages:
         shares: tuple[Tensor, Tensor],
         length: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return log ρ and `LookAhead.again` of the candidates, (X,) each, and what others say.
+        """Return log ρ, `LookAhead.again`, and log p(x | e) ρ(e) of far ones and of the rest.
 
-        That is log p(x | e) ρ(e), about, of far ones and of the rest, (P,) each.
-
-        `words`, `new`: (X,): log p(x | e) and log p(e); `other`: (P,): log p(x | e) of an entity of
-        the rest, about; `shares`: (P,) each: log p of a new entity that is far, or of the rest;
-        `length`: T.
+        (X,), (X,), (P,), (P,). `words`, `new`: (X,): log p(x | e) and log p(e); `other`: (P,): log
+        p(x | e) of an entity of the rest, about; `shares`: (P,) each: log p of a new entity that is
+        far, or of the rest; `length`: T.
         """
         rho, again = torch.zeros_like(words), torch.full_like(words, -math.inf)  # (X,), (X,)
         width = int(self.column.max()) + 1 if len(words) else 0

@@ -2,16 +2,15 @@
 
 KGLM's recurrent state does not depend on z. So at each word the few latents that can say it are
 listed with p(z_t | past) p(x_t | z_t) ρ_t: none, ongoing, the entities whose aliases have the word
-(as new ones, or as related ones where an edge leads), and with an estimate in place of
-p(x_t | z_t) ρ_t all other entities, so that no latent is missed. ρ is the look-ahead of
-`kglm_lookahead`. One is drawn in proportion; a particle's weight times what it promises grows by
-the same, whichever is drawn, but for the estimates and what ρ leaves out.
+(as new ones, or as related ones where an edge leads), and with an estimate in place of p(x_t | z_t)
+ρ_t all other entities, so that no latent is missed. ρ is the look-ahead of `kglm_lookahead`. One is
+drawn in proportion; a particle's weight times what it promises grows by the same, whichever is
+drawn, but for the estimates and what ρ leaves out.
 
-Temperatures divide the logarithms of what is listed. The new entities that are not looked at one by
-one are two items of the list, far ones and the rest; among them draws are as in the model. What is
-recent promises to be mentioned again, and keeps that promise whatever is drawn, but for the entity
-that is: its promise is made anew, as a part of ρ_t. K rows (particles), G distinct ones of them at
-a word, N entities, X related ones, C recent tokens.
+Temperatures divide the logarithms of what is listed; among far ones and the rest, draws are as in
+the model. What is recent promises to be mentioned again, and keeps that promise whatever is drawn,
+but for the entity that is: its promise is made anew, as a part of ρ_t. K rows (particles), G
+distinct ones of them at a word, N entities, X related ones, C recent tokens.
 """
 
 from __future__ import annotations
@@ -167,27 +166,15 @@ class OptimalLinks(OptimalProposal):
         wide = torch.cat([sums[:, [item]] + shares for item, (_, shares) in items], 1)  # (K, Y)
         inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)
         row, slot = (listed.group[:, None] == listed.row).nonzero(as_tuple=True)  # (X',), (X',)
-        totals = listed.sums.logsumexp(1)[listed.row[slot]]  # (X',)
+        related = listed.related[slot] - listed.sums.logsumexp(1)[listed.row[slot]]  # (X',)
         codes = NEW + 2 * torch.cat([one[0] for one in begun])  # (Y,)
-        return Continuations(
-            torch.cat([every, inside, row, every.repeat_interleave(len(codes))]),
-            torch.cat(
-                [
-                    torch.full_like(every, NONE),
-                    torch.full_like(inside, ONGOING),
-                    RELATED + 2 * listed.entity[slot],
-                    codes.repeat(len(every)),
-                ]
-            ),
-            torch.cat(
-                [
-                    sums[:, _NONE],
-                    sums[inside, _ONGOING],
-                    listed.related[slot] - totals,
-                    wide.flatten(),
-                ]
-            ),
+        parts = (
+            (every, torch.full_like(every, NONE), sums[:, _NONE]),
+            (inside, torch.full_like(inside, ONGOING), sums[inside, _ONGOING]),
+            (row, RELATED + 2 * listed.entity[slot], related),
+            (every.repeat_interleave(len(codes)), codes.repeat(len(every)), wide.flatten()),
         )
+        return Continuations(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def _begun(
         self, state: LinkWalk, place: int, item: int, size: int, temperature: float
@@ -338,10 +325,9 @@ def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -m
 
 
 def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw a place of each of some segments of (X,) logits, float64: int64, (Q,).
+    """Draw a place of some segments, `wanted`, (Q,), none of them empty: int64, (Q,).
 
-    `logits`: (X,); `owner`: int64, (X,), rising: the segment of each; `wanted`: int64, (Q,):
-    segments, none of them empty; `uniforms`: float64 in [0, 1), (Q,).
+    `logits`: float64, (X,); `owner`: int64, (X,), rising: the segment of each; `uniforms`: (Q,).
     """
     start = torch.searchsorted(owner, wanted)  # (Q,)
     end = torch.searchsorted(owner, wanted, right=True)  # (Q,)

@@ -1,13 +1,12 @@
 """KGLM's latents token by token, for many particles of documents at once.
 
-K particles, N entities, C tokens of recency, Q of the particles, X pairs of one of these and an
-entity, G edges of one entity at most.
-
 Documents and latents are drawn so too, (x, z) ~ p. An unknown word that is generated is one of the
-U unknown types, all as probable as each other: a word of an alias, as a copy of it would be, or one
-that nothing is known of, written ``<unk>``. So p is that of the model with unknown words penalized
-(`LatentModel.as_simulated`). R rows (documents of a block, in whole quanta), Q of them in a
-mention, P = 1 position, V ids, S aliases of an entity, L words of an alias.
+U unknown types, all as probable as each other: a word of an alias, or one that nothing is known of,
+written ``<unk>``. So p is that of the model with unknown words penalized.
+
+K particles, N entities, C tokens of recency, Q of the particles, X pairs of one of these and an
+entity, G edges of one entity at most, R rows (documents of a block, in whole quanta), V ids, S
+aliases of an entity, L words of an alias.
 """
 
 from __future__ import annotations
@@ -189,11 +188,9 @@ class LatentState(NamedTuple):
 def linked_entities(
     heads: LatentHeads, streams: Streams, places: Tensor, recent: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """List where edges from recent entities lead, with log p_τ(o), float64.
+    """List where edges from recent entities, (K, C), at flat positions, (K,), lead.
 
-    `places`: int64, (K,): flat positions; `recent`: int64, (K, C): see `RecentEntities`.
-
-    Returns `row, entity`: int64, (X,) each, rising; `log_prob`: Nats, float64, (X,).
+    Returns row and entity, int64, rising, and log p_τ(o), float64, (X,) each.
     """
     graph = heads.graph
     rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)

@@ -1,8 +1,7 @@
 """Proposals for KGLM: the same distribution of latents, over an encoder that reads the words.
 
 What the encoder has read when it gives the latent of token t: the words before it (``causal``, no
-peeking), the word itself too (``peeking``), or the whole document (``bidirectional``). A
-temperature divides each logit vector: of kinds, entities, parents and relations.
+peeking), the word itself too (``peeking``), or the whole document (``bidirectional``).
 
 B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
 beam or particles, Q and X flat lists.
@@ -11,15 +10,15 @@ beam or particles, Q and X flat lists.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import CorpusFiles, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -27,7 +26,6 @@ from beyond_perplexity.models.latents.kglm_instances import (
     ONGOING,
     RELATED,
     KnowledgeGraph,
-    read_graph,
 )
 from beyond_perplexity.models.latents.kglm_latents import LatentHeads, Streams, read_latents
 from beyond_perplexity.models.latents.kglm_steps import (
@@ -38,7 +36,7 @@ from beyond_perplexity.models.latents.kglm_steps import (
 from beyond_perplexity.models.latents.kglm_words import GraphModule
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
-from beyond_perplexity.vocabulary import BOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,7 @@ class TaggerOptions(AWDOptions):
 
 
 class KGLMTagger(GraphModule, BeamedProposal):
-    """A proposal q(z | x) for KGLM; latents are codes as in `kglm_instances`.
-
-    Parameters and errors are those of `GraphModule`; the options are `TaggerOptions`.
-
-    `word_draws`: random numbers of a word.
-    """
+    """A proposal q(z | x) for KGLM. Parameters and errors are those of `GraphModule`."""
 
     word_draws = TOKEN_DRAWS
 
@@ -80,16 +73,6 @@ class KGLMTagger(GraphModule, BeamedProposal):
         self.backward_encoder = AWDLSTM(options, width) if both else None
         self.join = nn.Linear(2 * width, width) if both else None
         nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained proposal with the graph of a corpus."""
-        graph, _ = read_graph(corpus.graph)
-        proposal = cls(vocabulary.size, architecture, graph.sizes)
-        proposal.graph.load_state_dict(graph.state_dict())
-        return proposal
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read the words, T positions; see `GraphModule.encode`."""
@@ -174,11 +157,7 @@ class KGLMTagger(GraphModule, BeamedProposal):
     def continuations(
         self, state: LatentState, time: int, size: int, temperature: float
     ) -> Continuations:
-        """List what may follow hypotheses of one document.
-
-        Hypotheses that differ in parent or relation only are one. Of new entities just the `size`
-        most probable are listed, as no more can be in the beam.
-        """
+        """List what may follow hypotheses of one document; of new entities the `size` best."""
         streams, memory, number = state.streams, state.memory, int(state.owner[0])
         flat = number * streams.positions + time
         kinds = state.kind_log_probs(time, temperature)  # (K, 4)
@@ -190,18 +169,11 @@ class KGLMTagger(GraphModule, BeamedProposal):
             self.heads, streams, flats, memory.recent, temperature
         )
         inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)
-        nothing = torch.full_like(every, NONE)  # (K,)
-        going = torch.full_like(inside, ONGOING)  # (K',)
-        origin = torch.cat([every, inside, every.repeat_interleave(len(entities)), owner])
-        code = torch.cat(
-            [nothing, going, (NEW + 2 * entities).repeat(len(every)), RELATED + 2 * objects]
+        begun = every.repeat_interleave(len(entities)), (NEW + 2 * entities).repeat(len(every))
+        parts = (
+            (every, torch.full_like(every, NONE), kinds[:, NONE]),
+            (inside, torch.full_like(inside, ONGOING), kinds[inside, ONGOING]),
+            (*begun, (kinds[:, NEW, None] + new).flatten()),
+            (owner, RELATED + 2 * objects, kinds[owner, RELATED] + related),
         )
-        gain = torch.cat(
-            [
-                kinds[:, NONE],
-                kinds[inside, ONGOING],
-                (kinds[:, NEW, None] + new).flatten(),
-                kinds[owner, RELATED] + related,
-            ]
-        )
-        return Continuations(origin, code, gain)
+        return Continuations(*(torch.cat(column) for column in zip(*parts, strict=True)))

@@ -20,8 +20,8 @@ entity, L words of an alias, X pairs of a position and an entity, Y entities.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -35,16 +35,14 @@ from beyond_perplexity.models.latents.kglm_instances import (
     UNSPELLED,
     KnowledgeGraph,
     linked_documents,
+    read_graph,
 )
 from beyond_perplexity.models.latents.kglm_latents import LINK_CHUNK, LatentHeads, Streams
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 
 class GraphModule(LatentModule):
-    """KGLM and its proposals: the graph that they share and what they read.
-
-    `vocabulary_size`: V; `architecture`: see `options_kind`; `graph`: sizes of the graph, see
-    `KnowledgeGraph`.
+    """KGLM and its proposals: the graph that they share, of sizes `graph`, and what they read.
 
     Raises InputError when an option is unknown or wrong.
     """
@@ -55,6 +53,20 @@ class GraphModule(LatentModule):
         self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
     ) -> None:
         super().__init__(vocabulary_size, architecture, {"graph": dict(graph)})
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module with the graph of a corpus."""
+        graph, aliases = read_graph(corpus.graph)
+        module = cls(vocabulary.size, architecture, graph.sizes)
+        module.graph.load_state_dict(graph.state_dict())
+        module.take_aliases(aliases, vocabulary)
+        return module
+
+    def take_aliases(self, aliases: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
+        """Learn how the entities of the graph are called, where it matters."""
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -80,11 +92,7 @@ class GraphModule(LatentModule):
         return self.heads.split(hidden, lengths, keep=False), penalty
 
     def read(self, batch: InstanceBatch) -> Streams:
-        """Read each document by itself.
-
-        The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `invariant_tensors`.
-        """
+        """Read each document by itself, in positions rounded up: no number knows its batch."""
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [
             self.encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])[0][0]
@@ -195,11 +203,9 @@ class LinkedWords(GraphModule):
         return logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
 
     def mention_logits(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of all that a mention can say, and what is copied.
+        """Return the logits of all that mentions, (X,), can say after h, (X, D), and copies.
 
-        `hidden`: (X, D); `entities`: int64, (X,).
-
-        Returns `logits`: (X, V + S · L); `spellings`: int64, (X, S · L): of the copies.
+        Of these, (X, V + S · L), the spellings of the copies are int64, (X, S · L).
         """
         generated = self.vocabulary_logits(self._mixed(hidden, entities), [BOS, EOS])  # (X, V)
         words, copies = self._copies(hidden, entities)  # (X, S L)

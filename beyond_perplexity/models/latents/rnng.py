@@ -34,6 +34,7 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     Traced,
     TreeParticles,
     closings_before,
+    draw_binary_trees,
     from_closings,
     readable_tree,
     trace,
@@ -44,8 +45,8 @@ from beyond_perplexity.models.latents.rnng_instances import (
     SentenceOptions,
     TreeModule,
     left_out,
+    simulate_sentences,
 )
-from beyond_perplexity.models.latents.rnng_simulation import draw_binary_trees, simulate_sentences
 from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.latents.rnng_stack_memory import (
@@ -121,9 +122,7 @@ class _Scores(NamedTuple):
 
 
 class RNNG(TreeModule, LatentModel):
-    """Binary RNNG; see the module.
-
-    Parameters and errors are those of `TreeModule`; the options are `RNNGOptions`.
+    """Binary RNNG; see the module. Parameters and errors are those of `TreeModule`.
 
     `proposal`: the proposal that unsupervised training has trained along.
     """

@@ -1,20 +1,19 @@
 """Binary trees as rows of SHIFT and REDUCE, and as they grow, with the vectors of the RNNG.
 
-Rows: R of them, W actions of the longest, T words. A row of T words has 2T − 1 actions and then
-`FILLING`. Every action pushes a node: SHIFT the next word, REDUCE the two topmost nodes joined.
-Node 0 is the empty stack, node n what action n − 1 pushed.
+A row of T words has 2T − 1 actions and then `FILLING`. Every action pushes a node: SHIFT the next
+word, REDUCE the two topmost nodes joined. Node 0 is the empty stack, node n what action n − 1
+pushed. Particles and samples, which grow action by action, are numbers of nodes in a `NodeTable`;
+those whose actions were the same so far have the same node. The choice of a word is how many
+subtrees are joined before it is shifted; what follows the last word has no choice.
 
-Particles and samples grow action by action. Their nodes have no row: a node knows the one that it
-lies on, and so all of its stack. Particles are numbers of nodes; those whose actions were the same
-so far have the same node, which is worked out once. The choice of a word is how many subtrees are
-joined before it is shifted; what follows the last word has no choice.
-
-K particles, P nodes of a step, J of these joined from two, M nodes in all, D width, S of a state.
+R rows, W actions of the longest, K particles, P nodes of a step, J of these joined from two, M
+nodes in all, D width, S of a state.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,7 +23,13 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.latents.rnng_instances import REDUCE, SHIFT
+from beyond_perplexity.models.latents.rnng_instances import (
+    REDUCE,
+    SHIFT,
+    DrawnSentences,
+    close_rows,
+    draw_words,
+)
 from beyond_perplexity.models.latents.rnng_stack_memory import NodeTable
 from beyond_perplexity.models.word_softmax import Words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
@@ -117,8 +122,7 @@ def readable_tree(latent: Tensor) -> dict[str, Any]:
 class BinaryCourse:
     """A growing set of nodes with the vectors of a model in evaluation mode.
 
-    `count`: first nodes, with nothing on their stacks: nodes 0, 1, ... One for each sentence that
-    is followed, so that different sentences share nothing.
+    The first ones, `count`, have nothing on their stacks: one for each sentence that is followed.
 
     `nodes`: the item on top of the stack, (M, 2 D), the state, (M, S), and what the stack LSTM
     says, `context`, (M, D); the `logit` of REDUCE, float64, and the `depth` of the stack, (M,).
@@ -227,3 +231,46 @@ class TreeParticles(NamedTuple):
         if ended:
             closed = closed + course.word_log_probs(at, torch.full_like(at, EOS))
         return log_prob.index_copy(0, rows, closed)
+
+
+@torch.no_grad()
+def draw_binary_trees(
+    model: RNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
+) -> DrawnSentences:
+    """Draw sentences from an RNNG that has ends, by two numbers an action, (R, 2).
+
+    A sentence that would have more words than the maximum is cut, and its subtrees are joined.
+    """
+    course, device = BinaryCourse(model, count), model.device
+    at = torch.arange(count, device=device)  # (R,)
+    lengths, cut = torch.zeros_like(at), torch.zeros_like(at, dtype=torch.bool)  # (R,)
+    words = torch.zeros(count, maximum_words, dtype=torch.int64, device=device)  # (R, T)
+    going, columns = at, []  # (R',): sentences that go on
+    for _ in range(2 * maximum_words + 1):
+        both, here = next(numbers)[going], at[going]  # (R', 2), (R',)
+        depth = course.nodes.depth[here]  # (R',)
+        joins = (depth >= 2) & (both[:, 0] < course.nodes.logit[here].sigmoid())  # (R',)
+        rows, shifting = going[joins], going[~joins]  # (J,), (S,)
+        after = at.index_copy(0, rows, course.reduce(at[rows]))
+        drawn = draw_words(
+            course.nodes.context[at[shifting]],
+            model.embedding.weight,
+            model.word_bias,
+            depth[~joins] == 1,
+            both[~joins, 1],
+        )  # (S,)
+        more = drawn != EOS  # (S,)
+        long = more & (lengths[shifting] == maximum_words)  # (S,)
+        cut[shifting[long]] = True
+        shifting, drawn = shifting[more & ~long], drawn[more & ~long]
+        words[shifting, lengths[shifting]] = drawn
+        lengths[shifting] += 1
+        after[shifting] = course.shift(at[shifting], drawn)
+        columns.append(torch.full_like(at, FILLING))
+        columns[-1][rows], columns[-1][shifting] = REDUCE, SHIFT
+        going = torch.cat([rows, shifting]).sort().values
+        if not len(going):
+            break
+        course, at = course.pruned(after)
+    actions = close_rows(torch.stack(columns, 1), (course.nodes.depth[at] - 1).clamp(min=0))
+    return DrawnSentences(actions, words, lengths, cut)

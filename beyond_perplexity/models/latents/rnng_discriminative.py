@@ -88,8 +88,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Return trees of high probability, int64, (B, size, W): a beam in step with the actions.
 
-        At every step the `size` best prefixes go on; of the finished trees the `size` best are
-        kept, and the search ends when no prefix can come among them.
+        The search ends when no prefix can come among the `size` best finished trees.
         """
         with torch.no_grad():
             reading = self.reading(batch)  # (B, T + 1, D)
@@ -226,6 +225,4 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             going = ~done & (score > bar)  # (K',)
             course.contexts[-1] = course.contexts[-1][going]
             at, score, rows = at[going], score[going], rows[going]
-        width = max(len(row) for _, row in best)
-        padded = [nn.functional.pad(r, (0, width - len(r)), value=FILLING) for _, r in best]
-        return torch.stack(padded)  # (K, W)
+        return nn.utils.rnn.pad_sequence([row for _, row in best], True, FILLING)  # (K, W)

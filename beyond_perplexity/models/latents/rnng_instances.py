@@ -1,17 +1,20 @@
-"""Sentences with their trees as sequences of actions.
+"""Sentences with their trees as sequences of actions: read from a corpus, or drawn from an RNNG.
 
 The trees are those of ``trees.parquet``: Penn brackets on one line in which every word has a tag
-and the root is a phrase. Tags are dropped. T words.
+and the root is a phrase. Tags are dropped. T words, R sentences, W actions of the longest, V ids,
+D width.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import (
     TOKENS,
@@ -22,11 +25,12 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
+from beyond_perplexity.models.latent import FILLING, LatentModule, Simulated
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 ACTIONS = "actions"
 SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
@@ -111,14 +115,11 @@ def parse(tree: str) -> ParsedTree:
 
 
 def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
-    """Stream the sentences of one split with their trees.
+    """Stream the trees of the sentences of one split, with ``doc_id * 65536 + sentence``.
 
     Documents without trees are passed over. Nothing is held but a batch of each table.
 
-    Yields `instance_id`: ``doc_id * 65536 + sentence``.
-
-    Raises InputError when a tree cannot be read, or the documents of the trees are not in the order
-    of the table of documents.
+    Raises InputError when a tree cannot be read, or documents are not in the order of their table.
     """
     documents = (
         pair
@@ -178,11 +179,9 @@ def find_labels(corpus: CorpusFiles) -> tuple[str, ...]:
 def labelled_actions(
     one: ParsedTree, labels: Sequence[str], maximum_open: int, maximum_run: int
 ) -> list[int] | None:
-    """Put numbers for the labels of a tree; None when it breaks a limit.
+    """Put numbers for the labels of a tree: label i, or `OTHER_LABEL`, has `FIRST_LABEL` + i.
 
-    `labels`: label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`;
-    `maximum_open`: phrases that may be open at once; `maximum_run`: phrases that may be opened one
-    right after the other.
+    None where more than `maximum_open` phrases are open at once, or `maximum_run` opened in a row.
     """
     numbers = {label: number for number, label in enumerate(labels, FIRST_LABEL)}
     found, opened, run = [], 0, 0
@@ -201,8 +200,7 @@ def labelled_actions(
 class TreeModule(LatentModule):
     """An RNNG or its proposal: how it is made and what it reads. Here trees are binary.
 
-    `vocabulary_size`: ids of the vocabulary; `architecture`: see `options_kind`; `unknown_classes`:
-    classes of unknown words: their ids come after those of the vocabulary.
+    `unknown_classes`: classes of unknown words: their ids come after those of the vocabulary.
 
     Raises InputError when an option is unknown or wrong.
     """
@@ -270,3 +268,80 @@ class TreeModule(LatentModule):
                 continue
             ids = encode_words(one.words, vocabulary, self.unknown_classes)  # (T,)
             yield Instance(number, {TOKENS: ids, ACTIONS: np.array(chosen or [], np.int64)})
+
+
+# ---- what the models write ----
+
+TREES_AT_ONCE = 64
+
+
+class DrawnSentences(NamedTuple):
+    """What was drawn."""
+
+    actions: Tensor  # int64, (R, W): rows of z, `FILLING` after their ends
+    words: Tensor  # int64, (R, at least T)
+    lengths: Tensor  # int64, (R,): T of each
+    truncated: Tensor  # bool, (R,)
+
+
+def draw_words(
+    contexts: Tensor, weight: Tensor, bias: Tensor, may_end: Tensor, numbers: Tensor
+) -> Tensor:
+    """Draw a word after each context, (R, D), by numbers in [0, 1), (R,): int64, (R,).
+
+    `weight`, `bias`: (V, D), (V,): of the output layer; `may_end`: bool, (R,): ``</s>`` may come.
+    """
+    padded = round_up(contexts)  # (R', D)
+    logits = (padded @ weight.T + bias)[: len(contexts)].double()  # (R, V)
+    logits[:, BOS] = -torch.inf
+    logits[:, EOS].masked_fill_(~may_end, -torch.inf)
+    return invert(logits.softmax(1).cumsum(1), numbers[:, None])[:, 0]
+
+
+def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
+    """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
+    count = (actions != FILLING).sum(1)  # (R,)
+    width = int((count + missing).max())
+    place = torch.arange(width, device=actions.device)  # (W',)
+    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
+    kept = min(width, actions.shape[1])
+    wide[:, :kept] = actions[:, :kept]
+    closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
+    return torch.where(closing, REDUCE, wide)
+
+
+def simulate_sentences(
+    model: TreeModule,
+    draw: Callable[[int, Iterator[Tensor], int], DrawnSentences],
+    seed: int,
+    purpose: str,
+    numbers: range,
+    maximum_words: int,
+    vocabulary: Vocabulary,
+) -> list[Simulated]:
+    """Draw sentences in blocks, by two numbers an action; see `LatentModel.simulate`.
+
+    Class i of unknown words has the id V + i, and is written by its name.
+    """
+    found: list[Simulated] = []
+    for start in range(0, len(numbers), TREES_AT_ONCE):
+        block = numbers[start : start + TREES_AT_ONCE]
+        items = round_up(torch.tensor(block))  # (R,)
+        chosen = uniforms_by_step(seed, purpose, items, 2, model.device)
+        drawn = draw(len(items), chosen, maximum_words)
+        for row, number in enumerate(block):
+            ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)
+            latents = drawn.actions[row].cpu()  # (W,)
+            latents = latents[latents != FILLING]
+            words = _spelled(ids, vocabulary, model.unknown_classes)
+            instance = Instance(number, {TOKENS: ids, ACTIONS: latents.numpy()})
+            found.append(Simulated(words, instance, latents, bool(drawn.truncated[row])))
+    return found
+
+
+def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) -> list[str]:
+    known = np.where(ids < vocabulary.size, ids, vocabulary.UNK)  # (T,)
+    words = vocabulary.decode([known])[0].split(" ") if len(ids) else []
+    for place in np.flatnonzero(ids >= vocabulary.size).tolist():
+        words[place] = classes[ids[place] - vocabulary.size]
+    return words

@@ -211,12 +211,10 @@ class Chains:
         return self._append(closed, first, chart, chain, word)[place]
 
     def choices(self, top: Tensor, last: int) -> Tensor:
-        """Weigh how many subtrees are joined, none, one, ..., before the next word.
+        """Weigh how many subtrees of chains `top`, (R,), are joined after the `last` word.
 
-        `top`: int64, (R,): chains; `last`: the newest word.
-
-        Returns float64, (R, C): log of the total of all that follows each; −inf where the stack
-        holds too few.
+        Returns float64, (R, C): log of the total of all that follows 0, 1, ...; −inf: the stack is
+        less.
         """
         chain = self.nodes.chain[top]  # (R, T)
         deepest = int((chain >= 0).sum(1).max())

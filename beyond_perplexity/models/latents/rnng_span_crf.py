@@ -66,12 +66,7 @@ class SpanCRFOptions(SentenceOptions):
 
 
 class SpanCRF(TreeModule, Proposal):
-    """Span CRF; see the module.
-
-    Parameters and errors are those of `TreeModule`; the options are `SpanCRFOptions`.
-
-    `word_draws`: random numbers of a word, where it is drawn word by word.
-    """
+    """Span CRF; see the module. Parameters and errors are those of `TreeModule`."""
 
     family = "span-crf"
     options_kind = SpanCRFOptions
@@ -137,10 +132,7 @@ class SpanCRF(TreeModule, Proposal):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> ChainParticles:
-        """Return the state of particles; see `SequentialProposal`.
-
-        Nothing is known of a temperature yet: charts are made when a word is proposed.
-        """
+        """Return the state of particles, without charts, as no temperature is known yet."""
         return ChainParticles(batch, None, owner)
 
     def propose(

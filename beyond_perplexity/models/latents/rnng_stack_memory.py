@@ -166,8 +166,7 @@ class StackMemory:
     the steps. Here all reads add into one gradient. A scalar that runs through all writes and reads
     makes autograd go back in order: a node's gradient is taken when all its readers have added.
 
-    `nodes`: M, as far as it is known; there may be more; `width`: D; `like`: gives dtype and
-    device.
+    `nodes`: how many there are at first; `width`: D; `like`: gives dtype and device.
     """
 
     def __init__(self, nodes: int, width: int, like: Tensor) -> None:
@@ -220,12 +219,9 @@ class StackLSTM(nn.Module):
         self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(layers))
 
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Step once.
+        """Step once from states, (P, width): output and cell of each layer, or zeros.
 
-        `inputs`: (P, size); `state`: (P, width): output and cell of each layer; zeros when left
-        out.
-
-        Returns `output`: (P, size), of the last layer; `state`: (P, width).
+        Returns the output of the last layer, (P, size), and the states, (P, width).
         """
         if state is None:
             state = inputs.new_zeros(len(inputs), self.width)  # (P, width)

@@ -56,10 +56,7 @@ def word_lstm(options: TopDownOptions) -> nn.LSTM:
 
 
 class StackEncoder(nn.Module):
-    """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1).
-
-    `ids`: Words; `labels`: Labels.
-    """
+    """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1)."""
 
     def __init__(self, ids: int, labels: int, options: TopDownOptions) -> None:
         super().__init__()
@@ -144,8 +141,7 @@ class Course:
     def pruned(self, at: Tensor) -> tuple[Course, Tensor]:
         """Return a course with all that rows at nodes, (R,), still need, and their nodes in it.
 
-        It is this course itself unless most of its nodes are needed no more. For inference alone:
-        no gradient leads back to this course.
+        It is this one unless most of its nodes are needed no more; no gradient leads back to it.
         """
         if not self.nodes.spent():
             return self, at

@@ -2,8 +2,7 @@
 
 Actions (Dyer et al. 2016): SHIFT a word, REDUCE the phrase opened last, or open a phrase of label
 k, action 2 + k. Every action makes a node from that of the prefix before: what lies on top of the
-stack. All nodes of a course know each other by number, so that rows (samples, beams, annotated
-trees) are nothing but numbers of nodes.
+stack. Rows (samples, beams, annotated trees) are nothing but numbers of nodes.
 
 T words of the longest, P nodes of a step, M nodes in all, A actions.
 """
@@ -23,6 +22,7 @@ from beyond_perplexity.models.latents.rnng_instances import (
     REDUCE,
     SHIFT,
     SentenceOptions,
+    close_rows,
 )
 from beyond_perplexity.models.latents.rnng_stack_memory import NodeTable, Prefixes
 from beyond_perplexity.options import Dropout, Layers, Length, Width
@@ -147,18 +147,6 @@ def known_actions(latents: Tensor, labels: int) -> tuple[Tensor, Tensor]:
     """Replace what is no action by SHIFT: the rows, int64, (R, W), and which had none, (R,)."""
     known = (latents >= FILLING) & (latents < FIRST_LABEL + labels)  # (R, W)
     return torch.where(known, latents, SHIFT), known.all(1)
-
-
-def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
-    """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
-    count = (actions != FILLING).sum(1)  # (R,)
-    width = int((count + missing).max())
-    place = torch.arange(width, device=actions.device)  # (W',)
-    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
-    kept = min(width, actions.shape[1])
-    wide[:, :kept] = actions[:, :kept]
-    closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
-    return torch.where(closing, REDUCE, wide)
 
 
 def close_phrases(actions: Tensor) -> Tensor:

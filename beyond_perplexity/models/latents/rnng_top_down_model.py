@@ -14,6 +14,7 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, A actio
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,10 +24,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import invert, round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
-from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, REDUCE, SHIFT, left_out
-from beyond_perplexity.models.latents.rnng_simulation import draw_labelled_trees, simulate_sentences
+from beyond_perplexity.models.latents.rnng_instances import (
+    FIRST_LABEL,
+    REDUCE,
+    SHIFT,
+    DrawnSentences,
+    draw_words,
+    left_out,
+    simulate_sentences,
+)
 from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE
 from beyond_perplexity.models.latents.rnng_top_down import (
     LabelledParticles,
@@ -38,6 +46,7 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     action_log_probs,
     close_phrases,
     readable_labelled_tree,
+    root_is_closed,
 )
 from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, Vocabulary
@@ -65,10 +74,7 @@ class TopDownRNNGOptions(TopDownOptions):
 
 
 class TopDownRNNG(LabelledTreeModule, LatentModel):
-    """Labelled, top-down RNNG; see the module.
-
-    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownRNNGOptions`.
-    """
+    """Labelled, top-down RNNG; see the module. Parameters are those of `LabelledTreeModule`."""
 
     family = "rnng-top-down"
     options_kind = TopDownRNNGOptions
@@ -107,10 +113,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         return state.read(choice, self._score_actions)
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
-        """Close what is open where a sentence ends; see `SequentialModel`.
-
-        Without ``count_eos`` the root stays open.
-        """
+        """Close what is open, or all but the root, where a sentence ends; see `SequentialModel`."""
         log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
         here = state.batch.lengths[TOKENS][state.owner] == time  # (K,)
         state, last = state.pruned(), int(not self.options.count_eos)
@@ -215,3 +218,76 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         words = sum_rows(torch.where(shifts & counted, by_word[here], 0.0))  # (R,)
         missing = torch.where(rows.valid, 0.0, -torch.inf).double()  # (R,)
         return summed + actions.sum() + missing.sum(), words + actions.detach() + missing
+
+
+class _Reader:
+    """The words so far, and what the LSTM over them says, written as they come."""
+
+    def __init__(self, model: TopDownRNNG, count: int, maximum_words: int) -> None:
+        self._model = model
+        device, size = model.device, model.options.size
+        self.words = torch.zeros(count, maximum_words, dtype=torch.int64, device=device)  # (R, T)
+        self.reading = model.word_bias.new_zeros(count, maximum_words + 1, size)  # (R, T + 1, D)
+        first = torch.full((count,), BOS, device=device)  # (R,)
+        output, self._state = self._step(first, None)  # (R, D)
+        self.reading[:, 0] = output
+
+    def read(self, rows: Tensor, places: Tensor, words: Tensor) -> None:
+        """Read words, (S,), of some sentences, (S,), at their places, (S,)."""
+        self.words[rows, places] = words
+        every = torch.zeros_like(self.words[:, 0]).index_copy(0, rows, words)  # (R,)
+        output, after = self._step(every, self._state)  # (R, D)
+        self.reading[rows, places + 1] = output[rows]
+        for old, new in zip(self._state, after, strict=True):  # (L, R, D) each
+            old[:, rows] = new[:, rows]
+
+    def _step(
+        self, words: Tensor, state: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        embedded = self._model.encoder.embedding(words)[:, None]  # (R, 1, D)
+        output, after = self._model.terminals(embedded, state)
+        return output[:, 0], after
+
+
+@torch.no_grad()
+def draw_labelled_trees(
+    model: TopDownRNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
+) -> DrawnSentences:
+    """Draw sentences from a top-down RNNG in evaluation mode, by two numbers an action, (R, 2).
+
+    A sentence that would have more words than the maximum is cut: phrases without a word are
+    dropped, the others closed.
+    """
+    reader = _Reader(model, count, maximum_words)
+    going = torch.arange(count, device=reader.words.device)  # (R',): sentences that go on
+    lengths, cut = torch.zeros_like(going), torch.zeros_like(going, dtype=torch.bool)  # (R,)
+    batch = InstanceBatch(going, {TOKENS: reader.words}, {TOKENS: lengths})
+    state = LabelledParticles.of(model, batch, reader.reading, going)
+    columns: list[Tensor] = []
+    while len(going):
+        each = model.action_log_probs(state, going)  # (R', A)
+        both = next(numbers)[going]  # (R', 2)
+        action = invert(each.exp().cumsum(1), both[:, :1])[:, 0]  # (R',)
+        long = (action == SHIFT) & (lengths[going] == maximum_words)  # (R',)
+        cut[going[long]] = True
+        going, action, both = going[~long], action[~long], both[~long]
+        shifts = action == SHIFT  # (R',)
+        rows = going[shifts]  # (S,)
+        weight, bias = model.encoder.embedding.weight, model.word_bias
+        never = torch.zeros_like(rows, dtype=torch.bool)  # (S,)
+        drawn = draw_words(state.context[rows], weight, bias, never, both[shifts, 1])  # (S,)
+        reader.read(rows, lengths[rows], drawn)
+        lengths[rows] += 1
+        columns.append(torch.full_like(lengths, FILLING).index_copy(0, going, action))
+        state = state.take(going, action).pruned() if len(going) else state
+        going = going[~root_is_closed(state.course.nodes, state.at[going])]
+    return DrawnSentences(_closed(torch.stack(columns, 1), cut), reader.words, lengths, cut)
+
+
+def _closed(actions: Tensor, cut: Tensor) -> Tensor:
+    """Drop the phrases without a word of rows that are cut, (R, W), and close the others."""
+    place = torch.arange(actions.shape[1], device=actions.device)  # (W,)
+    solid = (actions != FILLING) & (actions < FIRST_LABEL)  # (R, W)
+    last = torch.where(solid, place, -1).amax(1, keepdim=True)  # (R, 1)
+    actions = actions.masked_fill(cut[:, None] & (place > last), FILLING)  # (R, W)
+    return close_phrases(actions)

@@ -172,24 +172,20 @@ def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
     A reservoir: each document with a character that is no white space is as likely as any other.
     They come in the order of the stream.
     """
-    kept: list[tuple[int, str]] = []
+    kept: dict[int, tuple[int, str]] = {}
     generator = stream(seed, "audit/sample")
     for number, text in enumerate(text for text in texts if text.strip()):
-        if number < documents:
-            kept.append((number, _cut(text)))
-            continue
-        place = int(generator.integers(number + 1))
+        place = number if number < documents else int(generator.integers(number + 1))
         if place < documents:
             kept[place] = (number, _cut(text))
     if not kept:
         raise InputError("the text has no document to audit with; give one with some words")
-    return [text for _, text in sorted(kept)]
+    return [text for _, text in sorted(kept.values())]
 
 
 def _cut(text: str) -> str:
-    if len(text) <= CUT_AT:
-        return text
-    return text[:CUT_AT].rpartition(" ")[0] or text[:CUT_AT]
+    held = text[:CUT_AT]
+    return text if held == text else held.rpartition(" ")[0] or held
 
 
 def audit_texts(

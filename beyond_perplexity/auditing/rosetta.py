@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from beyond_perplexity.auditing.tokenization import said_special
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import (
     ScoreWindow,
@@ -27,7 +27,6 @@ from beyond_perplexity.models.likelihoods import (
     cut_windows,
     score_windows,
 )
-from beyond_perplexity.perplexities.brought import finder, said_words
 from beyond_perplexity.perplexities.summary import TextKind, measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary, Vocabulary
 
@@ -91,10 +90,7 @@ class Speech:
     @cached_property
     def said(self) -> str:
         """The special tokens that the texts say, and how often; empty where they say none."""
-        if self.tokenizer is None:
-            return ""
-        find = finder(self.vocabulary).findall
-        return said_words(Counter(token for text in self.texts for token in find(text)))
+        return "" if self.tokenizer is None else said_special(self.vocabulary, self.texts)
 
     @property
     def adds_beginning(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -199,23 +199,12 @@ def check_order(subject: Subject) -> Evidence:
     Many short texts are scored in order and backwards as well. The deviation is in nats a
     prediction. Rows are told by ``doc_id``.
     """
-    few = _scored_texts(subject.texts[:_TEXTS_ORDERED])
-    first = {row.doc_id: row for row in subject.rows(few)}
-    turned = {row.doc_id: row for row in subject.rows(few[::-1])}
-    single = {row.doc_id: row for text in few for row in subject.rows([text])}
-    found = _compare_rows(first, {"backwards": turned, "alone": single}, len(few))
+    found = _compare_orders(subject, subject.texts[:_TEXTS_ORDERED], alone=True)
     if math.isnan(found.worst):
         return found
-    many = _scored_texts(_short_texts(subject))
-    first = {row.doc_id: row for row in subject.rows(many)}
-    turned = {row.doc_id: row for row in subject.rows(many[::-1])}
-    other = _compare_rows(first, {f"backwards, one of {len(many)}": turned}, len(many))
+    other = _compare_orders(subject, _short_texts(subject), alone=False)
     worse = found if other.worst <= found.worst else other
     return worse._replace(places=found.places + other.places)
-
-
-def _scored_texts(texts: Sequence[str]) -> list[ScoredText | str]:
-    return [ScoredText(number, text) for number, text in enumerate(texts)]
 
 
 def _short_texts(subject: Subject) -> list[str]:
@@ -226,9 +215,15 @@ def _short_texts(subject: Subject) -> list[str]:
     return [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
 
 
-def _compare_rows(
-    first: Mapping[int, DocumentRow], others: Mapping[str, Mapping[int, DocumentRow]], texts: int
-) -> Evidence:
+def _compare_orders(subject: Subject, texts: Sequence[str], alone: bool) -> Evidence:
+    """Score texts in order, backwards and, if asked, alone."""
+    numbered = [ScoredText(number, text) for number, text in enumerate(texts)]
+    first, turned = (
+        {row.doc_id: row for row in subject.rows(held)} for held in (numbered, numbered[::-1])
+    )
+    others = {"backwards" if alone else f"backwards, one of {len(texts)}": turned}
+    if alone:
+        others["alone"] = {row.doc_id: row for text in numbered for row in subject.rows([text])}
     worst, detail = 0.0, "as in order"
     for how, other in others.items():
         for number, row in first.items():
@@ -236,10 +231,10 @@ def _compare_rows(
             if math.isnan(off) or off > worst:
                 worst, detail = off, f"text {number + 1} has another score {how}"
             if math.isnan(off):
-                return Evidence(off, texts, detail)
-    if len(first) != texts:
-        return Evidence(math.nan, texts, f"{texts} texts give {len(first)} rows")
-    return Evidence(worst, len(others) * texts, detail)
+                return Evidence(off, len(texts), detail)
+    if len(first) != len(texts):
+        return Evidence(math.nan, len(texts), f"{len(texts)} texts give {len(first)} rows")
+    return Evidence(worst, len(others) * len(texts), detail)
 
 
 def _difference(one: DocumentRow, two: DocumentRow | None) -> float:

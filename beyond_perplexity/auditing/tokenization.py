@@ -11,7 +11,7 @@ import numpy as np
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.perplexities.brought import finder, said_words, special_ids
-from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
 _HARD = (
@@ -25,6 +25,12 @@ _HARD = (
     "<s> </s> <unk> <|endoftext|>",
 )
 _WHITE = ("one two", "one  two", "one\ttwo", "one\ntwo", " one two", "one two ")
+
+
+def said_special(vocabulary: Vocabulary, texts: Sequence[str]) -> str:
+    """Name the special tokens that texts say, and how often; empty where they say none."""
+    find = finder(vocabulary).findall
+    return said_words(Counter(token for text in texts for token in find(text)))
 
 
 def check_special_tokens(subject: Subject) -> Evidence:
@@ -41,8 +47,7 @@ def check_special_tokens(subject: Subject) -> Evidence:
         for said, ids in zip(held, others, strict=True)
         if int(np.isin(ids, special).sum()) > added
     ]
-    find = finder(subject.vocabulary).findall
-    said = said_words(Counter(token for text in subject.texts for token in find(text)))
+    said = said_special(subject.vocabulary, subject.texts)
     detail = f"read as tokens: {', '.join(read)[:80]}" if read else "all are read as characters"
     detail += f"; the texts say {said}" if said else "; the texts say none"
     return Evidence(float(len(read)), len(held), detail)

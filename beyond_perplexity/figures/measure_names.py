@@ -42,7 +42,7 @@ def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
     """Add to differences of first less second those of the other direction."""
     names = {"first": "second", "second": "first", "low": "high", "high": "low"}
     turned = pairs.rename(columns=names)
-    turned[["value", "low", "high"]] *= -1
+    turned[["value", "low", "high"]] = -turned[["value", "low", "high"]]
     return pd.concat([pairs, turned])
 
 

@@ -66,10 +66,9 @@ def spearman(
     x, y = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if len(x) < 2:
         return _interval(math.nan, np.full(len(x), math.nan), groups)
-    grades = [_grades(column) - 0.5 for column in (x, y)]
-    shared = _moment((x, grades[0]), (y, grades[1]))
-    pairs = zip((x, y), grades, strict=True)
-    own = [_moment(pair, pair) for pair in pairs]
+    first_pair, second_pair = ((column, _grades(column) - 0.5) for column in (x, y))
+    shared = _moment(first_pair, second_pair)
+    own = [_moment(pair, pair) for pair in (first_pair, second_pair)]
     scale = math.sqrt(own[0][0] * own[1][0])
     if not scale > 0:
         return _interval(math.nan, np.full(len(x), math.nan), groups)

@@ -146,9 +146,8 @@ def held_out_distance(
     """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
     codes, first, tokens = [], [], []
     for body, name in enumerate(("reference", "samples")):
-        n = documents.n_documents(body)
-        held = groups[body]
-        chosen, own = kept[body], np.arange(n) if held is None else held
+        n, held, chosen = documents.n_documents(body), groups[body], kept[body]
+        own = np.arange(n) if held is None else held
         chosen = np.ones(n, bool) if chosen is None else chosen
         numbers, inverse = np.unique(own[chosen], return_inverse=True)
         n_units = len(numbers)
@@ -158,16 +157,11 @@ def held_out_distance(
         halves = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
-        tokens.append(exchanged_units.group_sums(unit, documents.values(body)["length"])[:n_units])
-    inside = _tokens_inside(documents, codes, first, kept)
+        lengths = documents.values(body)["length"] * chosen
+        tokens.append(np.bincount(unit, lengths, n_units + 1))
+    inside, grouped = _tokens_inside(documents, codes, first, kept), groups[1] is not None
     found = [
-        combine(
-            inside[0][: len(tokens[0]), h],
-            tokens[0],
-            inside[1][: len(tokens[1]), h],
-            tokens[1],
-            sample_groups=groups[1] is not None,
-        )
+        combine(inside[0][:, h], tokens[0], inside[1][:, h], tokens[1], sample_groups=grouped)
         for h in range(HALVINGS)
     ]
     return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))

@@ -172,7 +172,7 @@ def write_numbers(path: Path, table: pa.Table) -> None:
     """Write CSV, whose texts are no formulas to a spreadsheet, or Parquet, as the suffix says."""
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
-            pq.write_numbers(table, temporary)
+            pq.write_table(table, temporary)
             return
         for place, field in enumerate(table.schema):
             if pa.types.is_string(field.type):

@@ -88,14 +88,14 @@ def similarity(given: SimilarityOptions) -> Result:
         held = given.references
         source = str(held) if isinstance(held, str | os.PathLike) else "pairs"
         found = _correlations(scores, people, source)
-        lines = []
-        for name, (value, *limits) in found.items():
-            low, high = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in limits)
-            lines.append(f"{name.capitalize()} {value:.4f} [{low}, {high}]")
-        text = "\n".join(lines)
-        keys = ("value", "low", "high")
-        summary |= {name: dict(zip(keys, limits, strict=True)) for name, limits in found.items()}
+        summary |= found
+        text = "\n".join(_said(name, **numbers) for name, numbers in found.items())
     return Result("similarity", table, text=text, summary=summary)
+
+
+def _said(name: str, value: float, low: float, high: float) -> str:
+    limits = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in (low, high))
+    return f"{name.capitalize()} {value:.4f} [{', '.join(limits)}]"
 
 
 def _pairs(given: SimilarityOptions) -> Iterator[ScoredPair]:
@@ -172,9 +172,7 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     return found
 
 
-def _correlations(
-    scores: np.ndarray, gold: np.ndarray, source: str
-) -> dict[str, tuple[float, float, float]]:
+def _correlations(scores: np.ndarray, gold: np.ndarray, source: str) -> dict[str, dict[str, float]]:
     """Return Pearson's and Spearman's correlation with their intervals."""
     from beyond_perplexity.inference.correlations import pearson, spearman
 
@@ -192,4 +190,5 @@ def _correlations(
             "and gold scores that differ"
         )
     found = {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)}
-    return {name: (one.value, *one[1:3]) for name, one in found.items()}
+    keys = ("value", "low", "high")
+    return {name: {key: getattr(one, key) for key in keys} for name, one in found.items()}

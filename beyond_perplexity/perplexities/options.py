@@ -57,7 +57,7 @@ class ScoringOptions:
         least=1,
         most=MOST_COUNT,
     )
-    count_bos: bool = option(False, "count <s> in every N, as the tutorial does")
+    count_bos: bool = option(False, "count <s> in every N, as Campagnola (2020) does")
     no_count_eos: bool = option(False, "leave </s> out of log P and of every N")
     special_tokens: bool = option(
         False,

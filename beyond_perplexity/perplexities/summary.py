@@ -277,7 +277,7 @@ def summarize(
 
     `count_eos` and `count_bos` say whether ``</s>`` and ``<s>`` count in every N: as a token, a
     word, a character (the line feed of a file with one document a line) and a byte. log P never has
-    ``<s>``, and the totals have ``</s>`` in it if and only if N has. The perplexity tutorial (001)
+    ``<s>``, and the totals have ``</s>`` in it if and only if N has. Campagnola (2020)
     counts both; KenLM and the default only ``</s>``.
 
     It is JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over

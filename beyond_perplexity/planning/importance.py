@@ -211,10 +211,6 @@ class ImportancePlan:
             if not DRAWS[draw].documents  # no estimate is made of simulated documents
         ]
 
-    def posterior_files(self) -> list[str]:
-        """List the shards of latents under the posterior, of all proposals."""
-        return [file for name in self.proposals() for file in self.draw_files("posterior", name)]
-
     def choice_files(self) -> list[str]:
         """List the estimates of all proposals on the split that chooses; none without a choice."""
         chosen = self.options["choose"] == "validation"

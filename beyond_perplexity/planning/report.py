@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
@@ -75,9 +75,10 @@ def _tendency_files(run: Run, corpus: str) -> Files:
 
 def _importance_files(run: Run, _: str) -> Files:
     plan = run.importance
+    posteriors = (plan.draw_files("posterior", name) for name in plan.proposals())
     return {
         "costs": plan.cost_files(),
-        "posteriors": plan.posterior_files(),
+        "posteriors": [*chain.from_iterable(posteriors)],
         "choices": plan.choice_files(),
         "beside": plan.beside_files(),
         "gaps": plan.gap_files(),

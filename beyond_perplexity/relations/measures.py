@@ -164,7 +164,7 @@ def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[di
         given = None if math.isnan(value) else value
         note = FEW_DOCUMENTS if few else ""
         names = held.subject, held.measure, held.title
-        yield readers.measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
+        yield readers.measure_row(model, None, *names, given, error, 1 if held.higher else -1, note)
 
 
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
@@ -182,7 +182,7 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     draws = readers.resampled_values(held, options.resamples, options.seed)
     rows = [row for one in held for row in _document_rows(one, draws[one.measure])]
     names, note = (readers.PERPLEXITY, readers.PERPLEXITY, "Bits per byte"), UNSCORED
-    rows += [readers.measure_row(model, None, names, None, None, -1, note) for model in others]
+    rows += [readers.measure_row(model, None, *names, None, None, -1, note) for model in others]
     rows += readers.tendency_rows(files.tendencies, options.confidence)
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)
 

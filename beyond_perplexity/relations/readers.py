@@ -267,18 +267,9 @@ def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
     title = f"{tendency.title} ({tendency.distance_name}), excess"
     names = "tendencies", f"tendencies/{row['tendency']}.{row['measure']}", title
     note = "" if row["excess"] is not None else "the distance has no floor"
-    return measure_row(model, decoding, names, row["excess"], error, -1, note)
+    return measure_row(model, decoding, *names, row["excess"], error, -1, note)
 
 
-def measure_row(
-    model: str,
-    decoding: str | None,
-    names: tuple[str, str, str],
-    value: float | None,
-    error: float | None,
-    direction: int,
-    note: str,
-) -> dict[str, Any]:
-    """Make a row of schema ``relation_measures``; `names`: its subject, measure and title."""
-    columns = (model, decoding, *names, value, error, direction, note)
+def measure_row(*columns: Any) -> dict[str, Any]:
+    """Make a row of schema ``relation_measures``, of its columns in their order."""
     return dict(zip(RELATION_MEASURES.names, columns, strict=True))

@@ -68,6 +68,7 @@ class Body:
     counted: Path
     statistics: Statistics
     left_out: int
+    short: int = 0
     groups: np.ndarray | None = None
     grouped: bool = False
     repeated: int = 0
@@ -133,7 +134,7 @@ def read_body(
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
-    empty, _ = import_texts(
+    counts = import_texts(
         path,
         options.format,
         options.preprocessing(),
@@ -154,7 +155,7 @@ def read_body(
     statistics = read_statistics(counted)
     titles = fields.repeated(), fields.without_title
     return Body(
-        Path(str(path)), documents, counted, statistics, empty, codes, fields.grouped, *titles
+        Path(str(path)), documents, counted, statistics, *counts, codes, fields.grouped, *titles
     )
 
 

@@ -72,7 +72,10 @@ def to_latex(table: Table) -> str:
 
 def _letters(table: Table, room: int = 0) -> list[int]:
     """Count the letters of the widest line of each column; passages share what is left of a row."""
-    cells = [max((len(row[place]) for row in table.rows), default=0) for place in _places(table)]
+    cells = [
+        max((len(row[place]) for row in table.rows), default=0)
+        for place in range(len(table.columns))
+    ]
     words = [max(map(len, column.title.split()), default=0) for column in table.columns]
     wraps = [column.wraps for column in table.columns]
     taken = _row_letters([n for n, wrapped in zip(cells, wraps, strict=True) if not wrapped])
@@ -83,10 +86,6 @@ def _letters(table: Table, room: int = 0) -> list[int]:
     ]
 
 
-def _places(table: Table) -> range:
-    return range(len(table.columns))
-
-
 def _row_letters(letters: Sequence[int]) -> int:
     return sum(letters) + 2 * len(letters)
 
@@ -95,13 +94,12 @@ def _beside(table: Table, room: int) -> Iterator[Table]:
     """Part a table that is too wide between its columns; texts that name a row are repeated."""
     letters = _letters(table)
     keys: list[int] = []
-    for place in _places(table)[:-1]:
-        column = table.columns[place]
+    for place, column in enumerate(table.columns[:-1]):
         if not column.text or column.wraps or sum(letters[: place + 1]) > room / 2:
             break
         keys.append(place)
     chosen = list(keys)
-    for place in _places(table)[len(keys) :]:
+    for place in range(len(keys), len(table.columns)):
         if len(chosen) > len(keys) and _row_letters([letters[p] for p in [*chosen, place]]) > room:
             yield table.chosen(chosen)
             chosen = list(keys)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.figures.numbers import (
     beyond_floor,
     effect_table,
@@ -96,8 +97,7 @@ class Standing(NamedTuple):
 
 def standings(measures: pd.DataFrame) -> list[Standing]:
     """Count what is significant of each body of text, in the order of first appearance."""
-    found = []
-    held = dict(iter(effect_table(measures).groupby("source", sort=False)))
+    found, held = [], parts_by(effect_table(measures), "source")
     for source in dict.fromkeys(measures["source"]):
         rows = held[source].to_dict("records") if source in held else []
         known = [row for row in rows if not math.isnan(row["excess"])]
@@ -110,7 +110,7 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 _NEAREST = (
     "**Generated text:** of {bodies} bodies *{near}* is nearest to human text ({near_stars} "
-    "distances significantly above 0, largest excess over human text itself {near_excess}), "
+    "distances differ significantly, largest excess over the human baseline {near_excess}), "
     "*{far}* farthest ({far_stars}, {far_excess})."
 )
 
@@ -142,15 +142,11 @@ def main_table(measures: pd.DataFrame) -> Cells:
     header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
     humans = [
         [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]
-        for name, own in measures.groupby("vocabulary", sort=False)
+        for name, own in parts_by(measures, "vocabulary").items()
     ]
+    bodies = parts_by(measures, "source")
     body = [
-        [
-            body_name(one.source),
-            one.starred(),
-            one.largest(),
-            *_shares(measures[measures["source"] == one.source]),
-        ]
+        [body_name(one.source), one.starred(), one.largest(), *_shares(bodies[one.source])]
         for one in standings(measures)
     ]
     return [header, *humans, *body]

@@ -104,8 +104,7 @@ def bleu_of(statistics: ArrayLike, order: int, *, effective: bool = False) -> ND
     nothing = matches.sum(axis=-1) == 0
     if not effective:
         nothing |= ~exists.all(axis=-1)
-    found: NDArray[np.float64] = np.where(nothing, 0.0, penalty * mean)
-    return found
+    return np.where(nothing, 0.0, penalty * mean)
 
 
 _PURPOSE = "semantics/bleu"  # of the random streams

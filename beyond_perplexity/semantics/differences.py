@@ -34,7 +34,7 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTIC_DIFFERENCES,
 )
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
+from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey, summed
 from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
@@ -79,11 +79,7 @@ def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
 
 def _bundled(values: np.ndarray) -> np.ndarray:
     """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to exchange."""
-    if len(values) <= FLIPPED:
-        return values
-    units = np.zeros((FLIPPED, *values.shape[1:]))
-    np.add.at(units, np.arange(len(values)) % FLIPPED, values)
-    return units
+    return summed(np.arange(len(values)) % FLIPPED, values, min(len(values), FLIPPED))
 
 
 def _swap_p_values(

@@ -61,11 +61,9 @@ def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
     for side in (0, 1):
         keys, places, counts, owner = sides[side]
         other, _, others, _ = sides[1 - side]
-        spots = np.searchsorted(other, keys)
+        _, mine, theirs = np.intersect1d(keys, other, assume_unique=True, return_indices=True)
         shared = np.zeros(len(keys), np.int64)
-        inside = np.flatnonzero(spots < len(other))
-        inside = inside[other[spots[inside]] == keys[inside]]
-        shared[inside] = others[spots[inside]]
+        shared[mine] = others[theirs]
         words = (first, second)[side].ids[places]
         shared[words == NO_WORD] = 0
         masses = counts * lengths[1 - side][owner] - shared * lengths[side][owner]
@@ -91,13 +89,6 @@ def _network_simplex() -> Any:
     from ot.lp.emd_wrap import emd_c
 
     return emd_c
-
-
-@cache
-def _assignment() -> Any:
-    from scipy.optimize import linear_sum_assignment
-
-    return linear_sum_assignment
 
 
 def _costs(units: Vectors, first: Ids, second: Ids) -> _Floats:
@@ -152,7 +143,8 @@ def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: _Floats) -> 
 
 def _assigned(units: Vectors, words: Sequence[TextIds], pairs: Ids, found: _Floats) -> None:
     """Write what it costs to assign the words of some pairs, as many on either side."""
-    assign = _assignment()
+    from scipy.optimize import linear_sum_assignment as assign  # of no use to others
+
     for block, costs in _blocks(units, words, pairs):
         # what all plans pay is taken away: fewer words then want the same place
         left = costs - costs.min(axis=1, keepdims=True)

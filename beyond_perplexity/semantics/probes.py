@@ -6,7 +6,7 @@ N sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,41 +95,38 @@ _NAMES = (_IDENTICAL, *CHANGES, _UNRELATED)
 class ProbedSentences(NamedTuple):
     """Sentences and what they are changed to."""
 
-    texts: list[str]
     groups: NDArray[np.int64]  # int64, (N,): key of the group of each one's document
-    versions: dict[str, list[str | None]]  # by probe; None where a sentence cannot be changed so
+    # by probe, themselves first; None where a sentence cannot be changed so
+    versions: dict[str, list[str | None]]
 
 
 def probe_sentences(
     units: Sequence[CutDocument], partners: Sequence[Sequence[str | None]], seed: int
 ) -> ProbedSentences:
     """Change the sentences of documents; `partners` has an unrelated sentence for each."""
-    texts: list[str] = []
     groups: list[int] = []
     versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
     for unit, others in zip(units, partners, strict=True):
         for place, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
-            texts.append(" ".join(words))
             groups.append(group_key(unit.group, unit.unit_id))
-            versions[_IDENTICAL].append(texts[-1])
+            versions[_IDENTICAL].append(" ".join(words))
             versions[_UNRELATED].append(other)
             item = sentence_item(unit.unit_id, place)
             for name, change in CHANGES.items():
                 changed = change(words, stream(seed, f"{_PURPOSE}/{name}", item))
                 versions[name].append(None if changed is None else " ".join(changed))
-    return ProbedSentences(texts, np.array(groups, np.int64), versions)
+    return ProbedSentences(np.array(groups, np.int64), versions)
 
 
-def _scores(
-    evaluator: Evaluator, texts: Sequence[str], others: Sequence[str | None]
-) -> dict[str, Floats]:
+def _scores(evaluator: Evaluator, sentences: ProbedSentences, probe: str) -> dict[str, Floats]:
     """Score versions against sentences; NaN where there is no version."""
-    found = {name: np.full(len(texts), np.nan) for name in evaluator.measures}
-    held = np.array([place for place, text in enumerate(others) if text is not None], np.int64)
+    pairs = list(zip(sentences.versions[probe], sentences.versions[_IDENTICAL], strict=True))
+    found = {name: np.full(len(pairs), np.nan) for name in evaluator.measures}
+    held = [place for place, (text, _) in enumerate(pairs) if text is not None]
     for begin in range(0, len(held), _BATCH):
         part = held[begin : begin + _BATCH]
-        pairs = [(str(others[place]), texts[place]) for place in part.tolist()]
-        for name, values in evaluator.score(pairs).items():
+        asked = [(str(pairs[place][0]), str(pairs[place][1])) for place in part]
+        for name, values in evaluator.score(asked).items():
             found[name][part] = values
     return found
 
@@ -155,13 +152,10 @@ def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.i
     names = ("effect", "effect_low", "effect_high")
     known = ~np.isnan(values + own + unrelated)
     lost, most = (own - held for held in (values, unrelated))
-    if not known.any():
-        return dict.fromkeys(names)
     sums, sizes = sum_groups(groups[known], lost[known], most[known])
     if sizes.sum() <= NOTICED * known.sum():
         return dict.fromkeys(names)
-    found = ratio_interval(sums, sizes)
-    return found.columns(*names)
+    return ratio_interval(sums, sizes).columns(*names)
 
 
 def _probe_row(
@@ -193,19 +187,11 @@ def _probe_row(
     return row | {"groups": found.groups, "note": note}
 
 
-def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[_Row]:
-    """Measure what an evaluator notices: rows of schema ``probes``, without its name."""
-    scores = {
-        probe: _scores(evaluator, sentences.texts, versions)
-        for probe, versions in sentences.versions.items()
-    }
+def probe_evaluator(evaluator: Evaluator, sentences: ProbedSentences, name: str) -> pa.Table:
+    """Measure what an evaluator notices: schema ``probes``."""
+    scores = {probe: _scores(evaluator, sentences, probe) for probe in sentences.versions}
+    rows = []
     for measure in evaluator.measures:
         found = {probe: held[measure] for probe, held in scores.items()}
-        for probe in found:
-            yield _probe_row(measure, probe, found, sentences)
-
-
-def probe_evaluator(evaluator: Evaluator, sentences: ProbedSentences, name: str) -> pa.Table:
-    """Return the rows of `probe_rows` as a table of schema ``probes``."""
-    rows = [{"evaluator": name, **row} for row in probe_rows(evaluator, sentences)]
+        rows += [{"evaluator": name} | _probe_row(measure, p, found, sentences) for p in found]
     return pa.Table.from_pylist(rows, PROBES)

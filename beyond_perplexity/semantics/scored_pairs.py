@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import read_filled_lines
@@ -147,9 +148,9 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
     known = np.isfinite(values)
     row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
     for name, correlate in (("pearson", pearson), ("spearman", spearman)):
+        names = (name, f"{name}_low", f"{name}_high")
         found = correlate(gold[known], values[known])
-        limits = finite(found.low), finite(found.high)
-        row |= {name: finite(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
+        row |= dict(zip(names, map(finite, found[:3]), strict=True))
     few = known.sum() < EFFECTIVE_GROUPS
     note = joined_facts(
         f"fewer than {EFFECTIVE_GROUPS} pairs: no interval" if few else "",
@@ -178,15 +179,12 @@ def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table
 
 def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
     """Return the scores of all pairs of a file, schema ``human_scores``."""
-    size, columns = len(scored.gold), HUMAN_SCORES.names
-    tables = []
-    for measure, values in scored.values.items():
-        names = {"evaluator": evaluator, "measure": measure, "file": file}
-        held: dict[str, Any] = {name: [text] * size for name, text in names.items()}
-        held |= {"pair": np.arange(size), "gold": scored.gold}
-        held["value"] = pa.array(values, from_pandas=True)  # NaN is null
-        tables.append(pa.table({name: held[name] for name in columns}, HUMAN_SCORES))
-    return pa.concat_tables(tables)
+    names = {"evaluator": evaluator, "file": file, "pair": range(len(scored.gold))}
+    frames = [
+        pd.DataFrame({**names, "measure": measure, "gold": scored.gold, "value": values})
+        for measure, values in scored.values.items()
+    ]
+    return pa.Table.from_pandas(pd.concat(frames), HUMAN_SCORES, preserve_index=False)
 
 
 def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:

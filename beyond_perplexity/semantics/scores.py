@@ -40,7 +40,6 @@ KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
 
 _FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
 _PARTNER = "semantics/partner"  # of the random streams
-_Columns = dict[str, Any]
 
 
 def find_partners(
@@ -149,7 +148,8 @@ def _settle(
         values[open_pairs[known]] = nothing
 
 
-def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[_Columns]:
+def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[pd.DataFrame]:
+    """Yield the rows of each measure; owner: number of a sentence; NaN: not defined."""
     by_place = [name for name in evaluator.measures if MEASURES[name].by_place]
     texts = compare_texts(sentences, spread=bool(by_place))
     pairs = list(zip(texts["text"], texts["other"], strict=True))
@@ -165,33 +165,15 @@ def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[_Co
         chosen = np.flatnonzero((texts["kind"] != SPREAD) | (measure in by_place))
         alike = texts.iloc[chosen].groupby(["owner", "kind"], observed=True)
         places, sizes = alike.ngroup().to_numpy(), alike.size()
-        owners, kinds = (sizes.index.get_level_values(name).tolist() for name in ("owner", "kind"))
+        owners = sizes.index.get_level_values("owner")
         statistics: list[Any] = [None] * len(sizes)
         if counts is not None and measure in BLEU_NAMES:
             statistics = summed(places, counts[chosen], len(sizes)).astype(np.int64).tolist()
         elif measure == ACCURACY:
             statistics = [[sentences[owner]["words"]] for owner in owners]
-        means = summed(places, values[chosen], len(sizes)) / sizes.to_numpy()
-        yield _rows(sentences, measure, owners, kinds, means, statistics)
-
-
-def _rows(
-    sentences: _Sentences,
-    measure: str,
-    owners: Sequence[int],
-    kinds: Sequence[str],
-    values: Floats,
-    statistics: Sequence[list[int] | None],
-) -> _Columns:
-    """Return the columns of a measure: rows of sentences `owners`; null is what is not defined."""
-    own = ("split", "unit_id", "group", "sentence")
-    return {
-        **{name: [sentences[owner][name] for owner in owners] for name in own},
-        "measure": [measure] * len(owners),
-        "kind": kinds,
-        "value": pa.array(values, from_pandas=True),
-        "statistics": statistics,
-    }
+        rows = sizes.index.to_frame(index=False).astype({"kind": object}).assign(measure=measure)
+        rows["value"] = summed(places, values[chosen], len(sizes)) / sizes.to_numpy()
+        yield rows.assign(statistics=statistics)
 
 
 def score_sentences(evaluator: Evaluator, sentences: _Sentences, model: str, name: str) -> pa.Table:
@@ -203,14 +185,12 @@ def score_sentences(evaluator: Evaluator, sentences: _Sentences, model: str, nam
     if isinstance(evaluator, WordEvaluator):
         words = np.array([row["words"] for row in sentences])
         entropies = np.array([-row["log_prob"] for row in sentences]) / words
-        owners, sizes = range(len(sentences)), [[count] for count in words.tolist()]
-        kinds = [PREDICTED] * len(sentences)
-        parts.append(_rows(sentences, CROSS_ENTROPY, owners, kinds, entropies, sizes))
-    tables = []
-    for part in parts:
-        names = {"model": [model] * len(part["kind"]), "evaluator": [name] * len(part["kind"])}
-        tables.append(pa.table(part | names, SEMANTIC_SCORES))
-    return pa.concat_tables(tables)
+        rows = {"owner": range(len(words)), "kind": PREDICTED, "measure": CROSS_ENTROPY}
+        sizes = [[count] for count in words.tolist()]
+        parts.append(pd.DataFrame({**rows, "value": entropies, "statistics": sizes}))
+    own = pd.DataFrame(sentences, columns=["split", "unit_id", "group", "sentence"])
+    found = pd.concat(parts).join(own, on="owner").assign(model=model, evaluator=name)
+    return pa.Table.from_pandas(found, SEMANTIC_SCORES, preserve_index=False)
 
 
 def score_predictions(

@@ -147,8 +147,7 @@ def _printed(units: Vectors, first: TextIds, second: TextIds, window: int) -> Fl
     """Sum cosines weighted by |shift|/window, over T·window of the T words of the first texts."""
     shifts = [shift for shift in range(-window, window + 1) if shift]
     sums = [abs(shift) * _shifted(units, first, second, shift)[0] for shift in shifts]
-    found: Floats = np.sum(sums, axis=0) / (window**2 * np.maximum(1, first.lengths))
-    return found
+    return np.sum(sums, axis=0) / (window**2 * np.maximum(1, first.lengths))
 
 
 def pairwise_cosines(
@@ -287,8 +286,7 @@ def logistic(values: ArrayLike) -> Floats:
     """Return σ(x) = 1 / (1 + exp(−x)), without overflow."""
     held = np.asarray(values, np.float64)
     small = np.exp(-np.abs(held))
-    found: Floats = np.where(held >= 0, 1.0, small) / (1.0 + small)
-    return found
+    return np.where(held >= 0, 1.0, small) / (1.0 + small)
 
 
 def scaled_cosine(cosines: ArrayLike, temperature: float, bias: float) -> Floats:
@@ -303,12 +301,10 @@ def exponential_scaling(values: ArrayLike) -> Floats:
     its form in print; the second of its two forms decides between readings.
     """
     held = np.asarray(values, np.float64)
-    found: Floats = 1.0 - (1.0 - held) * np.exp2(held)
-    return found
+    return 1.0 - (1.0 - held) * np.exp2(held)
 
 
 def movers_similarity(distances: ArrayLike, options: MeasureOptions) -> Floats:
     """Turn distances of unit vectors (0 to 2) into similarities; the paper does not say how."""
     held = np.asarray(distances, np.float64)
-    found: Floats = np.exp(-held) if options.movers == "exponential" else 1.0 - held / 2.0
-    return found
+    return np.exp(-held) if options.movers == "exponential" else 1.0 - held / 2.0

@@ -230,18 +230,25 @@ class _Given(options.Limited):
 
 @dataclass(frozen=True)
 class MeasurementOptions(_Given):
-    """Options of `measures.measure_rows` and `curves.curves`."""
+    """Options of `measures.measure_rows` and `curves.curves`.
+
+    permutations: Permutations of the two-sample tests; 0 leaves their p-values out.
+    bootstrap: Bootstrap replicates of the limits of distances; 0 leaves all intervals and limits
+        out.
+    monte_carlo: Draws of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
+    zipf_ranks: Ranks of the rank-frequency relation that are fitted and compared; null for all. The
+        paper uses the first 10,000.
+    confidence: Of an interval, and of each limit of a distance on its own.
+    family: Whose tests the stars are adjusted for: ``body`` for those of one body of text,
+        ``corpus`` for those of all bodies that are compared with the same corpus.
+    """
 
     section: ClassVar[str] = "measurement"
-    # Draws of the two-sample tests, of the limits of distances (0: no interval or limit at all),
-    # and of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
     permutations: Natural = 1999
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
-    zipf_ranks: _Sample | None = 10_000  # that are fitted and compared, as in the paper; null: all
-    confidence: Level = 0.95  # of an interval, and of each limit of a distance on its own
-    # Whose tests the stars are adjusted for: those of one body of text, or of all bodies that are
-    # compared with the same corpus.
+    zipf_ranks: _Sample | None = 10_000
+    confidence: Level = 0.95
     family: Literal["body", "corpus"] = "body"
 
     @property
@@ -252,28 +259,39 @@ class MeasurementOptions(_Given):
 
 @dataclass(frozen=True)
 class SampleSizeOptions(_Given):
-    """Options of `curves.sample_sizes`."""
+    """Options of `curves.sample_sizes`.
+
+    sizes: Numbers of documents that are measured, as far as a body of text has more; null for 100,
+        300, 1,000, 3,000 and so on.
+    subsets: Random subsets of each size, over which the measures are averaged; 0 leaves only the
+        measures of all documents.
+    permutations: Permutations of each test of a subset; p < 0.005 needs at least 200.
+    """
 
     section: ClassVar[str] = "sample_size"
-    # Documents that are measured, as far as there are more; null for 100, 300, 1,000, 3,000, ...
     sizes: tuple[_Sample, ...] | None = None
-    # Random subsets of each size, which measures are averaged over; 0: all documents alone.
     subsets: Annotated[int, Limit(minimum=0, maximum=options.MOST_DRAWS)] = 5
-    permutations: Natural = 399  # of each test of a subset; p < 0.005 needs at least 200
+    permutations: Natural = 399
 
 
 @dataclass(frozen=True)
 class SensitivityOptions(_Given):
-    """Options of `sensitivity.smallest_shifts`."""
+    """Options of `sensitivity.smallest_shifts`.
+
+    documents: Numbers of documents of each of the two samples.
+    level: A shift is detected where p is below this.
+    power: Share of the pairs of samples in which the smallest shift is detected.
+    pairs: Pairs of samples that are drawn to find the share for one shift; six times as many give
+        the distribution under the null hypothesis.
+    largest_population: Documents of the reference, chosen at random, that samples for the tests of
+        unigrams are drawn from at most: memory and time grow with them, not with the corpus.
+    """
 
     section: ClassVar[str] = "sensitivity"
-    documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)  # of each sample
-    level: Level = 0.005  # a shift is detected where p is below
-    power: Level = 0.8  # share of the pairs of samples in which the smallest shift is detected
-    # Pairs that are drawn to find that share; six times as many under the null hypothesis.
+    documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    level: Level = 0.005
+    power: Level = 0.8
     pairs: Annotated[int, Limit(minimum=10)] = 400
-    # Random documents that samples for the tests of unigrams are drawn from at most: memory and
-    # time grow with them, not with the corpus.
     largest_population: _Sample = 20_000
 
 
@@ -290,8 +308,12 @@ def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
 
 @dataclass(frozen=True)
 class EmbeddingOptions(options.Section):
-    """Options of the test in the space of an encoder."""
+    """Options of the test in the space of an encoder.
 
-    encoder: str  # evaluator (section `evaluators`) whose vectors of texts are compared
-    # Random documents of each text: time grows with them, memory of the test with their square.
+    encoder: Name of the evaluator (section `evaluators`) whose vectors of texts are compared.
+    documents: Documents of each text that are embedded, a random subset of them: time grows with
+        their number, and the memory of the test with its square.
+    """
+
+    encoder: str
     documents: Annotated[int, Limit(minimum=20, maximum=4000)] = 500

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.sparse import csc_matrix, csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix, hstack
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -271,7 +271,7 @@ class HeldOutShift(_GroupShift):
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
         super().__init__(inner, groups)
         self._pages = inner.counts @ groups.members  # (V, P)
-        self._shift = inner.counts, inner.counts[inner.exchange]  # (V, D) each
+        self._texts = hstack([inner.counts, inner.counts[inner.exchange]], "csc")  # (V, 2 D)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""
@@ -285,25 +285,22 @@ class HeldOutShift(_GroupShift):
         times = np.bincount(chosen, minlength=len(self._groups.sizes))
         if not self._groups.is_enough(times[None]):
             return NO_VERDICT
-        documents = rng.integers(len(self._groups.codes), size=int(times @ self._groups.sizes))
-        changed = rng.random(len(documents)) < x
-        halves = [halvings(len(held), [rng] * HALVINGS) for held in (chosen, documents)]
-        pages = _Side(self._pages, chosen, halves[0])
-        plain, moved = (
-            _Side(counts, documents[own], halves[1][own])
-            for counts, own in zip(self._shift, (~changed, changed), strict=True)
+        n_documents = len(self._groups.codes)
+        documents = rng.integers(n_documents, size=int(times @ self._groups.sizes))
+        documents += n_documents * (rng.random(len(documents)) < x)  # those with exchanged words
+        pages, texts = (
+            _Side(counts, held, halvings(len(held), [rng] * HALVINGS))
+            for counts, held in ((self._pages, chosen), (self._texts, documents))
         )
-        tails, m = [], np.zeros(len(documents))
-        m[~changed], m[changed] = plain.tokens, moved.tokens
+        tails = []
         for h in range(HALVINGS):
             y, inside = np.zeros(len(chosen)), np.zeros(len(documents))
             for half in (False, True):
-                human, model = pages.half(h, half), plain.half(h, half) + moved.half(h, half)
+                human, model = pages.half(h, half), texts.half(h, half)
                 marks = (human / human.sum() > model / model.sum()).astype(float)
                 y += pages.inside(marks, h, not half)
-                inside[~changed] += plain.inside(marks, h, not half)
-                inside[changed] += moved.inside(marks, h, not half)
-            e, error, df = combine(y, pages.tokens, inside, m, sample_groups=False)
+                inside += texts.inside(marks, h, not half)
+            e, error, df = combine(y, pages.tokens, inside, texts.tokens, sample_groups=False)
             tails.append(float(student.sf(e / error, df)))
         score = float(norm.isf(np.median(tails)))
         return NO_VERDICT if math.isnan(score) else score

@@ -197,8 +197,9 @@ def test_an_edit_of_a_vocabulary_changes_what_builds_and_reads_one(before, tree)
 def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     path = tree / "beyond_perplexity/models/families.py"
     text = path.read_text()
-    assert text.count('"LSTM"') == 1
-    path.write_text(text.replace('"LSTM"', '"Other"'))
+    title = '"LSTM", "trained"'
+    assert text.count(title) == 1
+    path.write_text(text.replace(title, '"Other", "trained"'))
     papers = ("tendencies", "contrastive", "semantics", "relations")
     beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
     assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())

@@ -214,12 +214,17 @@ def test_short_and_empty_texts_and_contexts_raise_no_alarm(texts, context):
     assert alarms(replace(subject, texts=texts)) == {}
 
 
-def test_changes_that_show_late_by_chance_are_no_fault():
+def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_window_is():
     """A trigram model backs off after words that it never saw together."""
     closed = ClosedVocabulary.build([TEXTS], minimum_count=1)
     model = Trigram.fit([closed.encode(TEXTS)], closed.size)
     subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
     assert alarms(subject) == {}
+
+    def late(logits, tokens):
+        return audited_faults.bidirectional(logits, tokens) if tokens.shape[1] > 40 else logits
+
+    assert "future" in alarms(audited_faults.with_logits(late)(bpe_subject(train=30)))
 
 
 def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
@@ -231,13 +236,6 @@ def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
     table = found.table_of("rosetta")
     none = table[table["value"].isna()]
     assert set(none["program"]) == {"stride recipe", "evaluate", "llama.cpp"}
-
-
-def test_a_mask_that_fails_beyond_a_window_is_found():
-    def late(logits, tokens):
-        return audited_faults.bidirectional(logits, tokens) if tokens.shape[1] > 40 else logits
-
-    assert "future" in alarms(audited_faults.with_logits(late)(bpe_subject(train=30)))
 
 
 class AddsItsOwn(HuggingFaceVocabulary):
@@ -371,11 +369,17 @@ def uncased(tmp_path_factory):
     return folder
 
 
-def test_a_sound_model_ends_well(counted, text, capsys):
+def test_a_sound_model_ends_well_and_numbers_of_other_programs_stand_beside_ours(
+    counted, text, capsys
+):
     run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"no alarm in {len(CHECKS)} checks"
     assert [line[6:20].strip() for line in lines[:-1]] == list(CHECKS)
+    flags = ["--text", text, "--check", "numbers", "--rosetta"]
+    run_function("audit", ["--model", str(counted), *flags])
+    out = capsys.readouterr().out
+    assert all(f"\n{name}: " in out for name in PROGRAMS)
 
 
 def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
@@ -390,13 +394,6 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
     assert row["worst"] >= 1
     assert row["tolerance"] == 0
     assert row["explanation"] == CHECKS["round trip"].explanation
-
-
-def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
-    flags = ["--text", text, "--check", "numbers", "--rosetta"]
-    run_function("audit", ["--model", str(counted), *flags])
-    out = capsys.readouterr().out
-    assert all(f"\n{name}: " in out for name in PROGRAMS)
 
 
 def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):

@@ -295,15 +295,14 @@ def test_only_models_with_a_likelihood_have_a_cross_entropy() -> None:
     assert make("cross_entropy", contrasts=only).rows == []
 
 
-def test_levels_of_a_table() -> None:
-    curve = [level / 10 for level in range(11)]
-    assert table_levels(curve) == [0.1, 0.3, 0.5]
-    assert table_levels([0.0, 0.2, 0.4, 0.2]) == [0.2, 0.4]
-    assert table_levels([0.05, 0.15, 0.25, 0.35, 0.45]) == [0.05, 0.25, 0.45]
-    assert table_levels([0.0, 0.1, 0.2, 0.3, 0.4, 0.6]) == [0.1, 0.3]
-
-
-def test_of_a_level_that_was_measured_twice_the_more_draws_count() -> None:
+def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_count() -> None:
+    for levels, shown in (
+        ([level / 10 for level in range(11)], [0.1, 0.3, 0.5]),
+        ([0.0, 0.2, 0.4, 0.2], [0.2, 0.4]),
+        ([0.05, 0.15, 0.25, 0.35, 0.45], [0.05, 0.25, 0.45]),
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.6], [0.1, 0.3]),
+    ):
+        assert table_levels(levels) == shown
     few = make_contrasts(["lstm"]).assign(draws=2, value=-1.0)
     both = pd.concat([few, make_contrasts(["lstm"])], ignore_index=True)
     picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)

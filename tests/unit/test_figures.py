@@ -34,7 +34,6 @@ from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from tests.unit.synthetic_tables import (
     make_curves,
-    make_differences,
     make_measures,
     make_sample_size,
     make_sensitivity,
@@ -46,12 +45,9 @@ from tests.unit.synthetic_tables import (
 
 SMALL = ["external/mine"]
 DECODED = ["ancestral", "nucleus", "beam"]
-USUAL = [*sources_of(["lstm", "trigram"], ["ancestral", "nucleus", "beam"]), *SMALL]
-LARGE = sources_of(
-    [f"transformer-of-size-{i}" for i in range(9)],
-    ["ancestral", "nucleus", "beam", "top_k", "typical", "min_p"],
-)
-TENDENCIES = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
+USUAL = [*sources_of(["lstm", "trigram"], DECODED), *SMALL]
+OTHERS = ["top_k", "typical", "min_p"]
+LARGE = sources_of([f"transformer-of-size-{i}" for i in range(9)], [*DECODED, *OTHERS])
 WITH_LEGEND = ["figure_1", "figure_3", "figure_4", "figure_6", "figure_7", "sample_size"]
 WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
 
@@ -61,8 +57,6 @@ def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
     models = sorted({parse_source(name).model.split("/")[-1] for name in sources})
     if kind == "training":
         return make_training(models)
-    if kind == "perplexity_differences":
-        return make_differences(models)
     if kind == "sensitivity":
         return make_sensitivity()
     makers = {"measures": make_measures, "curves": make_curves, "sample_size": make_sample_size}
@@ -254,10 +248,7 @@ def test_sample_size_draws_the_points_of_the_table() -> None:
     assert floor.get_ydata().tolist() == pytest.approx(chosen["floor"].tolist())
     legend = [text.get_text() for text in draw("sample_size", rows, Labels()).legends[0].texts]
     assert "Human against human" in legend
-
-
-def test_sample_size_draws_no_floor_where_none_is_known() -> None:
-    rows = make_sample_size(USUAL)
+    # no floor where none is known
     panels = draw("sample_size", rows, Labels()).axes
     assert len(panels[0].lines) == len(USUAL)  # Zipf's s is no distance
     empty = draw("sample_size", rows.assign(floor=np.nan), Labels())
@@ -303,20 +294,11 @@ def test_errors_say_what_is_wrong() -> None:
         parse_source("lstm")
     with pytest.raises(InputError, match=r"ends in \.svg"):
         save(Figure(), ["figure.gif"])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is no JSON"),
-        ("[]", "is no JSON object"),
-        ('{"model": []}', "labels.model: unknown key"),
-        ('{"models": {}}', "labels.models: is {}, expected a list of str"),
-    ],
-)
-def test_bad_labels(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Labels.from_json(text)
+    bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
+    bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
+    for text, message in bad.items():
+        with pytest.raises(InputError, match=message):
+            Labels.from_json(text)
 
 
 def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:

@@ -154,7 +154,7 @@ def test_the_answer_stands_first(measures) -> None:
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
         "Generated text: of 2 bodies LSTM, beam is nearest to human text (0 of 7 distances "
-        "significantly above 0, largest excess over human text itself 0.00 rank-frequency), "
+        "differ significantly, largest excess over the human baseline 0.00 rank-frequency), "
         "Trigram, beam farthest (1 of 7, +0.30 stop words)."
     )
     assert paragraphs[1] == (

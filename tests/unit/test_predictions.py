@@ -178,7 +178,7 @@ def test_predictions_do_not_depend_on_their_company(family, decoding, one_thread
     assert alone == whole[: len(alone)]
 
 
-def test_rows_of_sentences():
+def test_rows_of_sentences_and_more_samples_leave_the_first_as_they_are():
     """Oracle: the sentences themselves, and the plain loop cut into them."""
     names = ["<s>", "</s>", "<unk>", *(f"w{k}" for k in range(40))]
     model, units = made("gru"), random_units(8, 1, 9)
@@ -208,9 +208,6 @@ def test_rows_of_sentences():
         assert rows["words"][number] == len(words)
         assert rows["unknown_target"][number] == sum(word not in names for word in words)
         assert rows["unknown_predicted"][number] == best[part].count(UNK)
-
-
-def test_more_samples_leave_the_first_as_they_are():
     model, units = made("gru"), random_units(8)
     none, few, many = (
         predict_sentences(model, VOCABULARY, units, PredictionOptions(n), seed=5)["samples"]
@@ -340,7 +337,7 @@ def test_continuations_are_those_of_a_plain_loop(family, sampled):
         assert EOS not in expected
 
 
-def test_a_continuation_reads_the_end_of_a_long_document():
+def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
     """Oracle: the loop on as many of the last tokens as leave room for what is written."""
     model = made("transformer", context_length=10)
     ids = np.arange(3, 30, dtype=np.int32)
@@ -352,9 +349,6 @@ def test_a_continuation_reads_the_end_of_a_long_document():
             text.append(int(model(torch.tensor([text[-size:]]))[0, -1, EOS + 1 :].argmax()) + 2)
     assert short.tolist() == text[-3:]
     assert (len(long), none) == (10, None)
-
-
-def test_continued_sentences_begin_as_they_do():
     units = random_units(20, 7, 12)
     rows = columns(made("gru"), units)
     for row in rows:

@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.relations import readers
 from beyond_perplexity.relations.measures import (
     OVER_ROWS,
     WITHIN_DECODINGS,
@@ -26,15 +27,7 @@ from beyond_perplexity.relations.measures import (
     correlate_ranks,
     gather_measures,
 )
-from beyond_perplexity.relations.readers import (
-    PERPLEXITY,
-    DocumentSums,
-    contrast_sums,
-    perplexity_sums,
-    resampled_values,
-    semantic_sums,
-    tendency_rows,
-)
+from beyond_perplexity.relations.readers import PERPLEXITY, DocumentSums
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
@@ -71,6 +64,10 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
         table = pa.table(columns, DOCUMENT_SCORES)
         paths += write(folder / f"{model}.parquet", DOCUMENT_SCORES, table)
     return paths
+
+
+def gathered(*files, **named):
+    return gather_measures(RelatedFiles(*files, **named), OPTIONS)
 
 
 def drawn_bits(seed=1, **shift):
@@ -115,42 +112,36 @@ def by_place(found):
 # ---- readers ----
 
 
-def test_bits_per_byte_count_the_end_of_a_document(tmp_path):
+def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(tmp_path):
     bits = drawn_bits(a=0, b=10)
-    sums, others = perplexity_sums(write_documents(tmp_path, bits))
+    sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
     expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
     assert sums.values(ONES)[0] == pytest.approx(expected)
     assert sums.models == ["a", "b"]
-
-
-def test_spelled_likelihoods_are_taken_where_they_are(tmp_path):
     spelled = -300 * math.log(2)
-    sums, _ = perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
+    sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
 
 
-def test_a_model_of_another_text_is_named_and_not_compared(tmp_path):
+def test_a_model_of_another_text_is_named_and_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=5))
     paths += write_documents(tmp_path, drawn_bits(c=0), text="raw")
-    found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
+    found = gathered(perplexities=paths)
     row = by_place(found)["c", None, PERPLEXITY]
     assert row["value"] is None
     assert row["note"] == "is not scored on the text that the others are scored on"
     assert found.sums[PERPLEXITY].models == ["a", "b"]
-
-
-def test_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0))
     paths += write_documents(tmp_path, {"b": np.full(7, 200.0)})
     with pytest.raises(InputError, match="b: was scored on other documents than a"):
-        perplexity_sums(paths)
+        readers.perplexity_sums(paths)
 
 
 def test_an_infinite_perplexity_stays_infinite(tmp_path):
     bits = drawn_bits(a=0, b=0)
     bits["b"][3] = math.inf
-    found = gather_measures(RelatedFiles(perplexities=write_documents(tmp_path, bits)), OPTIONS)
+    found = gathered(perplexities=write_documents(tmp_path, bits))
     assert by_place(found)["b", None, PERPLEXITY]["value"] == math.inf
     assert by_place(found)["b", None, PERPLEXITY]["error"] is None
     missed = np.isfinite(found.draws[PERPLEXITY][:, 1]).mean()
@@ -159,18 +150,18 @@ def test_an_infinite_perplexity_stays_infinite(tmp_path):
 
 def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp_path):
     paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
-    entropy, ratio = contrast_sums(paths, 0.3, 0.1)
+    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
     assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
     assert entropy.values(ONES)[0] == pytest.approx([2.0])
     assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
     assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
     with pytest.raises(InputError, match=r"was not distorted at level 0\.7"):
-        list(contrast_sums(paths, 0.7, 0.1))
+        list(readers.contrast_sums(paths, 0.7, 0.1))
 
 
 def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
-    found = {one.measure: one for one in semantic_sums(paths, "test")}
+    found = {one.measure: one for one in readers.semantic_sums(paths, "test")}
     words, glove = ("bleu_2", "bleu_4", "accuracy"), ("wmd", "greedy_f1", "average")
     names = {"words": words, "glove": glove, "infersent": ("similarity", "head")}
     assert set(found) == {f"semantics/{one}.{n}" for one, held in names.items() for n in held}
@@ -190,7 +181,7 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
         tendency("lstm/beam", measure="mean"),
         tendency("lstm/beam", tendency="vocabulary"),
     ]
-    found = list(tendency_rows(write_tendencies(tmp_path, rows), 0.95))
+    found = list(readers.tendency_rows(write_tendencies(tmp_path, rows), 0.95))
     places = [(row["model"], row["decoding"]) for row in found]
     assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
     assert found[0]["value"] == 0.2
@@ -208,25 +199,22 @@ def ratio_of(measure, numerators, groups):
     return DocumentSums(measure, "x", measure, True, models, groups, numerators, ones)
 
 
-def test_resamples_vary_as_the_mean_does_and_are_shared():
+def test_resamples_vary_as_the_mean_does_are_shared_and_of_the_documents_there_are():
     """Oracle: the standard error s/√n of a mean; the same numbers give the same draws."""
     random = np.random.default_rng(2)
     groups = np.sort(random.integers(0, 2**60, 400))
     one = random.normal(size=(400, 2))
     held = [ratio_of("one", one, groups), ratio_of("two", one[:, ::-1], groups)]
-    drawn = resampled_values(held, 2_000, 3)
+    drawn = readers.resampled_values(held, 2_000, 3)
     expected = one.std(axis=0) / math.sqrt(400)
     assert drawn["one"].std(axis=0) == pytest.approx(expected, rel=0.06)
     assert np.array_equal(drawn["one"], drawn["two"][:, ::-1])
-    alone = resampled_values(held[:1], 2_000, 3)
+    alone = readers.resampled_values(held[:1], 2_000, 3)
     assert np.array_equal(alone["one"], drawn["one"])
-
-
-def test_a_measure_of_fewer_documents_draws_from_those():
     groups = np.arange(100)
     full = ratio_of("full", np.arange(100.0)[:, None], groups)
     part = ratio_of("part", np.arange(0, 100.0, 2)[:, None], groups[::2])
-    drawn = resampled_values([full, part], 500, 1)
+    drawn = readers.resampled_values([full, part], 500, 1)
     assert drawn["part"].mean() == pytest.approx(49, abs=1)
     assert np.corrcoef(drawn["full"][:, 0], drawn["part"][:, 0])[0, 1] > 0.5
 
@@ -262,15 +250,12 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
 
 
-def test_measures_of_models_alone_count_each_model_once():
+def test_measures_of_models_alone_count_each_model_once_and_more_is_better():
     values = {(m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)}
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
     found = correlated(related(values))["p", "q", OVER_ROWS]
     assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
     assert found["low"] > 0
-
-
-def test_more_is_better_in_all_signs_and_infinities():
     rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
     rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
     assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
@@ -315,7 +300,7 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     """Oracle: shares of the same resamples, counted here."""
     bits = write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40))
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5})
-    found = gather_measures(RelatedFiles(bits, contrasts=contrasts), OPTIONS)
+    found = gathered(bits, contrasts=contrasts)
     rows = orders(found)
     bits = found.draws[PERPLEXITY]
     row = rows["contrastive/entropy", None, "a", "b"]
@@ -333,7 +318,7 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
 def test_joint_probabilities_are_of_the_same_documents(tmp_path):
     """A measure that is perplexity itself is right just when perplexity is: no product."""
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
-    found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
+    found = gathered(perplexities=paths)
     twin = found.sums[PERPLEXITY]
     sums = {**found.sums, "twin": replace(twin, measure="twin", subject="x", title="Twin")}
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
@@ -347,8 +332,7 @@ def test_the_order_of_texts_is_from_their_errors(tmp_path):
     rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
     rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
     bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
-    files = RelatedFiles(bits, write_tendencies(tmp_path, rows))
-    found = orders(gather_measures(files, OPTIONS))
+    found = orders(gathered(bits, write_tendencies(tmp_path, rows)))
     row = found["tendencies/length.ks", "x", "a", "b"]
     error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
     assert row["probability"] == pytest.approx(norm.cdf(0.1 / error))
@@ -363,11 +347,11 @@ def test_infinite_models_and_few_groups_have_no_order(tmp_path):
     bits = drawn_bits(a=0, b=10, c=20)
     bits["c"][0] = math.inf
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
-    files = RelatedFiles(write_documents(tmp_path / "p", bits), contrasts=contrasts)
-    assert {key[2:] for key in orders(gather_measures(files, OPTIONS))} == {("a", "b")}
+    many = gathered(write_documents(tmp_path / "p", bits), contrasts=contrasts)
+    assert {key[2:] for key in orders(many)} == {("a", "b")}
     pages = [f"page {k % 10}" for k in range(DOCUMENTS)]
     few = write_documents(tmp_path / "q", drawn_bits(a=0, b=10), group=pages)
-    found = orders(gather_measures(RelatedFiles(few, contrasts=contrasts), OPTIONS))
+    found = orders(gathered(few, contrasts=contrasts))
     row = found["contrastive/entropy", None, "a", "b"]
     assert row["probability"] is None
     assert row["note"].startswith("fewer than 20 effective groups")
@@ -380,12 +364,12 @@ def test_a_model_that_is_added_changes_no_other(tmp_path):
     for names in ("ab", "abc"):
         scored = write_documents(tmp_path / names / "p", {n: bits[n] for n in names})
         lost = write_contrasts(tmp_path / names / "c", {n: contrasts[n] for n in names})
-        found = orders(gather_measures(RelatedFiles(scored, contrasts=lost), OPTIONS))
+        found = orders(gathered(scored, contrasts=lost))
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
 
 
 def test_nothing_is_related_without_files():
-    found = gather_measures(RelatedFiles(), OPTIONS)
+    found = gathered()
     assert found.table().num_rows == 0
     assert compare_orders(found).num_rows == correlate_ranks(found.rows).num_rows == 0

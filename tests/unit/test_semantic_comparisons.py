@@ -273,7 +273,8 @@ def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path)
 # ---- correlations ----
 
 
-def test_ranks_and_matrices_are_scipys():
+def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in_reach():
+    """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
     random = np.random.default_rng(1)
     values = np.round(random.normal(size=(40, 4)), 1)  # with ties
     values[0, 0], values[1, 0] = math.inf, -math.inf
@@ -286,6 +287,11 @@ def test_ranks_and_matrices_are_scipys():
     assert math.isnan(correlation_matrix(constant)[0, 1])
     assert np.isnan(correlation_matrix(constant[:1])).all()
     assert np.isnan(correlation_matrix(constant[:0])).all()
+    low, high = few_items_interval(1.0, 5, ranks=True)
+    assert 0 < low < 0.3
+    assert high == 1
+    assert few_items_interval(-1.0, 5, ranks=True) == (-1, pytest.approx(-low))
+    assert all(map(math.isnan, few_items_interval(0.5, 4, ranks=True)))
 
 
 def correlations(paths, over):
@@ -387,12 +393,3 @@ def test_intervals_of_few_items_hold_the_truth(items, true):
             low, high = few_items_interval(float(value), items, ranks=ranks)
             held[ranks] += low <= truth <= high
     assert min(held.values()) >= 0.935 * 1_500
-
-
-def test_a_perfect_order_of_five_leaves_no_correlation_out_of_reach():
-    """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
-    low, high = few_items_interval(1.0, 5, ranks=True)
-    assert 0 < low < 0.3
-    assert high == 1
-    assert few_items_interval(-1.0, 5, ranks=True) == (-1, pytest.approx(-low))
-    assert all(map(math.isnan, few_items_interval(0.5, 4, ranks=True)))

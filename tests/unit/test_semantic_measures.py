@@ -18,7 +18,8 @@ from scipy.optimize import linprog
 
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
-from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS
+from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
 
@@ -26,6 +27,7 @@ WORDS = [f"w{k}" for k in range(40)]
 VECTORS = np.random.default_rng(1).normal(0.3, 1, (40, 8)).astype(np.float32)
 UNITS = cosines.unit_rows(VECTORS)
 OPTIONS = MeasureOptions()
+VECTOR_MEASURES = EVALUATORS["vectors"].measures
 
 
 def random_texts(seed: int, count: int, shortest: int = 1, longest: int = 12) -> list[str]:

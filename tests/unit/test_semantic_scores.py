@@ -38,7 +38,7 @@ from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
+from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_vectors
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
@@ -53,7 +53,7 @@ WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 class Vectors(Evaluator):
     """Word vectors of a few words; "cat" has none."""
 
-    measures = VECTOR_MEASURES
+    measures = WordVectorEvaluator.measures
 
     def __init__(self) -> None:
         self._rows = {word: k for k, word in enumerate(WORDS) if word != "cat"}
@@ -489,12 +489,15 @@ def test_changes_are_those_of_the_sentence_alone():
     assert another.versions["shuffled"] != whole.versions["shuffled"]
 
 
-def test_what_is_noticed_is_said():
+def probed(units, partners, evaluator=None):
+    sentences = probing.probe_sentences(units, partners, 7)
+    return probing.probe_evaluator(evaluator or SharedWords(), sentences, "toy")
+
+
+def test_what_is_noticed_undefined_or_few_is_said():
     """Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8."""
     units, partners = documents()
-    table = probing.probe_evaluator(
-        SharedWords(), probing.probe_sentences(units, partners, 7), "toy"
-    )
+    table = probed(units, partners)
     assert table.schema.equals(PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
     assert [rows[name]["value"] for name in rows] == pytest.approx([1, 0.8, 1, 1, 0])
@@ -508,6 +511,14 @@ def test_what_is_noticed_is_said():
     assert limits == pytest.approx((0, z**2 / (30 + z**2)), abs=1e-12)
     assert rows["negated"]["noticed_low"] == pytest.approx(30 / (30 + z**2))
     assert rows["negated"]["groups"] == 30
+    units = [CutDocument(k, None, [["x", "is", "b"]]) for k in range(5)]
+    for row in probed(units, [[None]] * 5).to_pylist():
+        assert row["value"] is None
+        assert row["undefined"] == (0 if row["probe"] == "unrelated" else 5)
+        assert row["note"] == "no sentence can be changed so and has a value"
+    rows = probed(*documents(6)).to_pylist()
+    assert {row["note"] for row in rows} == {"fewer than 20 effective groups: no interval"}
+    assert {row["low"] for row in rows} == {None}
 
 
 def test_intervals_of_probes_are_over_groups():
@@ -525,8 +536,7 @@ def test_intervals_of_probes_are_over_groups():
             seen = [float(one == other or "x" in one) for one, other in pairs]
             return {"average": np.array(seen)}
 
-    partners = [["c d e f"]] * 120
-    table = probing.probe_evaluator(Blind(), probing.probe_sentences(units, partners, 7), "toy")
+    table = probed(units, [["c d e f"]] * 120, Blind())
     row = next(row for row in table.to_pylist() if row["probe"] == "negated")
     share = 1 - hidden.mean()
     assert row["noticed"] == pytest.approx(share)
@@ -537,22 +547,6 @@ def test_intervals_of_probes_are_over_groups():
     assert (row["noticed_low"], row["noticed_high"]) == pytest.approx(
         (middle - half, middle + half)
     )
-
-
-def test_undefined_and_few_are_said():
-    units = [CutDocument(k, None, [["x", "is", "b"]]) for k in range(5)]
-    table = probing.probe_evaluator(
-        SharedWords(), probing.probe_sentences(units, [[None]] * 5, 7), "toy"
-    )
-    for row in table.to_pylist():
-        assert row["value"] is None
-        assert row["undefined"] == (0 if row["probe"] == "unrelated" else 5)
-        assert row["note"] == "no sentence can be changed so and has a value"
-    few, partners = documents(6)
-    table = probing.probe_evaluator(SharedWords(), probing.probe_sentences(few, partners, 7), "toy")
-    notes = {row["note"] for row in table.to_pylist()}
-    assert notes == {"fewer than 20 effective groups: no interval"}
-    assert {row["low"] for row in table.to_pylist()} == {None}
 
 
 # ---- correlations ----
@@ -583,7 +577,7 @@ def test_correlations_are_scipys_and_their_errors_those_of_left_out_items(correl
 
 
 @pytest.mark.parametrize("correlate", [pearson, spearman])
-def test_items_of_a_group_are_no_news(correlate):
+def test_items_of_a_group_are_no_news_and_what_is_not_defined_is_none(correlate):
     """Oracle: every item said three times has the interval of once, up to 1/(G − 1)."""
     x, y = tied(2, 200)
     once = correlate(x, y)
@@ -591,10 +585,6 @@ def test_items_of_a_group_are_no_news(correlate):
     assert thrice[:4] == pytest.approx(once[:4])
     assert thrice.effective == 200
     assert correlate(np.tile(x, 3), np.tile(y, 3)).standard_error < 0.6 * once.standard_error
-
-
-@pytest.mark.parametrize("correlate", [pearson, spearman])
-def test_correlations_that_are_not_defined(correlate):
     for x, y in (([], []), ([1.0], [2.0]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5])):
         found = correlate(x, y)
         assert math.isnan(found.value)

@@ -22,12 +22,6 @@ from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.vectors import (
-    ArrayTable,
-    KeyedTable,
-    load_table,
-    open_file,
-)
 from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
 from beyond_perplexity.storage.inputs import refuse_foreign
 from tests.unit.evaluator_oracles import check_refusals, job_of, run_script, write_documents
@@ -68,8 +62,8 @@ def test_every_layout_gives_back_what_was_written(name, zipped, tmp_path):
     content = LAYOUTS[name](HELD)
     path = tmp_path / (name + ".gz" * zipped)
     path.write_bytes(gzip.compress(content) if zipped else content)
-    table = open_file(path, WIDTH)
-    assert isinstance(table, KeyedTable) == name.endswith(".bin")
+    table = vectors.open_file(path, WIDTH)
+    assert isinstance(table, vectors.KeyedTable) == name.endswith(".bin")
     found = table.find(["dog", "the", "naïve", "Cat", "none", "</s>", ""])
     np.testing.assert_allclose(found[:4], HELD[[4, 0, 2, 1]], rtol=1e-6)
     assert np.isnan(found[4:]).all()  # </s> is no word, though the file has it
@@ -84,13 +78,20 @@ def glove(tmp_path):
     return path
 
 
-def test_a_word_is_looked_up_in_lower_case_and_may_have_blanks(glove):
-    table = open_file(glove)
+def test_a_word_is_looked_up_in_lower_case_may_have_blanks_and_is_kept_within_bounds(
+    glove, monkeypatch
+):
+    table = vectors.open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
     assert np.isnan(table.find(["THE"], exactly=True)).all()
+    monkeypatch.setattr(vectors, "_KEPT", 2)
+    table = vectors.open_file(glove)
+    for _ in range(2):
+        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), HELD[[0, 4, 1]], rtol=1e-6)
+        assert table._kept.cache_info().currsize == 2
     glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
-    found = open_file(glove).find([". . .", "at name@domain.com"])
+    found = vectors.open_file(glove).find([". . .", "at name@domain.com"])
     np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)
 
 
@@ -101,7 +102,7 @@ def test_gensims_files_are_read(binary, tmp_path):
     path = tmp_path / "vectors"
     keyed.save_word2vec_format(str(path), binary=binary)
     words = list(keyed.index_to_key)
-    np.testing.assert_allclose(open_file(path).find(words), keyed[words], rtol=1e-6)
+    np.testing.assert_allclose(vectors.open_file(path).find(words), keyed[words], rtol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +124,11 @@ def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path)
     module = importlib.import_module("gensim.models.fasttext")
     keyed = module.load_facebook_vectors(str(path))
     asked = [*words, "catfish", "naïf", "日本", "Dog", "ab"]
-    table = load_table({"path": str(path)})
+    table = vectors.load_table({"path": str(path)})
     np.testing.assert_allclose(table.find(asked), [keyed[word] for word in asked], atol=1e-6)
     assert np.isnan(table.find(["<unk>"])).all()
     with pytest.raises(InputError, match="have 5 numbers, expected 300"):
-        load_table({"path": str(path), "width": 300})
+        vectors.load_table({"path": str(path), "width": 300})
     content = fasttext[0].read_bytes()
     path = tmp_path / "model.bin"
     quantized = content[:84] + (3).to_bytes(8, "little") + content[92:]
@@ -140,15 +141,7 @@ def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path)
     ):
         path.write_bytes(held)
         with pytest.raises(InputError, match=words):
-            load_table({"path": str(path)})
-
-
-def test_what_is_kept_of_a_file_is_bounded(glove, monkeypatch):
-    monkeypatch.setattr(vectors, "_KEPT", 2)
-    table = open_file(glove)
-    for _ in range(2):
-        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), HELD[[0, 4, 1]], rtol=1e-6)
-        assert table._kept.cache_info().currsize == 2
+            vectors.load_table({"path": str(path)})
 
 
 TEXT, BINARY = as_text(WORDS, HELD, True), as_binary(WORDS, HELD, b"")
@@ -175,25 +168,22 @@ def test_what_is_no_table_is_refused_in_one_line(name, tmp_path):
     content, words = WRONG_FILES[name]
     path = tmp_path / name
     path.write_bytes(content)
-    check_refusals(open_file, {rf"{path}.*{words}": (path,)})
+    check_refusals(vectors.open_file, {rf"{path}.*{words}": (path,)})
 
 
-def test_a_damaged_number_is_told_when_its_word_is_asked_for(tmp_path):
-    path = tmp_path / "glove.txt"
+def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_path, glove):
+    path = tmp_path / "damaged.txt"
     path.write_bytes(b"the 1 2\ncat 1 x\n")
-    table = open_file(path)
+    table = vectors.open_file(path)
     assert table.find(["the"]).tolist() == [[1, 2]]
     with pytest.raises(InputError, match="the vector of 'cat' is damaged"):
         table.find(["cat"])
-
-
-def test_another_width_a_missing_file_and_an_archive_are_told(glove, tmp_path):
     cases = {
         "have 5 numbers, expected 300": (glove, 300),
         "no such file": (tmp_path / "none.txt",),
         "is a folder": (tmp_path,),
     }
-    check_refusals(open_file, cases)
+    check_refusals(vectors.open_file, cases)
     with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
         archive.write(glove)
     check_refusals(refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
@@ -209,12 +199,12 @@ def test_another_width_a_missing_file_and_an_archive_are_told(glove, tmp_path):
 )
 def test_other_matrices_are_refused(matrix, words, tmp_path):
     np.save(tmp_path / "table.npy", matrix, allow_pickle=True)
-    check_refusals(ArrayTable, {words: (tmp_path / "table.npy", ["a"])})
+    check_refusals(vectors.ArrayTable, {words: (tmp_path / "table.npy", ["a"])})
 
 
 @pytest.mark.skipif(not is_installed("glove"), reason="the extra pretrained is not installed")
 def test_the_package_glove_is_read_without_a_network():
-    table = load_table({"package": "glove"})
+    table = vectors.load_table({"package": "glove"})
     matrix = np.load(package_folder("glove") / "glove_6B_50d_emb.npy", mmap_mode="r")
     np.testing.assert_array_equal(table.find(["the", ",", "The"]), matrix[[0, 1, 0]])
     evaluator = load_evaluator({"family": "vectors", "package": "glove"})

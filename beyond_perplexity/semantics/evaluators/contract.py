@@ -26,10 +26,11 @@ from beyond_perplexity.semantics.evaluators.families import (
     PACKAGES,
     WORD_EVALUATOR,
     EvaluatorFamily,
+    Options,
 )
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS, MeasureOptions
-from beyond_perplexity.semantics.word_cosines import Floats, cosines
+from beyond_perplexity.semantics.word_cosines import Floats, Vectors, cosines
 from beyond_perplexity.storage.inputs import beginning
 
 TextPair = tuple[str, str]
@@ -101,7 +102,7 @@ class Encoder(Protocol):
     truncated: int
     counted: tuple[str, ...]
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
 
 
@@ -130,17 +131,13 @@ class SentenceEvaluator(Evaluator):
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs; the vector of each text is made once."""
-        places: dict[str, int] = {}
-        for text in (text for pair in pairs for text in pair):
-            places.setdefault(text, len(places))
+        texts = [text for pair in pairs for text in pair]
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         vectors = self.encoder.encode(list(places))  # (distinct texts, D)
-        chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
-        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
-        return self.score_vectors(vectors[first], vectors[second])
+        chosen = np.array([places[text] for text in texts], np.int64)
+        return self.score_vectors(vectors[chosen[::2]], vectors[chosen[1::2]])
 
-    def score_vectors(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> dict[str, Floats]:
+    def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Score vectors of texts, two (N, D)."""
         known = [has_vector(part) for part in (first, second)]  # 2 x (N,)
         return {"similarity": settle("similarity", cosines(first, second), known)}
@@ -157,7 +154,7 @@ def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> 
     return np.where(known[1], found, np.nan)
 
 
-def has_vector(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+def has_vector(vectors: Vectors) -> NDArray[np.bool_]:
     """Return which texts an `Encoder` knows a word of, (N,), of its vectors, (N, D)."""
     return ~np.isnan(vectors[:, 0])
 
@@ -175,7 +172,7 @@ def find_evaluator(family: object) -> EvaluatorFamily:
 
 
 def load_evaluator(
-    options: Mapping[str, Any], measures: Mapping[str, Any] | None = None, device: str = "auto"
+    options: Options, measures: Options | None = None, device: str = "auto"
 ) -> Evaluator:
     """Load an evaluator.
 
@@ -207,9 +204,7 @@ def load_evaluator(
 # ---- names and paths ----
 
 
-def open_evaluator(
-    name: str, options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> Evaluator:
+def open_evaluator(name: str, options: Options, measures: Options, device: str) -> Evaluator:
     """Return the evaluator of words, or load another."""
     parse_options(MeasureOptions, measures, "measures")
     if name == WORDS_EVALUATOR:

@@ -17,6 +17,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 
+Options = Mapping[str, Any]  # of an evaluator, as a configuration has them
+
 
 @dataclass(frozen=True)
 class EvaluatorFamily:
@@ -154,7 +156,7 @@ def _file(reference: str) -> str:
     return f"{reference.split(':')[0].replace('.', '/')}.py"
 
 
-def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
+def evaluator_locations(given: Options) -> Iterator[Any]:
     """List the files that an evaluator of a configuration is brought in: paths and addresses."""
     keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
     yield from (given[key] for key in keys if given.get(key) is not None)

@@ -7,7 +7,6 @@ longest, E numbers of a word vector, H units in each direction, D = 2 H of a sen
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,17 +24,17 @@ from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
-from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.semantics.word_cosines import Floats
+from beyond_perplexity.semantics.word_cosines import Floats, Vectors
 from beyond_perplexity.storage.inputs import refuse_page
 from beyond_perplexity.storage.provenance import content_hash
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(networks.TensorBatch):
     """Sentences, and which of them are pairs."""
 
     vectors: Tensor  # float32, (B, T, E): vectors of the words; behind the end anything finite
@@ -50,10 +48,6 @@ class PairBatch:
         """The pairs: what a loss is divided by."""
         return len(self.labels)
 
-    def to(self, device: torch.device) -> PairBatch:
-        """Return the batch on a device."""
-        return PairBatch(*(part.to(device) for part in vars(self).values()))
-
 
 class InferSentNetwork(TrainedModel):
     """Equations 6 to 8 of the paper; without the classifier's middle layer of the original.
@@ -64,7 +58,7 @@ class InferSentNetwork(TrainedModel):
 
     normalized = False
 
-    def __init__(self, width: int, classes: int, architecture: Mapping[str, Any]) -> None:
+    def __init__(self, width: int, classes: int, architecture: Options) -> None:
         super().__init__()
         options = parse_options(InferSentOptions, architecture, "architecture")
         self.options, self.width, self.classes = options, width, classes
@@ -152,7 +146,7 @@ class InferSentEncoder(networks.WordReader):
         self._symbols = [table.symbol(word) for word in symbols] or [None, None]
         self.width = 2 * network.options.hidden_size
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         vectors = self._table.find(words)  # (V, E)
@@ -168,9 +162,7 @@ class InferSentEncoder(networks.WordReader):
             rows, vectors, self.width, self._network.encode, self._network.device
         )
 
-    def scores(
-        self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
-    ) -> Floats:
+    def scores(self, first: Vectors, second: Vectors, place: int | None) -> Floats:
         """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
@@ -198,6 +190,8 @@ class InferSentEvaluator(SentenceEvaluator):
     are.
     """
 
+    encoder: InferSentEncoder
+
     def __init__(
         self,
         encoder: InferSentEncoder,
@@ -206,22 +200,20 @@ class InferSentEvaluator(SentenceEvaluator):
         cleaning: Preprocessing,
     ) -> None:
         super().__init__(encoder, about, cleaning)
-        self._encoder, self._classes = encoder, classes
+        self._classes = classes
         self.measures = ("similarity",) if classes is None else ("similarity", "head")
 
-    def score_vectors(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> dict[str, Floats]:
+    def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
-            scores = self._encoder.scores(first, second, place)
+            scores = self.encoder.scores(first, second, place)
             found["head"] = settle("head", scores, [has_vector(part) for part in (first, second)])
         return found
 
 
-def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
+def read_official(path: str | Path, width: int) -> dict[str, Tensor]:
     """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
     try:
@@ -245,7 +237,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 
 
 def official_network(
-    path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
+    path: str | Path, width: int, classes: int, architecture: Options
 ) -> InferSentNetwork:
     """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)
@@ -256,9 +248,7 @@ def official_network(
     return network
 
 
-def load_infersent(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> InferSentEvaluator:
+def load_infersent(options: Options, measures: Options, device: str) -> InferSentEvaluator:
     """Load an InferSent evaluator: ``path`` of a folder that was trained here, or official weights.
 
     The latter need ``vectors``, of `load_table`, and have ``version`` and ``pooling``; a folder
@@ -292,7 +282,7 @@ def load_infersent(
     return InferSentEvaluator(encoder, about, None, Preprocessing.from_config(OFFICIAL_CLEANING))
 
 
-def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def table_options(options: Options) -> dict[str, Any]:
     """Return the options of `load_table` for an evaluator that has a table of word vectors."""
     if options.get("family") == "word2vec":
         return {"path": str(Path(options["path"]) / "vectors.npy")}

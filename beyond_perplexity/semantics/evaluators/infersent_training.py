@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
@@ -20,6 +19,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.semantics.evaluators.contract import has_vector
+from beyond_perplexity.semantics.evaluators.families import Options
 from beyond_perplexity.semantics.evaluators.infersent import (
     ENTAILMENT,
     OFFICIAL_CLEANING,
@@ -30,10 +30,10 @@ from beyond_perplexity.semantics.evaluators.infersent import (
     table_options,
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
+from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
-    padded,
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
@@ -43,6 +43,7 @@ from beyond_perplexity.semantics.scored_pairs import (
     finite_number,
     read_labelled_texts,
 )
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
@@ -156,7 +157,7 @@ def _labelled_pairs(job: EvaluatorJob, training: PairTraining, table: VectorTabl
 
 
 def _put_symbols(
-    options: Mapping[str, Any], table: VectorTable, vectors: np.ndarray
+    options: Options, table: VectorTable, vectors: np.ndarray
 ) -> tuple[list[int], list[int]]:
     """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
     found: tuple[list[int], list[int]] = ([], [])
@@ -193,12 +194,12 @@ class LabelMeaning:
         """Tell scores from classes."""
         if len(labels) < 2:
             raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
-        numbers = [finite_number(label) for label in sorted(labels)]
-        wrong = [label for label, n in zip(sorted(labels), numbers, strict=True) if n is None]
+        numbers = {label: finite_number(label) for label in sorted(labels)}
+        wrong = [label for label, number in numbers.items() if number is None]
         if training.labels == "scores" and wrong:
             raise InputError(f"{path}: the score {wrong[0]!r} is no finite number")
         if not wrong and training.labels != "classes":
-            held = [number for number in numbers if number is not None]
+            held = [number for number in numbers.values() if number is not None]
             return cls((), min(held), max(held))
         if ENTAILMENT not in labels:
             raise InputError(
@@ -250,7 +251,7 @@ class _PairSource(BatchSource):
     """Pairs of sentences; `vectors` are float32 (V, E), by the id of a word; none is unknown."""
 
     def __init__(
-        self, store: InstanceStore, vectors: NDArray[np.float32], longest: np.ndarray, tokens: int
+        self, store: InstanceStore, vectors: Vectors, longest: np.ndarray, tokens: int
     ) -> None:
         self._store, self._vectors = store, vectors
         super().__init__(2 * longest, tokens)
@@ -269,7 +270,7 @@ class NextSentences(_PairSource):
     def __init__(
         self,
         store: InstanceStore,
-        vectors: NDArray[np.float32],
+        vectors: Vectors,
         batch_tokens: int,
         seed: int,
         purpose: str,
@@ -313,7 +314,7 @@ class LabelledPairs(_PairSource):
     """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1."""
 
     def __init__(
-        self, store: InstanceStore, vectors: NDArray[np.float32], batch_tokens: int, scores: bool
+        self, store: InstanceStore, vectors: Vectors, batch_tokens: int, scores: bool
     ) -> None:
         self._scores = scores
         longest = np.maximum(store.lengths, store.lengths_of(SECOND))

@@ -21,7 +21,7 @@ from beyond_perplexity.options import (
     Positive,
     Width,
 )
-from beyond_perplexity.semantics.evaluators.families import fit_modules
+from beyond_perplexity.semantics.evaluators.families import Options, fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.outputs import write_json
@@ -35,7 +35,7 @@ EVALUATOR_FILE = "evaluator.json"
 class EvaluatorJob:
     """One training of an evaluator."""
 
-    options: Mapping[str, Any]  # ``family`` and its options, all paths local
+    options: Options  # ``family`` and its options, all paths local
     # parquet file, schema ``documents``; None where it is trained on a file of pairs
     documents: Path | None
     vocabulary: Path | None  # vocabulary file, for families that have one

@@ -8,10 +8,9 @@ N texts, B of a group, T words of the longest, E numbers of a word vector, H uni
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_device, read_weights
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import refuse_foreign, said
 from beyond_perplexity.storage.provenance import content_hash, note_read
 
@@ -51,7 +51,7 @@ def encode_alike(
     width: int,
     encode: Callable[[NDArray[np.int64], int], Tensor],
     step: int = 1,
-) -> NDArray[np.float32]:
+) -> Vectors:
     """Return the vectors of texts of so many words, float32 (N, width); NaN for those of none.
 
     `encode` is given the numbers of texts, (B,), and the length to which they may be filled up, a
@@ -68,16 +68,27 @@ def encode_alike(
     return found
 
 
+def padded(
+    rows: Sequence[Sequence[int] | NDArray[np.integer]], longest: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Return rows of ids, int64, (B, T), filled up with zeros, and their lengths, (B,)."""
+    lengths = np.array([len(row) for row in rows])
+    tokens = np.zeros((len(rows), max(longest, int(lengths.max()))), np.int64)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)] = row
+    return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
 STEP = 4  # lengths up to the next multiple of it share a group
 
 
 def encode_rows(
     rows: Sequence[Sequence[int]],
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     width: int,
     encode: Callable[[Tensor, Tensor], Tensor],
     device: torch.device,
-) -> NDArray[np.float32]:
+) -> Vectors:
     """Return the vectors of texts, float32 (N, width); NaN for those without a word.
 
     Texts are rows of `vectors`, (V, E); `encode` makes of word vectors (B, T, E) and lengths (B,)
@@ -85,11 +96,8 @@ def encode_rows(
     """
 
     def encode_places(places: NDArray[np.int64], longest: int) -> Tensor:
-        ids = np.zeros((len(places), longest), np.int64)
-        for row, place in enumerate(places):
-            ids[row, : len(rows[place])] = rows[place]
-        own = torch.from_numpy(np.ascontiguousarray(vectors[ids], np.float32))  # (B, T, E)
-        lengths = torch.tensor([len(rows[place]) for place in places])  # (B,)
+        ids, lengths = padded([rows[place] for place in places], longest)  # (B, T), (B,)
+        own = torch.from_numpy(np.ascontiguousarray(vectors[ids.numpy()], np.float32))  # (B, T, E)
         return encode(own.to(device), lengths.to(device))
 
     return encode_alike([len(row) for row in rows], width, encode_places, STEP)
@@ -112,6 +120,14 @@ class WordReader:
         self.words += sum(map(len, rows))
         self.unknown += sum(row.count(other) for row in rows)
         return [row if row.count(other) < len(row) else [] for row in rows]
+
+
+class TensorBatch:
+    """What is trained on at once: a dataclass of tensors."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        return type(self)(*(part.to(device) for part in vars(self).values()))
 
 
 class RecurrentReader(nn.Module):
@@ -148,7 +164,7 @@ class RecurrentReader(nn.Module):
         ]  # (B, H) each
         return torch.cat(parts, 1)  # (B, H or 2 H)
 
-    def fill(self, tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    def fill(self, tensors: Mapping[str, Tensor], path: str | Path) -> None:
         """Take the weights of a file, by torch's names."""
         try:
             self.layer.load_state_dict(tensors)
@@ -167,7 +183,7 @@ class RecurrentReader(nn.Module):
         return outputs
 
 
-def check_width(path: str | os.PathLike[str], inputs: int, width: int, hint: str = "") -> None:
+def check_width(path: str | Path, inputs: int, width: int, hint: str = "") -> None:
     """Raise `InputError` where weights read word vectors of another width than a table has."""
     if inputs != width:
         held = f"reads word vectors of {inputs} numbers, but those of the table have {width}"

@@ -5,8 +5,7 @@ B sentences of a batch, T words of the longest.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorTraining,
     write_description,
 )
+from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.skipthought import NeighbourBatch, SkipThoughtNetwork
 from beyond_perplexity.storage.provenance import content_hash, run_record
 from beyond_perplexity.storage.shards import read_rows, write_shard
@@ -58,23 +58,20 @@ def train_network(
     columns["phase"] = ["fit"] * len(result.rows)
     write_shard(job.output / "training.parquet", TRAINING, columns, record)
     save_tensors(job.output / WEIGHTS, network.cpu().state_dict())
-    write_description(
-        job,
-        {
-            **about,
-            "config": network.config,
-            "sha256": content_hash(job.output / WEIGHTS),
-            "parameters": network.parameter_count(),
-            "versions": {"torch": package_version("torch")},
-            "valid_loss": result.valid_loss,
-            "best_step": result.best_step,
-            "steps": result.steps,
-        },
-    )
+    found = {
+        "config": network.config,
+        "sha256": content_hash(job.output / WEIGHTS),
+        "parameters": network.parameter_count(),
+        "versions": {"torch": package_version("torch")},
+        "valid_loss": result.valid_loss,
+        "best_step": result.best_step,
+        "steps": result.steps,
+    }
+    write_description(job, {**about, **found})
 
 
 def ordered_sentences(
-    documents: str | os.PathLike[str],
+    documents: str | Path,
     split: str,
     vocabulary: Vocabulary,
     options: EvaluatorTraining,
@@ -109,15 +106,6 @@ def following(store: InstanceStore) -> NDArray[np.int64]:
             "on another corpus"
         )
     return found
-
-
-def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Return rows of ids, int64, (B, T), filled up with their own last one, and lengths, (B,)."""
-    lengths = np.array([len(row) for row in rows])
-    tokens = np.zeros((len(rows), max(1, int(lengths.max()))), np.int64)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)] = row
-    return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
 
 def fit_skipthought(job: EvaluatorJob) -> None:

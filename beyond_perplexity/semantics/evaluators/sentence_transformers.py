@@ -5,7 +5,7 @@ N texts, D numbers of a vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,12 @@ from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, k
 from beyond_perplexity.semantics.evaluators.families import (
     EXTRA,
     PACKAGES,
+    Options,
     package_folder,
     package_version,
 )
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
@@ -57,7 +59,7 @@ class SentenceTransformerEncoder:
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word."""
         read = [known_text(text) for text in texts]
         lengths = self._lengths(read)
@@ -162,7 +164,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
 
 
 def load_sentence_transformer(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+    options: Options, measures: Options, device: str
 ) -> SentenceEvaluator:
     """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")

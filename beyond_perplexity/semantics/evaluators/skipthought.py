@@ -7,15 +7,13 @@ the longest, V ids, E numbers of a word, H of a sentence, K units of a decoder.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from beyond_perplexity.corpus.normalization import Preprocessing
@@ -26,17 +24,18 @@ from beyond_perplexity.models.registry import VOCABULARY, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 
 
 @dataclass(frozen=True)
-class NeighbourBatch:
+class NeighbourBatch(networks.TensorBatch):
     """Sentences with those before and after them, each of lengths of its own."""
 
     tokens: Tensor  # int64, (B, T) each, of lengths of their own; behind the end any valid id
@@ -52,10 +51,6 @@ class NeighbourBatch:
         held = (self.before_lengths, self.after_lengths)
         return int(sum((part + (part > 0)).sum() for part in held))
 
-    def to(self, device: torch.device) -> NeighbourBatch:
-        """Return the batch on a device."""
-        return NeighbourBatch(*(part.to(device) for part in vars(self).values()))
-
 
 class SkipThoughtNetwork(TrainedModel):
     """The uni-skip or bi-skip model with its decoders.
@@ -64,7 +59,7 @@ class SkipThoughtNetwork(TrainedModel):
     each input, which is the same. Source: Kiros et al. (2015). Skip-thought vectors, section 2.
     """
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
+    def __init__(self, vocabulary_size: int, architecture: Options) -> None:
         super().__init__()
         options = parse_options(SkipThoughtOptions, architecture, "architecture")
         self.options, self.vocabulary_size = options, vocabulary_size
@@ -152,7 +147,7 @@ class TrainedSkipThought(networks.WordReader):
         self._vectors = network.embedding.weight.detach().cpu().numpy()  # (V, E)
         self.width = network.options.hidden_size
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
         rows = self.rows(texts, self._ids, UNK)
         network = self._network
@@ -175,7 +170,7 @@ class OfficialSkipThought(networks.WordReader):
         self._widths = [int(layer.hidden_size * (1 + layer.bidirectional)) for layer in layers]
         self.width = sum(self._widths)
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         found = []
@@ -193,9 +188,7 @@ class OfficialSkipThought(networks.WordReader):
         return np.concatenate(found, axis=1)
 
 
-def read_official_gru(
-    path: str | os.PathLike[str], kind: str, width: int
-) -> networks.RecurrentReader:
+def read_official_gru(path: str | Path, kind: str, width: int) -> networks.RecurrentReader:
     """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
     Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
@@ -232,7 +225,7 @@ def read_official_gru(
     return reader
 
 
-def _load_official(options: Mapping[str, Any], device: str) -> SentenceEvaluator:
+def _load_official(options: Options, device: str) -> SentenceEvaluator:
     dictionary = Path(str(options.get("dictionary")))
     refuse_page(dictionary)
     words = [word.strip() for word in read_utf8(dictionary).split("\n")]
@@ -255,9 +248,7 @@ def _load_official(options: Mapping[str, Any], device: str) -> SentenceEvaluator
     return SentenceEvaluator(encoder, about, Preprocessing(lower_case=False, remove_accents=False))
 
 
-def load_skipthought(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> SentenceEvaluator:
+def load_skipthought(options: Options, measures: Options, device: str) -> SentenceEvaluator:
     """Load a SkipThought evaluator: ``path`` of a folder that was trained here, or official files.
 
     Those are ``uni`` with ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,9 @@ from beyond_perplexity.semantics.evaluators.contract import (
     known_text,
     settle,
 )
-from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
-from beyond_perplexity.semantics.word_cosines import Floats, logistic
+from beyond_perplexity.semantics.word_cosines import Floats, Vectors, logistic
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
@@ -54,7 +54,7 @@ class UpperLayers(ABC):
         self.layers, self.width = layers, layers * width
         self.truncated = self.words = self.unknown = 0
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
         rows = self._tokens([known_text(text) for text in texts])
         if self.limit is not None:
@@ -210,20 +210,14 @@ class TransformerEvaluator(SentenceEvaluator):
 
     measures = ("inner", "inner_scaled")
 
-    def __init__(
-        self, encoder: UpperLayers, about: Mapping[str, Any], cleaning: Preprocessing
-    ) -> None:
-        super().__init__(encoder, about, cleaning)
-        self._layers = encoder
+    encoder: UpperLayers
 
-    def score_vectors(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> dict[str, Floats]:
+    def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Return σ of the mean over layers of inner products, plain and by the width."""
         wide = [np.asarray(part, np.float64) for part in (first, second)]
-        products = np.einsum("nd,nd->n", *wide) / self._layers.layers
+        products = np.einsum("nd,nd->n", *wide) / self.encoder.layers
         known = [has_vector(part) for part in (first, second)]
-        width = self._layers.width / self._layers.layers
+        width = self.encoder.width / self.encoder.layers
         return {
             "inner": settle("inner", logistic(products), known),
             "inner_scaled": settle("inner_scaled", logistic(products / width), known),
@@ -235,9 +229,7 @@ def _check_layers(wanted: int, there: int) -> None:
         raise InputError(f"layers: is {wanted}, but the Transformer has {there}; ask for fewer")
 
 
-def load_transformer(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> TransformerEvaluator:
+def load_transformer(options: Options, measures: Options, device: str) -> TransformerEvaluator:
     """Load ``layers`` of ``model``, a folder of a run, or ``path``, one of Hugging Face."""
     layers = options.get("layers", 2)
     encoder: UpperLayers

@@ -7,13 +7,12 @@ for are read: it is searched once for where each word begins, and of that 16 byt
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators.families import PACKAGES, package_folder
+from beyond_perplexity.semantics.evaluators.families import PACKAGES, Options, package_folder
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage import inputs
@@ -81,9 +80,7 @@ class ArrayTable(VectorTable):
     what is beyond the shorter of both is left out.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], words: Sequence[str], tolerance: int = 0
-    ) -> None:
+    def __init__(self, path: str | Path, words: Sequence[str], tolerance: int = 0) -> None:
         self.path = Path(path)
         inputs.refuse_foreign(self.path)
         try:
@@ -113,7 +110,7 @@ class KeyedTable(VectorTable):
     word vectors with subword information.
     """
 
-    def __init__(self, path: str | os.PathLike[str], fasttext: bool) -> None:
+    def __init__(self, path: str | Path, fasttext: bool) -> None:
         from gensim.models import KeyedVectors
         from gensim.models.fasttext import load_facebook_vectors
 
@@ -146,7 +143,7 @@ class TextTable(VectorTable):
     counts.
     """
 
-    def __init__(self, path: str | os.PathLike[str], count: int | None, width: int) -> None:
+    def __init__(self, path: str | Path, count: int | None, width: int) -> None:
         self.path, self.width = Path(path), width
         self._file = _open_plain(self.path)
         weakref.finalize(self, self._file.close)
@@ -213,7 +210,7 @@ def _open_plain(path: Path) -> IO[bytes]:
     return plain
 
 
-def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorTable:
+def open_file(path: str | Path, width: int | None = None) -> VectorTable:
     """Open a file in the layout of GloVe, word2vec (text, binary) or fastText, of a known width."""
     inputs.refuse_foreign(path)
     start = inputs.beginning(path)
@@ -237,7 +234,7 @@ def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorT
     return table
 
 
-def _read_header(line: bytes, path: str | os.PathLike[str]) -> tuple[int | None, int]:
+def _read_header(line: bytes, path: str | Path) -> tuple[int | None, int]:
     """Return the number of words, None where no line says it, and D."""
     parts = line.split()
     if len(line) <= _HEADER and len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -261,7 +258,7 @@ def _is_number(part: bytes) -> bool:
     return True
 
 
-def load_table(options: Mapping[str, Any]) -> VectorTable:
+def load_table(options: Options) -> VectorTable:
     """Open a table of word vectors.
 
     `options`: ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,
     EvaluatorJob,
@@ -19,7 +18,7 @@ from beyond_perplexity.semantics.evaluators.job import (
     write_description,
 )
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_options
+from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import content_hash
@@ -79,18 +78,15 @@ def fit_word2vec(job: EvaluatorJob) -> None:
     write_description(job, about)
 
 
-def load_word2vec(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> WordVectorEvaluator:
+def load_word2vec(options: Options, measures: Options, device: str) -> WordVectorEvaluator:
     """Load the evaluator of word vectors that `fit_word2vec` trained: ``path`` of its folder."""
     folder = Path(str(options.get("path")))
     held = read_description(folder, "word2vec")
     table = load_table({"path": folder / "vectors.npy"})
-    about = {key: held[key] for key in ("title", "versions")}
-    about["sha256"] = table.sha256
-    if about["sha256"] != held["sha256"]:
+    about = {key: held[key] for key in ("title", "sha256", "versions")}
+    if table.sha256 != held["sha256"]:
         raise InputError(
             f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
         )
     cleaning = Preprocessing.from_config(held["preprocessing"])
-    return WordVectorEvaluator(table, about, measure_options(measures), cleaning)
+    return WordVectorEvaluator(table, about, measures, cleaning)

@@ -9,34 +9,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics import word_cosines
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
-from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES, package_version
+from beyond_perplexity.semantics.evaluators.families import (
+    EVALUATORS,
+    PACKAGES,
+    Options,
+    package_version,
+)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.word_cosines import Floats, TextIds
-
-VECTOR_MEASURES = (
-    "aligned_cosine",
-    "cosine",
-    "cosine_scaled",
-    "pairwise_cosine",
-    "wmd",
-    "greedy_f1",
-    "greedy_precision",
-    "greedy_recall",
-    "average",
-)
+from beyond_perplexity.semantics.word_cosines import Floats, TextIds, Vectors
 
 
 def measure_vectors(
-    vectors: NDArray[np.float32], predicted: TextIds, target: TextIds, options: MeasureOptions
-) -> dict[str, NDArray[np.float64]]:
+    vectors: Vectors, predicted: TextIds, target: TextIds, options: MeasureOptions
+) -> dict[str, Floats]:
     """Measure N pairs of texts by the vectors (V, D) of their words, as they are.
 
     Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
@@ -49,18 +41,18 @@ def measure_vectors(
         units, predicted, target, options.window, options.weighting
     )
     means = [word_cosines.mean_vectors(vectors, texts) for texts in (predicted, target)]
-    found = (
-        aligned,
-        word_cosines.logistic(aligned),
-        word_cosines.scaled_cosine(aligned, options.temperature, options.bias),
-        pairwise,
-        word_cosines.movers_similarity(movers_distances(units, predicted, target), options),
-        f1,
-        precision,
-        recall,
-        word_cosines.cosines(*means),
-    )
-    return dict(zip(VECTOR_MEASURES, found, strict=True))
+    distances = movers_distances(units, predicted, target)
+    return {
+        "aligned_cosine": aligned,
+        "cosine": word_cosines.logistic(aligned),
+        "cosine_scaled": word_cosines.scaled_cosine(aligned, options.temperature, options.bias),
+        "pairwise_cosine": pairwise,
+        "wmd": word_cosines.movers_similarity(distances, options),
+        "greedy_precision": precision,
+        "greedy_recall": recall,
+        "greedy_f1": f1,
+        "average": word_cosines.cosines(*means),
+    }
 
 
 class WordVectorEvaluator(Evaluator):
@@ -72,11 +64,12 @@ class WordVectorEvaluator(Evaluator):
         self,
         table: VectorTable,
         about: Mapping[str, Any],
-        options: MeasureOptions,
+        measures: Options,
         cleaning: Preprocessing,
     ) -> None:
         self.table, self.cleaning = table, cleaning
-        self._about, self._options = about, options
+        self._about = about
+        self._options = parse_options(MeasureOptions, measures, "measures")
         self._words = self._unknown = 0
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
@@ -102,14 +95,7 @@ class WordVectorEvaluator(Evaluator):
         return {**self._about, "words": self._words, "unknown": self._unknown}
 
 
-def measure_options(given: Mapping[str, Any]) -> MeasureOptions:
-    """Read the constants of measures."""
-    return parse_options(MeasureOptions, dict(given), "measures")
-
-
-def load_vectors(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> WordVectorEvaluator:
+def load_vectors(options: Options, measures: Options, device: str) -> WordVectorEvaluator:
     """Load the evaluator of a table of word vectors, by the options of `load_table`."""
     table, package = load_table(options), options.get("package")
     about: dict[str, Any] = {"title": table.path.name, "sha256": table.sha256}
@@ -117,4 +103,4 @@ def load_vectors(
         row = PACKAGES[package]
         about["title"] = row.title
         about["versions"] = {row.distribution: package_version(row.distribution)}
-    return WordVectorEvaluator(table, about, measure_options(measures), Preprocessing())
+    return WordVectorEvaluator(table, about, measures, Preprocessing())

@@ -94,6 +94,21 @@ def test_probabilities_of_all_sentences_approach_one():
     assert 0.95 < sums[-1] <= 1 + 1e-9
 
 
+@torch.no_grad()
+def test_the_joint_of_one_word_is_two_softmaxes_by_hand():
+    model = make(vocabulary=4)
+    batch = batch_of([2], [3], [2, 3])
+    found = model.log_joint(batch, torch.arange(3), rows_of([(0,), (0,), (0, 0, 1)]))
+    zero = torch.zeros(5).double()
+    start = reference.push(model, model.embedding.weight[0], [(zero, zero)])
+    for row, word in enumerate((2, 3)):
+        first = torch.log_softmax((model.embedding.weight @ start[-1][0] + model.word_bias)[2:], 0)
+        after = reference.push(model, model.embedding.weight[word], start)
+        logits = (model.embedding.weight @ after[-1][0] + model.word_bias)[1:]
+        expected = first[word - 2] + torch.log_softmax(logits, 0)[0]
+        assert float(found[row]) == pytest.approx(float(expected), abs=1e-12)
+
+
 def test_gradients_are_those_of_finite_differences():
     model = make(layers=2)
     batch, owner, latents = everything()  # trees of one sentence share prefixes

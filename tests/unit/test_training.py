@@ -308,12 +308,18 @@ PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
 @pytest.mark.parametrize(
     ("kind", "values", "words"),
     [
+        (PLAIN, {"schedule": "step"}, "one of 'cosine', 'constant'"),
         (PLAIN, {"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
         (PLAIN, {"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
         (PLAIN, {"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
         (PLAIN, {"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
         (PLAIN, {"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
+        (PLAIN, {"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
+        (PLAIN, {"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
         (DISTORTED, {"distortion": 0}, "training: distortion: is 0, expected above 0 and below 1"),
+        (DISTORTED, {"distortion": 1.5}, "distortion: is 1.5"),
+        (DISTORTED, {"redraw": "once"}, "training.redraw: is 'once', expected bool"),
+        (DISTORTED, {"sentences": "lines"}, "sentences: is 'lines', expected one of 'cut'"),
         (DISTORTED, {"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
         (DISTORTED, {"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
         (DISTORTED, {"scheduled_sampling": "linear", "sampling_k": 1.0}, "models that predict"),

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
-from scipy.stats import gaussian_kde
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
@@ -194,6 +193,8 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
+    from scipy.stats import gaussian_kde  # late: start-up
+
     limit = HIGHEST_LINEAR_RATIO * float(rows["value"].min())
     beyond: list[tuple[str, str]] = []
     for key, group in rows.groupby(list(SETTING_KEYS)):

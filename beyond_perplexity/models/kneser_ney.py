@@ -137,8 +137,17 @@ class KneserNey(CountedModel):
         """Find n-grams by the places of their contexts, −1 for none, and their last tokens."""
         keys = self._table("keys", order)  # (M,)
         wanted = (contexts << WORD_BITS) | tokens  # negative without a context, and never found
+        if not len(keys):  # all were pruned
+            return torch.full_like(wanted, -1)
         places = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
         return torch.where(keys[places] == wanted, places, -1)
+
+    def _held(self, name: str, order: int, places: Tensor) -> Tensor:
+        """Return what a table has at places of any shape, 0 where there is none (−1)."""
+        table = self._table(name, order)
+        if not len(table):
+            return torch.zeros(places.shape, dtype=table.dtype, device=table.device)
+        return torch.where(places >= 0, table[places.clamp(min=0)], 0)
 
     def _contexts(self, tokens: Tensor) -> Tensor:
         """Return the contexts that end at every token of prefixes (B, T), int64 (B, T, N − 1)."""
@@ -152,7 +161,7 @@ class KneserNey(CountedModel):
     def _backoffs(self, places: Tensor) -> Tensor:
         """Return the logarithms of the weights of contexts (R, N − 1), 0 where there is none."""
         columns = [
-            torch.where(column >= 0, self._table("backoffs", order)[column.clamp(min=0)], 0)
+            self._held("backoffs", order, column)
             for order, column in enumerate(places.unbind(1), start=1)
         ]
         shape = (len(places), 0)
@@ -199,6 +208,6 @@ class KneserNey(CountedModel):
         scores = self._table("log_probs", 1)[wanted]  # (R,)
         for order in range(2, self.order + 1):
             found = self._find(order, places[:, order - 2], wanted)  # (R,)
-            held = self._table("log_probs", order)[found.clamp(min=0)]  # (R,)
+            held = self._held("log_probs", order, found)  # (R,)
             scores = torch.where(found >= 0, held, scores + backoffs[:, order - 2])  # (R,)
         yield scores

@@ -621,7 +621,7 @@ def test_the_parallel_pass_and_steps_are_the_definition(order):
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
 
 
-@pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
+@pytest.mark.parametrize("prune", [[0], [0, 0, 1], [0, 0, 999]], ids=str)
 def test_scores_are_those_without_torch_and_of_any_batch(prune):
     held, texts = model(4, prune=prune), documents(seed=2, count=80)
     scores = list(score_encoded(held, texts))

@@ -14,12 +14,12 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import SEED, output_file
 from beyond_perplexity.corpus.formats import SPLITS
+from beyond_perplexity.corpus.sentences import find_partners
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
 from beyond_perplexity.semantics.predictions import predict_sentences
-from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.shards import ShardWriter
 from scripts._job import Given, flag, job, model_record, needed, on_device
 from scripts._sentences import SENTENCES, take_shard

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.corpus.sentences import find_partners
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import (
@@ -25,7 +26,6 @@ from beyond_perplexity.semantics.scored_pairs import (
     read_scored_pairs,
     score_pairs,
 )
-from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, write_shard

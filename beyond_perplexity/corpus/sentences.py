@@ -7,7 +7,8 @@ smaller subset are the first of a larger one, and the same for every model and e
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,15 @@ import pyarrow.compute as pc
 from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.random_streams import stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches, read_rows
 from beyond_perplexity.vocabulary import split_words
 
 _PLACES = 20  # bits of a sentence's number in its document
 _ORDER = "contrastive/document"  # of the paper that needed an order first; all share it
+_PARTNER = "semantics/partner"
+_FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
 
 
 class CutDocument(NamedTuple):
@@ -149,3 +152,51 @@ def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[
             row |= {"doc_id": doc_id * SENTENCES_OF_A_DOCUMENT + sentence, "split": owner["split"]}
             rows.append({**row, "n_tokens": len(words)})
         yield pa.Table.from_pylist(rows, DOCUMENTS)
+
+
+def find_partners(
+    units: Sequence[CutDocument], path: str, split: str, *, seed: int, whole: bool = False
+) -> list[list[str | None]]:
+    """Find an unrelated sentence of like length for every sentence of documents of the split.
+
+    The seed decides among sentences of equal length. Words are joined by one blank; None where no
+    other document has a sentence that differs.
+    """
+    if not units:
+        return []
+    order = order_documents(path, split, seed)
+    places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
+    count = min(_FOLLOWERS, len(order) - 1)
+    after = {
+        unit.unit_id: order[(places[unit.unit_id] + 1 + np.arange(count)) % len(order)].tolist()
+        for unit in units
+    }
+    wanted = {*after, *chain.from_iterable(after.values())}
+    held = {
+        unit.unit_id: unit
+        for unit in read_documents(path, split, wanted, grouped=True, whole=whole)
+    }
+    return [
+        _partners(unit, held[unit.unit_id].group, [held[k] for k in after[unit.unit_id]], seed)
+        for unit in units
+    ]
+
+
+def _partners(
+    unit: CutDocument, title: str | None, others: Sequence[CutDocument], seed: int
+) -> list[str | None]:
+    unrelated = [other for other in others if title is None or other.group != title]
+    pool = [words for other in unrelated for words in other.sentences]
+    lengths = np.array([len(words) for words in pool])
+    found: list[str | None] = []
+    for place, words in enumerate(unit.sentences):
+        # another sentence may say the very same
+        differs = np.array([other != words for other in pool], bool)
+        if not differs.any():
+            found.append(None)
+            continue
+        distances = np.where(differs, np.abs(lengths - len(words)), np.iinfo(np.int64).max)
+        nearest = np.flatnonzero(distances == distances.min())
+        number = stream(seed, _PARTNER, sentence_item(unit.unit_id, place)).random()
+        found.append(" ".join(pool[nearest[int(number * len(nearest))]]))
+    return found

@@ -327,7 +327,7 @@ def test_the_page_names_every_check_with_its_tolerance():
     assert [float(tolerance) for _, tolerance in lines] == [c.tolerance for c in CHECKS.values()]
     assert len(scores._WINDOWS) == 8
     assert f"{probabilities._ALL:,} ids" in page
-    drawn = f"{probabilities._LIKELIEST} of the likeliest ids and {probabilities._DRAWN} at random"
+    drawn = f"{probabilities._LIKELIEST} most probable ids and {probabilities._DRAWN} at random"
     assert drawn in page
     for name, row in CHECKS.items():  # what an alarm implies are checks
         assert set(row.implies) <= set(CHECKS) - {name}

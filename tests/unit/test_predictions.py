@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
+from beyond_perplexity.corpus.sentences import CutDocument, find_partners, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
@@ -34,7 +34,6 @@ from beyond_perplexity.semantics.predictions import (
     predict_tokens,
     print_tokens,
 )
-from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
 from tests.unit.evaluator_oracles import check_refusals, run_script

@@ -51,7 +51,7 @@ def render(template: Path, numbers: dict[str, Any]) -> str:
     environment.filters |= {"fixed": fixed, "count": "{:,.0f}".format, "short": short}
     made = environment.from_string(template.read_text(encoding="utf-8"))
     text = made.render(**numbers, columns=describe_columns)
-    return text + "\n" + _MADE.format(name=template.name)
+    return text + _MADE.format(name=template.name)
 
 
 def file_kinds() -> dict[str, list[str]]:

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 Exhibits = Mapping[str, Exhibit]
 Files = Mapping[str, list[str]]
-RELATION_FILES = (
-    "measures",
-    "correlations",
-    "orders",
-)  # of a corpus
+RELATION_FILES = ("measures", "correlations", "orders")  # of a corpus
 
 SENTENCE_REFERENCE = "Sentences of the test set"
 SENTENCE_UNIT = """

@@ -27,6 +27,7 @@ import pyarrow as pa
 from beyond_perplexity import schemas
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
 from beyond_perplexity.schemas import schema_name
+from beyond_perplexity.storage.benchmarks import read_benchmark
 from beyond_perplexity.storage.shards import read_record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,13 +88,14 @@ def short(value: float, digits: int = 3) -> str:
 
 def collect(results: ResultsFolder) -> dict[str, Any]:
     """Take all numbers of pages from a finished run."""
+    likely, contrast = _perplexities(results), _contrasts(results)
     return {
         "run": _run(results),
-        "perplexity": _perplexities(results),
+        "perplexity": likely,
         "latent": _latent_models(results),
         "beside": _beside(results),
-        "contrast": _contrasts(results),
-        "order_pairs": _orders_agree(results),
+        "contrast": contrast,
+        "order_pairs": _orders_agree(likely, contrast),
         "meaning": _meaning(results),
         "scheduled": _scheduled_sampling(results),
         "relations": _relations(results),
@@ -115,21 +117,19 @@ def _run(results: ResultsFolder) -> dict[str, Any]:
     folder = results.folder
     corpus = json.loads((folder / "corpora/wikipedia/extraction.json").read_text())
     vocabulary = json.loads((folder / "models/lstm/model.json").read_text())["vocabulary"]
-    jobs = [
-        (file.stat().st_mtime, json.loads(file.read_text().splitlines()[-1]))
-        for file in folder.glob("benchmarks/**/*.jsonl")
-    ]
-    begun = min(ended - job["s"] for ended, job in jobs)
+    files = list(folder.glob("benchmarks/**/*.jsonl"))
+    jobs = [(file.stat().st_mtime, *(read_benchmark(file) or (0.0, 0.0))) for file in files]
+    begun = min(ended - seconds for ended, seconds, _ in jobs)
     record = read_record(str(next(folder.glob("perplexity/*.parquet"))))
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        cpu = re.search(r"model name\s*: (.*)", file.read())
+    described = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    cpu = re.search(r"model name\s*: (.*)", described)
     return {
         "commit": record["git_commit"][:8],
         "cpu": cpu.group(1) if cpu else platform.processor(),
-        "bfloat16": "amx_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8"),
+        "bfloat16": "amx_bf16" in described,
         "jobs": len(jobs),
-        "minutes": (max(ended for ended, _ in jobs) - begun) / 60,
-        "megabytes": max(float(job["max_rss"]) for _, job in jobs),
+        "minutes": (max(ended for ended, _, _ in jobs) - begun) / 60,
+        "megabytes": max(megabytes for _, _, megabytes in jobs),
         "articles": corpus["articles"],
         "paragraphs": corpus["documents"],
         "tokens": corpus["tokens"],
@@ -145,15 +145,13 @@ def _perplexities(results: ResultsFolder) -> dict[str, Any]:
     for model in sorted(set(table["model"])):
         free = "as_unknown" if (model, "bits", "byte", "spelled") not in held else None
         made = json.loads((results.folder / f"models/{model}/model.json").read_text())
-        curve = results.folder / f"benchmarks/train/{model}.jsonl"
+        trained = read_benchmark(results.folder / f"benchmarks/train/{model}.jsonl")
         found[model] = {
             "token": held[model, "perplexity", "token", "as_unknown"],
             "word": held.get((model, "perplexity", "word", free or "penalized")),
             "bits": held.get((model, "bits", "byte", free or "spelled")),
             "parameters": made.get("parameters"),
-            "seconds": json.loads(curve.read_text().splitlines()[-1])["s"]
-            if curve.exists()
-            else None,
+            "seconds": trained[0] if trained else None,
         }
     return found
 
@@ -205,9 +203,8 @@ def _contrasts(results: ResultsFolder) -> dict[str, Any]:
     return found
 
 
-def _orders_agree(results: ResultsFolder) -> dict[str, Any]:
+def _orders_agree(likely: dict[str, Any], contrast: dict[str, Any]) -> dict[str, Any]:
     """Count the pairs of models with a likelihood that H_C at 10% orders as perplexity does."""
-    likely, contrast = _perplexities(results), _contrasts(results)
     models = sorted(contrast.keys() & likely.keys(), key=lambda name: likely[name]["token"])
     pairs = [(a, b) for k, a in enumerate(models) for b in models[k + 1 :]]
     other = [(a, b) for a, b in pairs if contrast[a]["word"][0] < contrast[b]["word"][0]]
@@ -234,14 +231,14 @@ def _findings(results: ResultsFolder, subject: str) -> pd.DataFrame:
 
 def _scheduled_sampling(results: ResultsFolder) -> dict[str, Any]:
     """Count the measures in which scheduled sampling is higher, clearly higher or clearly lower."""
-    table = _findings(results, "semantics").query("quantity == 'measures'")
+    table = _findings(results, "semantics")
     found: dict[str, Any] = {}
-    for row in table.to_dict("records"):
+    for row in table.query("quantity == 'measures'").to_dict("records"):
         model = str(row["about"]).partition(" ")[0].lower()
         found.setdefault(model, {"of": int(row["of"])})[row["verdict"]] = int(row["found"])
-    orders = _findings(results, "semantics").query("quantity.str.contains('order', na=False)")
+    orders = table.query("quantity.str.contains('order', na=False)")
     measures, pairs = orders.to_dict("records")
-    clear = _findings(results, "semantics").query("quantity.str.startswith('of these', na=False)")
+    clear = table.query("quantity.str.startswith('of these', na=False)")
     return {
         **found,
         "measures": [int(measures["found"]), int(measures["of"])],

@@ -15,7 +15,6 @@ the row itself, ``module:TABLE[key]``.
 from __future__ import annotations
 
 import ast
-import atexit
 import hashlib
 import json
 import os
@@ -36,7 +35,7 @@ WHOLE = "*"  # every statement of a module
 # modules the classes count alone.
 _AROUND_RESULTS = ("errors.py", "storage/outputs.py")
 LOADING = ""  # only what a module does when it is imported
-REMEMBERED = 3000  # files and models
+REMEMBERED = 5000  # of files and models, what was found
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -206,49 +205,36 @@ def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
     return {"imports": imports, "parts": parts}
 
 
-class _Memory:
-    """What was found before, by a key, in one file; one that is no use is as good as none."""
-
-    def __init__(self) -> None:
-        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        self._file = Path(home).expanduser() / "beyond-perplexity" / "found.json"
-        self._held, self._is_new = self._read(), False
-        atexit.register(self.save)
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads(self._file.read_bytes()))
-        except (OSError, ValueError, TypeError, RecursionError):
-            return {}
-
-    def get(self, key: str, find: Callable[[], Any]) -> Any:
-        """Return what is known under a key, as it is known or as it is found now."""
-        if key not in self._held:
-            self._held[key], self._is_new = find(), True
-        self._held[key] = self._held.pop(key)  # what was asked for last comes last
-        return self._held[key]
-
-    def save(self) -> None:
-        """Write what was found, behind what other processes have written meanwhile."""
-        if not self._is_new:
-            return
-        others = {key: held for key, held in self._read().items() if key not in self._held}
-        kept = dict([*others.items(), *self._held.items()][-REMEMBERED:])
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._file.with_suffix(f".{os.getpid()}")  # not `outputs`: it comes later
-            beside.write_text(json.dumps(kept))
-            beside.replace(self._file)
-
-
-@cache
-def _memory() -> _Memory:
-    return _Memory()
+def _folder() -> Path:
+    """Return where a file a key is: no job reads what was found for another one."""
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser() / "beyond-perplexity" / "found"
 
 
 def remembered(what: str, find: Callable[[], Any]) -> Any:
     """Return what JSON can hold, found once for all processes; `what` says all it depends on."""
-    return _memory().get(hashlib.sha256(f"{sys.version} {what}".encode()).hexdigest()[:32], find)
+    key = hashlib.sha256(f"{sys.version} {what}".encode()).hexdigest()[:32]
+    kept = _folder() / f"{key}.json"
+    with suppress(
+        OSError, ValueError, TypeError, KeyError, RecursionError
+    ):  # of no use, it is as good as none
+        return json.loads(kept.read_bytes())["found"]
+    found = find()
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        beside = kept.with_suffix(f".{os.getpid()}")  # not `outputs`: it comes later
+        beside.write_text(json.dumps({"found": found}))
+        beside.replace(kept)
+        _forget(kept.parent)
+    return found
+
+
+@cache
+def _forget(folder: Path) -> None:
+    """Remove what was found longest ago beyond what is remembered; once a process."""
+    dated = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
+    for _, path in dated[:-REMEMBERED]:
+        os.unlink(path)
 
 
 @cache

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -51,7 +54,7 @@ def tree(tmp_path, monkeypatch):
 
 
 def clear():
-    names = ("_of_file", "_module_file", "_stands_for", "_packages", "_examine", "_memory")
+    names = ("_of_file", "_module_file", "_stands_for", "_packages", "_examine", "_forget")
     for name in (*names, "fingerprint"):
         getattr(fingerprints, name).cache_clear()
 
@@ -178,8 +181,8 @@ def test_a_name_that_is_handed_on_is_followed(tree, names):
 def test_what_is_known_is_not_looked_for_again(tree, monkeypatch):
     """Oracle: another process finds the same without parsing, until a byte of a file changes."""
     found = take()
-    fingerprints._memory().save()
-    (held,) = (tree / "cache" / "beyond-perplexity").iterdir()
+    held = list((tree / "cache/beyond-perplexity/found").iterdir())
+    assert {path.suffix for path in held} == {".json"}
     with monkeypatch.context() as patch:
         patch.setattr(fingerprints, "_describe", None)
         assert take() == found
@@ -190,23 +193,34 @@ def test_what_is_known_is_not_looked_for_again(tree, monkeypatch):
             take()
     (tree / "beyond_perplexity" / "used.py").write_text(FILES["beyond_perplexity/used.py"])
     for damaged in ("{", "[]", "[1]"):
-        held.write_text(damaged)
+        for path in held:
+            path.write_text(damaged)
         assert take() == found
 
 
 def test_what_is_found_while_the_code_changes_is_of_what_was_read(tree):
     take()
     (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
-    fingerprints._memory().save()
     found = take()
-    (tree / "cache/beyond-perplexity/found.json").unlink()
+    shutil.rmtree(tree / "cache")
     assert take() == found
+
+
+def test_what_was_found_longest_ago_is_forgotten(tree, monkeypatch):
+    """Oracle: the modification times that the test sets."""
+    monkeypatch.setattr(fingerprints, "REMEMBERED", 3)
+    folder = tree / "cache/beyond-perplexity/found"
+    for asked in range(5):
+        clear()
+        assert fingerprints.remembered(str(asked), lambda: asked) == asked  # noqa: B023
+        for path in folder.iterdir():
+            os.utime(path, (path.stat().st_mtime - 10,) * 2)
+    assert sorted(json.loads(path.read_text())["found"] for path in folder.iterdir()) == [2, 3, 4]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tree):
     (tree / "cache").write_text("a file")
     found = take()
-    fingerprints._memory().save()
     assert take() == found
 
 

@@ -16,8 +16,8 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, D width
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryCourse,
     Traced,
@@ -42,10 +42,9 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
 from beyond_perplexity.models.latents.rnng_instances import (
     REDUCE,
     SHIFT,
+    DrawnSentences,
     SentenceOptions,
-    TreeModule,
-    left_out,
-    simulate_sentences,
+    TreeModel,
 )
 from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
@@ -59,7 +58,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
 from beyond_perplexity.models.word_softmax import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class _Scores(NamedTuple):
     summed_words: Tensor
 
 
-class RNNG(TreeModule, LatentModel):
+class RNNG(TreeModel):
     """Binary RNNG; see the module. Parameters and errors are those of `TreeModule`.
 
     `proposal`: the proposal that unsupervised training has trained along.
@@ -148,11 +147,6 @@ class RNNG(TreeModule, LatentModel):
             sizes = ("embedding_size", "hidden_size", "scorer_size")
             own |= dict.fromkeys(sizes, options.proposal_size)
             self.proposal = SpanCRF(self.vocabulary_size, own, self.unknown_classes)
-
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words, and which sentences are left out."""
-        return super().t_definition + left_out(self.options.minimum_words)
 
     @property
     def counts_end(self) -> bool:
@@ -193,24 +187,13 @@ class RNNG(TreeModule, LatentModel):
         """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
         return closings_before(latents, int(lengths.max()))
 
-    def simulate(
-        self,
-        seed: int,
-        purpose: str,
-        numbers: range,
-        maximum_words: int,
-        vocabulary: Vocabulary,
-    ) -> list[Simulated]:
-        """Draw sentences with their trees; see `LatentModel.simulate`.
-
-        Raises InputError when the model has no ends (``eos: false``).
-        """
+    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+        """Draw sentences; raises InputError when the model has no ends (``eos: false``)."""
         if not self.options.eos:
             raise InputError(
                 "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
             )
-        given = seed, purpose, numbers, maximum_words, vocabulary
-        return simulate_sentences(self, partial(draw_binary_trees, self), *given)
+        return draw_binary_trees(self, count, lots, maximum_words)
 
     # ---- log p(x, z) ----
 

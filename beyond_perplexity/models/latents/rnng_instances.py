@@ -8,7 +8,8 @@ D width.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -25,8 +26,8 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, LatentModule, Simulated
+from beyond_perplexity.invariant_tensors import invert, round_up
+from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, LatentModule
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -36,12 +37,6 @@ ACTIONS = "actions"
 SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 # The Treebank's own label of what has no other; labels that training has not seen become it.
 OTHER_LABEL = "X"
-
-
-def left_out(minimum_words: int) -> str:
-    """Say in words which sentences T does not count, if any."""
-    said = f"; sentences of fewer than {minimum_words} words are left out"
-    return said if minimum_words > 1 else ""
 
 
 # A word with its tag, a phrase that opens, a phrase that closes; whatever else there is.
@@ -272,8 +267,6 @@ class TreeModule(LatentModule):
 
 # ---- what the models write ----
 
-TREES_AT_ONCE = 64
-
 
 class DrawnSentences(NamedTuple):
     """What was drawn."""
@@ -310,33 +303,32 @@ def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
     return torch.where(closing, REDUCE, wide)
 
 
-def simulate_sentences(
-    model: TreeModule,
-    draw: Callable[[int, Iterator[Tensor], int], DrawnSentences],
-    seed: int,
-    purpose: str,
-    numbers: range,
-    maximum_words: int,
-    vocabulary: Vocabulary,
-) -> list[Simulated]:
-    """Draw sentences in blocks, by two numbers an action; see `LatentModel.simulate`.
+class TreeModel(TreeModule, LatentModel):
+    """An RNNG: what it says of its trees, and the sentences that it draws."""
 
-    Class i of unknown words has the id V + i, and is written by its name.
-    """
-    found: list[Simulated] = []
-    for start in range(0, len(numbers), TREES_AT_ONCE):
-        block = numbers[start : start + TREES_AT_ONCE]
-        items = round_up(torch.tensor(block))  # (R,)
-        chosen = uniforms_by_step(seed, purpose, items, 2, model.device)
-        drawn = draw(len(items), chosen, maximum_words)
-        for row, number in enumerate(block):
-            ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)
-            latents = drawn.actions[row].cpu()  # (W,)
-            latents = latents[latents != FILLING]
-            words = _spelled(ids, vocabulary, model.unknown_classes)
-            instance = Instance(number, {TOKENS: ids, ACTIONS: latents.numpy()})
-            found.append(Simulated(words, instance, latents, bool(drawn.truncated[row])))
-    return found
+    text_draws = 2  # of an action: which one, and which word
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        least = self.options.minimum_words
+        said = f"; sentences of fewer than {least} words are left out" if least > 1 else ""
+        return super().t_definition + said
+
+    @abstractmethod
+    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+        """Draw sentences with their trees, by two numbers an action, (R, 2)."""
+
+    def draw_texts(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
+    ) -> Iterator[DrawnText]:
+        """Draw sentences; class i of unknown words has the id V + i, and is written by its name."""
+        drawn = self.draw_trees(count, lots, maximum_words)
+        for row in zip(*(part.cpu().numpy() for part in drawn), strict=True):
+            actions, words, length, cut = row
+            arrays = {TOKENS: words[:length], ACTIONS: actions[actions != FILLING]}
+            spelled = _spelled(arrays[TOKENS], vocabulary, self.unknown_classes)
+            yield spelled, arrays, bool(cut)
 
 
 def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) -> list[str]:

@@ -155,8 +155,18 @@ class EntityNLM(EntityModule, LatentModel):
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
-        return {"mentions": readable_mentions(latent)}
+        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``.
+
+        One that runs past the end is cut there.
+        """
+        mentions, end = list[dict[str, int]](), 0
+        codes = [code for code in latent.tolist() if code != FILLING]
+        for start, code in enumerate(codes):
+            if code and start >= end:
+                entity, remaining = divmod(code - 1, RADIX)
+                end = min(start + remaining + 1, len(codes))
+                mentions.append({"start": start, "end": end, "entity": entity})
+        return {"mentions": mentions}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
@@ -326,16 +336,3 @@ class EntityNLM(EntityModule, LatentModel):
         features = states + self.context(context)  # (R', D)
         word = self.words.sample(features, inside & ~choices.running, draws[:, WORD_DRAWS:])
         return word, code
-
-
-def readable_mentions(latent: Tensor) -> list[dict[str, int]]:
-    """List the mentions of one row of codes, (W,); one that runs past the end is cut there."""
-    mentions: list[dict[str, int]] = []
-    end = 0
-    codes = [code for code in latent.tolist() if code != FILLING]
-    for start, code in enumerate(codes):
-        if code and start >= end:
-            entity, remaining = divmod(code - 1, RADIX)
-            end = min(start + remaining + 1, len(codes))
-            mentions.append({"start": start, "end": end, "entity": entity})
-    return mentions

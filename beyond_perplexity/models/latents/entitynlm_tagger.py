@@ -65,10 +65,6 @@ class EntityTagger(EntityModule, BeamedProposal):
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
         self.entities = self.make_entities()
 
-    def draws(self, batch: InstanceBatch) -> int:
-        """Return three numbers for each word of the longest document."""
-        return WORD_DRAWS * batch.tokens.shape[1]
-
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -48,12 +49,8 @@ class GraphModule(LatentModule):
     Raises InputError when an option is unknown or wrong.
     """
 
+    shapes = MappingProxyType({"graph": {}})
     heads: LatentHeads
-
-    def __init__(
-        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, {"graph": dict(graph)})
 
     @classmethod
     def create(
@@ -61,7 +58,7 @@ class GraphModule(LatentModule):
     ) -> Self:
         """Make an untrained module with the graph of a corpus."""
         graph, aliases = read_graph(corpus.graph)
-        module = cls(vocabulary.size, architecture, graph.sizes)
+        module = cls(vocabulary.size, architecture, graph=graph.sizes)
         module.graph.load_state_dict(graph.state_dict())
         module.take_aliases(aliases, vocabulary)
         return module

@@ -36,7 +36,6 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     closings_before,
     draw_binary_trees,
     from_closings,
-    readable_tree,
     trace,
 )
 from beyond_perplexity.models.latents.rnng_instances import (
@@ -146,7 +145,7 @@ class RNNG(TreeModel):
             own = {name: getattr(options, name) for name in shared}
             sizes = ("embedding_size", "hidden_size", "scorer_size")
             own |= dict.fromkeys(sizes, options.proposal_size)
-            self.proposal = SpanCRF(self.vocabulary_size, own, self.unknown_classes)
+            self.proposal = SpanCRF(self.vocabulary_size, own, **self.shapes)
 
     @property
     def counts_end(self) -> bool:
@@ -155,7 +154,15 @@ class RNNG(TreeModel):
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
-        return readable_tree(latent)
+        stack, word = list[str](), 0
+        for action in latent.tolist():
+            if action == SHIFT:
+                stack.append(f"#{word}")
+                word += 1
+            elif action == REDUCE:
+                right, left = stack.pop(), stack.pop()
+                stack.append(f"(X {left} {right})")
+        return {"tree": " ".join(stack)}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""

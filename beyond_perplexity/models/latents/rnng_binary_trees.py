@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -103,20 +103,6 @@ def closings_before(latents: Tensor, longest: int) -> Tensor:
     counted = (latents == REDUCE) & (word < longest)  # (R, W)
     found = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
     return found.scatter_add(1, torch.where(counted, word, longest), counted.long())[:, :longest]
-
-
-def readable_tree(latent: Tensor) -> dict[str, Any]:
-    """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
-    stack: list[str] = []
-    word = 0
-    for action in latent.tolist():
-        if action == SHIFT:
-            stack.append(f"#{word}")
-            word += 1
-        elif action == REDUCE:
-            right, left = stack.pop(), stack.pop()
-            stack.append(f"(X {left} {right})")
-    return {"tree": " ".join(stack)}
 
 
 class BinaryCourse:

@@ -11,6 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -151,7 +152,7 @@ def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> ParsedTree:
 
 def find_unknown_classes(
     corpus: CorpusFiles, vocabulary: Vocabulary, options: SentenceOptions
-) -> tuple[str, ...]:
+) -> list[str]:
     """List the classes of unknown words of the training split, if the options want them.
 
     Raises InputError when the vocabulary is not one of words.
@@ -159,8 +160,8 @@ def find_unknown_classes(
     if vocabulary.kind != "closed":
         raise InputError("vocabulary: trees are over words; use a closed vocabulary")
     if not options.unknown_classes:
-        return ()
-    return find_classes((one.words for _, one in read_parsed(corpus, "train")), vocabulary)
+        return []
+    return list(find_classes((one.words for _, one in read_parsed(corpus, "train")), vocabulary))
 
 
 def find_labels(corpus: CorpusFiles) -> tuple[str, ...]:
@@ -202,16 +203,7 @@ class TreeModule(LatentModule):
 
     options_kind: ClassVar[type[SentenceOptions]]
     annotation = ACTIONS
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-        **shapes: Any,
-    ) -> None:
-        shapes = {**shapes, "unknown_classes": list(unknown_classes)}
-        super().__init__(vocabulary_size, architecture, shapes)
+    shapes = MappingProxyType({"unknown_classes": []})
 
     @property
     def unknown_classes(self) -> tuple[str, ...]:
@@ -226,7 +218,7 @@ class TreeModule(LatentModule):
     @property
     def support(self) -> dict[str, Any]:
         """What is the same in a model and its proposal, as both read it."""
-        return self.shapes
+        return dict(self.shapes)
 
     @classmethod
     def create(

@@ -43,7 +43,6 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     TopDownOptions,
     action_log_probs,
     close_phrases,
-    readable_labelled_tree,
     root_is_closed,
 )
 from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
@@ -87,7 +86,16 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
-        return readable_labelled_tree(latent, self.labels)
+        parts, word = list[str](), 0
+        for action in latent.tolist():
+            if action == SHIFT:
+                parts.append(f" #{word}")
+                word += 1
+            elif action == REDUCE:
+                parts.append(")")
+            elif action >= FIRST_LABEL:
+                parts.append(f" ({self.labels[action - FIRST_LABEL]}")
+        return {"tree": "".join(parts).strip()}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""

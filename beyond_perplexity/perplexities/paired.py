@@ -15,13 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.intervals import (
-    INTERVAL_LEVEL,
-    RatioInterval,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.inference.p_values import (
     draw_warning,
     holm,
@@ -40,7 +35,7 @@ _SAME = "both give every document the same likelihood"
 _Row = dict[str, Any]
 
 
-def smallest_found(difference: RatioInterval) -> float:
+def smallest_found(difference: intervals.RatioInterval) -> float:
     """Return the smallest true difference that a test of level .05 finds in 80% of the cases.
 
     It is the standard error of the difference that was seen times the sum of Student's quantiles of
@@ -48,7 +43,7 @@ def smallest_found(difference: RatioInterval) -> float:
     four fifths of the estimates to lie beyond the limit of the test.
     """
     freedom = difference.effective - 1
-    levels = (1 + INTERVAL_LEVEL) / 2, POWER
+    levels = (1 + intervals.INTERVAL_LEVEL) / 2, POWER
     factor = sum(student_quantile(level, freedom) for level in levels)
     return float(factor * difference.standard_error)
 
@@ -148,7 +143,7 @@ def _infinite_row(one: FileScores, names: Mapping[str, str]) -> _Row:
 
 def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -> _Row:
     """Make the row of a ratio, less the names; `free` are models without spellings."""
-    found = ratio_interval(numerators, sizes)
+    found = intervals.ratio_interval(numerators, sizes)
     row = _row(value=found.value, groups=found.groups, groups_effective=found.effective)
     few = math.isnan(found.low)
     if not few:
@@ -169,7 +164,7 @@ def _compare(
     groups = grouped[0] if grouped else np.arange(documents)
     sizes = files[0].columns["bytes"] + int(options.count_eos)
     bits = (-one.log_likelihood / math.log(2) for one in files)
-    size, *columns = sum_groups(groups, sizes, *bits)
+    size, *columns = intervals.sum_groups(groups, sizes, *bits)
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "detectable": None, "spelled": held.spelled}

@@ -113,7 +113,6 @@ class BeamedProposal(Proposal):
     def start(self, batch: InstanceBatch, owner: Tensor) -> Any:
         """Return the state of rows, (R,), of the instances in those places of the batch."""
 
-    @abstractmethod
     def follow(
         self, state: Any, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, Any]:
@@ -121,6 +120,8 @@ class BeamedProposal(Proposal):
 
         Where a text has ended before, what is returned does not count, but it is no NaN.
         """
+        after: tuple[Tensor, Any] = state.advance(time, choice, temperature)
+        return after
 
     @abstractmethod
     def propose(

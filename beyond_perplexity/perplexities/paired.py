@@ -18,8 +18,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.p_values import (
-    draw_warning,
-    holm,
+    adjust_rows,
     sign_flip_p_values,
     student_quantile,
 )
@@ -68,10 +67,7 @@ def compare_scores(
             rows += _compare(finite, names, options)
         for row in rows:
             row.setdefault("scored_text", kind)
-    pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
-    for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
-        row["p_adjusted"] = float(adjusted)
-        row["note"] = joined_facts(row["note"], draw_warning(len(pairs), options.flips, "flips"))
+    adjust_rows([row for row in rows if row["second"] is not None], options.flips, "flips")
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
 

@@ -26,7 +26,6 @@ from beyond_perplexity.invariant_tensors import QUANTUM, round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
-    Codes,
     EntityModule,
     Steps,
     split_mention_codes,
@@ -180,9 +179,10 @@ class EntityNLM(EntityModule, LatentModel):
     ) -> Tensor:
         codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
-        scores = MentionRows(self.entities, encoded.steps, owner, codes).score([1.0])
+        rows = MentionRows(self.entities, encoded.steps, owner, codes)
+        scores = rows.score([1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
-        words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
+        words = self._words(batch, rows, encoded.states, scores, ended)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
@@ -225,23 +225,17 @@ class EntityNLM(EntityModule, LatentModel):
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
 
     def _words(
-        self,
-        batch: InstanceBatch,
-        owner: Tensor,
-        codes: Codes,
-        states: Tensor,
-        scores: Scores,
-        ended: bool,
+        self, batch: InstanceBatch, held: MentionRows, states: Tensor, scores: Scores, ended: bool
     ) -> Tensor:
         """Return log p of each word and, if `ended`, of the end, in the last place, (R, T + 1)."""
-        rows, width = scores.places.shape
+        owner, (rows, width) = held.owner, scores.places.shape
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         times = torch.arange(width, device=owner.device)  # (T + 1,)
         at_end = times == width - 1  # (T + 1,)
         inside = (times < lengths[:, None]) | (at_end & ended)  # (R, T + 1)
         time = torch.where(at_end, lengths[:, None], times)  # (R, T + 1)
         targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
-        starts = functional.pad(codes.starts, (0, 1))  # (R, T + 1)
+        starts = functional.pad(held.codes.starts, (0, 1))  # (R, T + 1)
         row, place = inside.nonzero(as_tuple=True)  # (N,)
         known = (owner[row], time[row, place], targets[owner[row], place], starts[row, place])
         spot = scores.places[row, place]  # (N,)

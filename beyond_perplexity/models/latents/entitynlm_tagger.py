@@ -103,12 +103,6 @@ class EntityTagger(EntityModule, BeamedProposal):
         codes = state.draw(state.at(time), time, uniforms, temperature, time)  # (K,)
         return codes, *state.advance(time, codes, temperature)
 
-    def follow(
-        self, state: EntityState, time: int, choice: Tensor, temperature: float
-    ) -> tuple[Tensor, EntityState]:
-        """Take given codes of a word; see `SequentialProposal`."""
-        return state.advance(time, choice, temperature)
-
     def encode_documents(self, tokens: Tensor, lengths: Tensor) -> Steps:
         """Read documents; see `EntityModule.encode_documents`."""
         states = self.text(tokens, lengths)  # (B, T + 2, D)

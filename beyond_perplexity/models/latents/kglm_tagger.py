@@ -134,12 +134,6 @@ class KGLMTagger(GraphModule, BeamedProposal):
         codes = state.draw(time, uniforms, temperature)  # (K,)
         return codes, state.follow(codes, time)
 
-    def follow(
-        self, state: LatentState, time: int, choice: Tensor, temperature: float
-    ) -> tuple[Tensor, LatentState]:
-        """Take given codes of a word; see `SequentialProposal`."""
-        return state.advance(time, choice, temperature)
-
     def continuations(
         self, state: LatentState, time: int, size: int, temperature: float
     ) -> Continuations:

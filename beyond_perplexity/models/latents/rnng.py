@@ -179,11 +179,23 @@ class RNNG(TreeModel):
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
         """Read a word with the REDUCEs before it; see `SequentialModel`."""
-        return state.read_word(time, choice)
+        course, at = state.course.pruned(state.at)
+        log_prob, at = course.close(at, choice)
+        logits, free = course.nodes.logit[at], course.nodes.depth[at] >= 2  # (K,)
+        log_prob = log_prob + functional.logsigmoid(-logits).masked_fill(~free, 0.0)
+        words = state.batch.tokens[state.owner, time]  # (K,)
+        log_prob = log_prob + course.word_log_probs(at, words)
+        return log_prob, state._replace(course=course, at=course.shift(at, words))
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
-        """Read the end; see `SequentialModel`."""
-        return state.read_end(time, self.counts_end)
+        """Join what is left and read the end where a sentence ends; see `SequentialModel`."""
+        log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
+        rows = (state.batch.lengths[TOKENS][state.owner] == time).nonzero()[:, 0]  # (E,)
+        course, at = state.course.pruned(state.at)
+        closed, at = course.close(at[rows], course.nodes.depth[at[rows]] - 1)  # (E,)
+        if self.counts_end:
+            closed = closed + course.word_log_probs(at, torch.full_like(at, EOS))
+        return log_prob.index_copy(0, rows, closed)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""

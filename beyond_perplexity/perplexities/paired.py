@@ -62,7 +62,12 @@ def compare_scores(
     rows: list[_Row] = []
     for kind, held in _by_text(files).items():
         finite = [one for one in held if _is_finite(one, options)]
-        rows += [_infinite_row(one, names) for one in held if one not in finite]
+        for one in held:
+            if one not in finite:
+                count, first = len(one.rows), names[one.path]
+                note = f"{one.infinite} of {count} documents are impossible"
+                known = {"documents": count, "spelled": one.spelled, "note": note}
+                rows.append(_row(first=first, value=math.inf, **known))
         if finite:
             rows += _compare(finite, names, options)
         for row in rows:
@@ -127,14 +132,6 @@ def _is_finite(one: FileScores, options: PairOptions) -> bool:
 
 def _row(**known: object) -> _Row:
     return dict.fromkeys(PERPLEXITY_DIFFERENCES.names[1:]) | known
-
-
-def _infinite_row(one: FileScores, names: Mapping[str, str]) -> _Row:
-    count = len(one.rows)
-    note = f"{one.infinite} of {count} documents are impossible"
-    return _row(
-        first=names[one.path], value=math.inf, documents=count, spelled=one.spelled, note=note
-    )
 
 
 def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -> _Row:

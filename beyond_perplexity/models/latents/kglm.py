@@ -45,7 +45,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_steps import TOKEN_DRAWS, LatentState, draw_documents
+from beyond_perplexity.models.latents.kglm_steps import TOKEN_DRAWS, LatentState, draw_linked_texts
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
@@ -300,7 +300,7 @@ class KGLM(LinkedWords, LatentModel):
         spellings = Spellings(self.graph)
         types = self.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
         spelled = np.array([*self.graph.alias_vocabulary(), ""], dtype=object)
-        for document in draw_documents(self, count, lots, maximum_words, types):
+        for document in draw_linked_texts(self, count, lots, maximum_words, types):
             end = int(np.argmax(np.append(document[:, 0], EOS) == EOS))
             ids, numbered, codes = document[: min(end, maximum_words)].T  # (T,) each
             generated = [vocabulary.decode([ids[i : i + 1]])[0] for i in range(len(ids))]

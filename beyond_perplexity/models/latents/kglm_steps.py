@@ -228,7 +228,7 @@ class _Encoder:
         return stream
 
 
-def draw_documents(
+def draw_linked_texts(
     model: KGLM, count: int, lots: Iterator[Tensor], longest: int, types: int
 ) -> np.ndarray:
     """Draw documents of at most T words, and what comes after the last of them.

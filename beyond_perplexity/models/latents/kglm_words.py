@@ -179,7 +179,10 @@ class LinkedWords(GraphModule):
         right = copies.masked_fill((words != spelled) | (spelled < 0), -torch.inf)  # (X, S L)
         # In place of the whole row, what is not finite has no gradient.
         everything = torch.cat([total[:, None], copies], 1).logsumexp(1)  # (X,)
-        chosen = torch.stack([generated, _logsumexp(right)], 1)  # (X, 2)
+        nothing = (right == -torch.inf).all(1)  # (X,): rows whose gradient is 0
+        copied = right.masked_fill(nothing[:, None], 0.0).logsumexp(1)  # (X,)
+        copied = copied.masked_fill(nothing, -torch.inf)  # (X,)
+        chosen = torch.stack([generated, copied], 1)  # (X, 2)
         return chosen - everything[:, None]
 
     def score_vocabulary(
@@ -259,9 +262,3 @@ class LinkedWords(GraphModule):
             found = vectors[: int(held.sum())].to(slots.dtype)  # (Z, L, D)
             slots = slots.index_put((held,), found)  # (Y, S, L, D)
         return words.flatten(1), slots.flatten(1, 2)
-
-
-def _logsumexp(values: Tensor) -> Tensor:
-    """Return the logsumexp of rows, (X, Y), as (X,); its gradient is 0 for a row of −inf."""
-    nothing = (values == -torch.inf).all(1)  # (X,)
-    return values.masked_fill(nothing[:, None], 0.0).logsumexp(1).masked_fill(nothing, -torch.inf)

@@ -9,8 +9,6 @@ sees once in a thousand draws are what nobody can see: their rows are printed, a
 for is that 20 documents of the model refute the claim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Needs an hour of one core; with the real text beside the checkout (`TEXT`) its c
 well. Oracles: the nominal rates; the table of all rates is printed (`-s`).
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

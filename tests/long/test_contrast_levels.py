@@ -3,8 +3,6 @@
 Needs a minute. Oracles: coverage of 95% and level of 5%, in populations where the truth is known.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.calibration_contrastive import rates

@@ -5,8 +5,6 @@ Needs a quarter of an hour; with the real text beside the checkout (`TEXT`) and 
 promised power of 80%, in populations where the distance of the laws is known.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 

@@ -5,8 +5,6 @@ differences that are symmetric about 0. With exponential skew, where the sign-fl
 the table alone is printed (`-s`).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.calibration_perplexity import SHAPES, SIZES, Setting, calibrate

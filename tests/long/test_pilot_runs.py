@@ -6,8 +6,6 @@ the jobs of a run took that was four times as large. Time and memory of a plan a
 not exceed a minute (of the processor: other work on the machine is none of ours) and a GB.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -3,8 +3,6 @@
 Needs three minutes. Oracle: coverage of 95%, in populations where the values are known.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.calibration_semantics import coverages

@@ -4,8 +4,6 @@ Needs no data. Each ends in one line that says what is wrong, where it once ende
 process that never ends, or silence. Oracles: the messages, and the files themselves.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

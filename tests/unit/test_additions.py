@@ -4,8 +4,6 @@ Each thing is really added, in a temporary copy of the code. The oracle is what 
 jobs use it: the names of the jobs whose code differs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

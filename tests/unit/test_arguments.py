@@ -7,8 +7,6 @@ Hypothesis also gives every command hostile values of all its options: the oracl
 listing: no temporary file is left.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import io

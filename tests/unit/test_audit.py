@@ -8,8 +8,6 @@ tokenizer and softmax (`tests/long/test_rosetta.py` has the programs themselves)
 tokens that a text says, with and without ``split_special_tokens``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ Needs no data: the texts are small and drawn here. Oracles: counting with plain 
 words, and equality of the results of equal texts in different formats.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -7,8 +7,6 @@ can fail; the difference of the numbers as they are printed; texts read by hand 
 parser of HTML.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -109,7 +107,9 @@ def test_a_verdict_is_one_of_four(measures) -> None:
     assert largest["Note"] == WORD_NOTE
 
 
-def test_floor_excess_and_limits_stand_beside_a_distance(measures) -> None:
+def test_floor_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(
+    measures,
+) -> None:
     table = put(measures, "length", "ks", value=0.18, floor=0.05, excess=0.13, low=np.nan, high=0.3)
     table = put(table, "unigram", "tvd", low=0.059, high=0.174)
     made = comparison_table(table)
@@ -120,16 +120,13 @@ def test_floor_excess_and_limits_stand_beside_a_distance(measures) -> None:
     shown = [row for row in MAIN_ROWS if row.tendency in set(measures["tendency"])]
     assert [row.tendency for row in MAIN_ROWS if row not in shown] == ["embedding"]  # not asked for
     assert len(made.rows) == len(made.tidy) == len(shown)
-
-
-def test_a_text_against_itself_differs_nowhere(measures) -> None:
     tested = measures["p_value"].notna()
     same = measures.assign(value=measures["value"].where(~tested, 0.0))
     same.loc[tested, ["p_value", "p_adjusted"]] = 1.0
     assert {row[-2] for row in comparison_table(same).rows} == {"no difference found"}
 
 
-def test_what_the_texts_are_made_of(measures) -> None:
+def test_what_texts_are_made_of_and_all_measures_with_the_p_of_a_law_apart(measures) -> None:
     made = texts_table(measures)
     assert line(made, "Fragments: documents without the end of a sentence") == {
         "Share": "Fragments: documents without the end of a sentence",
@@ -139,9 +136,6 @@ def test_what_the_texts_are_made_of(measures) -> None:
     assert line(made, "Documents that did not end by themselves")["Reference"] == ""
     bare = measures[~measures["measure"].str.startswith("training_8grams")]
     assert len(texts_table(bare).rows) == len(made.rows) - 1
-
-
-def test_all_measures_have_the_p_of_a_law_apart(measures) -> None:
     made = all_measures_table(measures)
     assert len(made.rows) == len(measures)
     heads = [column.title for column in made.columns]
@@ -162,15 +156,12 @@ def page(found: Comparison, permutations: int = 1999) -> str:
     return comparison_page(found, options, {})
 
 
-def test_groups_are_told_where_there_are_any(measures) -> None:
+def test_groups_and_raw_texts_are_told_where_there_are_any(measures) -> None:
     heads = [column.title for column in bodies_table(comparison(measures)).columns]
     assert "Groups" not in heads
     made = bodies_table(comparison(measures, groups=(26, None)))
     assert [line(made, name)["Groups"] for name in ("Reference", "Samples")] == ["26", "none"]
     assert line(made, "Samples")["Documents"] == "40"
-
-
-def test_the_raw_texts_stand_beside_a_vocabulary(measures) -> None:
     raw = put(measures, "unigram", "tvd", value=0.777)
     assert "0.777" not in page(comparison(measures))
     both = page(comparison(measures, raw=raw))
@@ -534,16 +525,15 @@ def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, ki
     assert same.raw is None
 
 
-def test_an_open_vocabulary_is_said_and_reads_raw(both, tmp_path, capsys) -> None:
+def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
+    both, tmp_path, capsys
+) -> None:
     path = tmp_path / "vocabulary.json"
     BPEVocabulary.build([["a cat"]], 259).save(path)
     found = read_both(*both, vocabulary=str(path))
     assert found.raw is None
     assert set(found.measures["vocabulary"]) == {"raw"}
     assert "open vocabulary" in capsys.readouterr().err
-
-
-def test_the_raw_table_is_a_file_of_its_own(both, tmp_path) -> None:
     (tmp_path / "raw.txt").write_text("\n".join(KNOWN))  # not taken for the raw reading
     how = {"tokenized": True, "permutations": 9, "bootstrap": 0}
     options = CompareOptions(*both, vocabulary=str(tmp_path / "raw.txt"), **how)
@@ -597,7 +587,9 @@ def in_pages(n: int, size: int) -> list[object]:
     return [f"p{i // size}" for i in range(n)]
 
 
-def test_groups_are_those_of_the_reference_by_default_or_by_name(both, tmp_path) -> None:
+def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_none(
+    both, tmp_path
+) -> None:
     reference, samples = documents(1, 60), documents(2, 50)
     by_default = write_jsonl(tmp_path / "a.jsonl", reference, group=in_pages(60, 2), page=[3] * 60)
     table = {"text": reference, "page": [i // 2 for i in range(60)]}
@@ -618,9 +610,6 @@ def test_groups_are_those_of_the_reference_by_default_or_by_name(both, tmp_path)
     assert read_both(plain, grouped, group_column="group").groups == (None, 10)
     whole = write_jsonl(tmp_path / "w.jsonl", reference, group=list(range(60)))
     assert read_both(whole, plain).groups == (None, None)  # each is its own: exact tests
-
-
-def test_empty_documents_do_not_shift_the_groups(tmp_path) -> None:
     lines = [text if i % 3 else "" for i, text in enumerate(documents(1, 60))]
     reference = write_jsonl(tmp_path / "a.jsonl", lines, group=in_pages(60, 2))
     samples = write_text(tmp_path / "b.txt", documents(2, 50))
@@ -630,7 +619,10 @@ def test_empty_documents_do_not_shift_the_groups(tmp_path) -> None:
     assert found.reference.left_out == 20
 
 
-def test_repeated_titles_are_warned_of_where_no_group_is_named(tmp_path, capsys) -> None:
+def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(
+    tmp_path, capsys
+) -> None:
+    """Either text must have a title in every document, or in none."""
     titles = [f"t{i // 4}" for i in range(60)]
     reference = write_jsonl(tmp_path / "a.jsonl", documents(1, 60), title=titles)
     samples = write_text(tmp_path / "b.txt", documents(2, 50))
@@ -643,10 +635,6 @@ def test_repeated_titles_are_warned_of_where_no_group_is_named(tmp_path, capsys)
     distinct = write_jsonl(tmp_path / "c.jsonl", documents(1, 60), title=list(map(str, range(60))))
     read_both(distinct, samples)
     assert "repeat a title" not in capsys.readouterr().err
-
-
-def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys) -> None:
-    """Either text must have a title in every document, or in none."""
     titles = [f"t{i // 4}" for i in range(60)]
     whole = write_jsonl(tmp_path / "whole.jsonl", documents(1, 60), title=titles)
     partly = write_jsonl(tmp_path / "partly.jsonl", documents(2, 60), title=[*titles[:-1], ""])

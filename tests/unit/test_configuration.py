@@ -3,8 +3,6 @@
 Needs nothing. The oracle of each message is the key that the test itself broke.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

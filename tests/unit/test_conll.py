@@ -7,8 +7,6 @@ real files by a few lines of their own; documents that lie there in several sche
 Odd and broken files of others: words, spans and lines counted by hand.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

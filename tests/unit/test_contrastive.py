@@ -6,8 +6,6 @@ models that differ by construction, the level of the tests where they are alike;
 interval; another reader of ARPA files; what one line of an error must name.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product

@@ -4,8 +4,6 @@ Needs no data: tables come from `synthetic_tables`. Oracles: the numbers of thos
 paper's own Table 1 and sentences, SciPy's Kendall correlation, and docutils for the first page.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from pathlib import Path
@@ -107,7 +105,7 @@ def cell(table: Table, group: str, title: str, row: list[str]) -> str:
 # ---- published values ----
 
 
-def test_published_ratios_are_those_of_the_published_entropies_but_for_one() -> None:
+def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_sentences() -> None:
     """The paper prints three decimals of both; what is off by more is a slip of its own."""
     wrong = [
         (paper.title, ratio, round(entropy / paper.entropies[0], 3))
@@ -118,9 +116,6 @@ def test_published_ratios_are_those_of_the_published_entropies_but_for_one() -> 
     assert wrong[-1:] == [("sRNN-75(10)", 5.257, 4.707)]
     said = make("table_3").note
     assert all(part in said for part in ("sRNN-75(10)", "5.257", "4.707"))
-
-
-def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
     rows = {paper.title: paper for paper in PUBLISHED_CONTRASTS.values()}
     known = [rows[name] for name in ("3-gram KN", "5-gram KN", "RNN")]
     falling = [paper.perplexity for paper in known]
@@ -270,7 +265,7 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     assert "LSTM: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
 
 
-def test_table_3_has_a_row_for_each_model() -> None:
+def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_entropy() -> None:
     """N cancels: the ratio of a unit is that of the other."""
     table = make("table_3")
     assert [row[0] for row in table.rows] == [LABELS.model(name) for name in MODELS]
@@ -282,9 +277,6 @@ def test_table_3_has_a_row_for_each_model() -> None:
     others = make_contrasts(WORDS).assign(base_level=0.2)
     table = make("table_3", contrasts=others)
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
-
-
-def test_only_models_with_a_likelihood_have_a_cross_entropy() -> None:
     table = make("cross_entropy")
     assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
     row, group = table.rows[0], "Cross-entropy per sentence"
@@ -376,11 +368,17 @@ def test_orders_agree_as_kendall_says(seed: int) -> None:
     )
 
 
-def test_all_equal_numbers_have_no_order() -> None:
+def test_without_an_order_or_distortion_nothing_is_compared() -> None:
     assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
     flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
     row = found("order models", perplexities=flat).iloc[0]
     assert row[["found", "of", "verdict"]].tolist() == [0, 6, "all alike"]
+    flat = make_contrasts(WORDS, levels=(0.0,))
+    best = found("best", contrasts=flat).iloc[0]
+    assert best[["value", "low", "high"]].tolist() == [0, 0, 0]
+    assert "at 0%" in best["quantity"]
+    assert found("order models", contrasts=flat)["verdict"].str.contains("fewer than three").all()
+    assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
 def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
@@ -409,15 +407,6 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
     assert "H_C per sentence" in order["quantity"]
     assert {row[0] for row in make("table_2", contrasts=contrasts).rows} == {"per sentence", ""}
     assert len(draw("figure_1", contrasts=contrasts).axes) == 1
-
-
-def test_without_any_distortion_no_order_is_compared() -> None:
-    flat = make_contrasts(WORDS, levels=(0.0,))
-    best = found("best", contrasts=flat).iloc[0]
-    assert best[["value", "low", "high"]].tolist() == [0, 0, 0]
-    assert "at 0%" in best["quantity"]
-    assert found("order models", contrasts=flat)["verdict"].str.contains("fewer than three").all()
-    assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
@@ -463,16 +452,13 @@ def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: li
     assert rows.loc[["LSTM", "kn-3"], "verdict"].tolist() == ["rises at every step", said]
 
 
-def test_the_direction_over_training_is_that_of_the_training_text() -> None:
+def test_directions_over_training_and_with_its_margin() -> None:
     training = make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
     rows = found("over training", training=training)
     assert rows["value"].round(3).tolist() == [0.283, 0.931, -0.567, -1.861]
     assert rows["verdict"].tolist() == ["", "rose", "", "fell"]
-
-
-def test_the_direction_with_the_training_margin_is_within_a_size() -> None:
     rows = found("distortion of the training")
     assert set(rows.index) == {"s-75-10", "s-75-50"}
     assert rows["verdict"].eq("rises").all()
@@ -543,7 +529,7 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
     assert [text.get_text() for text in axis.texts] == ["No model has a finite $H_C$"]
 
 
-def test_figure_2_draws_both_splits() -> None:
+def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     axis = draw("figure_2").axes[0]
     assert len(axis.lines) == 2 * len(SENTENCES)
     training = given()["training"]
@@ -552,9 +538,6 @@ def test_figure_2_draws_both_splits() -> None:
     assert first["contrastive_entropy"].tolist() in drawn
     with pytest.raises(InputError, match="no contrastive entropy"):
         draw("figure_2", training=training.assign(contrastive_entropy=np.nan))
-
-
-def test_figure_3_has_a_panel_for_each_size() -> None:
     figure = draw("figure_3")
     assert [axis.get_title() for axis in figure.axes] == ["Latent size 75", "Latent size 150"]
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
@@ -579,15 +562,13 @@ def smoke(**changed: object) -> dict[str, Any]:
     return loaded
 
 
-def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
+def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     config = smoke(models=[])
     without, both = planned_files(config), planned_files(smoke())
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
     assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
-
-def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     def shown(**changed: object) -> set[str]:
         paths = planned_files(smoke(**changed))["contrastive/wikipedia"]
         return {path.split("/")[-1] for path in paths if path.endswith((".csv", ".svg"))}

@@ -8,8 +8,6 @@ trigram model: a dictionary count in plain Python; the dense engine on the same 
 for text. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections import Counter, defaultdict
@@ -192,16 +190,13 @@ def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     assert torch.allclose(few.log_prob_decoding, whole.log_prob_decoding, atol=1e-9)
 
 
-def test_unknown_stays_where_nothing_else_is_possible():
+def test_unknown_stays_where_nothing_else_is_possible_and_rows_are_independent():
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
     weights = unnormalized(logits, exclude_unknown=True).weight  # (2, 5)
     assert weights[0, UNK] > 0
     assert weights[1, UNK] == 0
-
-
-def test_draw_is_independent_of_the_other_rows():
     generator = torch.Generator().manual_seed(3)
     logits = 2 * torch.randn(64, 1000, generator=generator)
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
@@ -251,16 +246,13 @@ def test_batch_size_changes_no_text_of_beams_and_log_prob_is_the_models(family):
         assert np.isnan(document.log_prob_decoding)
 
 
-def test_maximum_length_cuts_and_flags():
+def test_maximum_length_cuts_and_documents_have_their_own_streams():
     model = make("lstm", size=300, seed=4)
     documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
     whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
     for cut, full in zip(documents, whole, strict=True):
         assert cut.finished == (len(full.tokens) < 6)
         assert np.array_equal(cut.tokens, full.tokens[:6])
-
-
-def test_document_draws_from_its_own_stream():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
     text = []
@@ -272,7 +264,7 @@ def test_document_draws_from_its_own_stream():
     assert document.tokens.tolist() == text[:-1]
 
 
-def test_wrong_options_and_too_long_documents_are_named():
+def test_wrong_options_too_long_documents_and_bad_counts_are_named():
     for values, message in (
         ({"kind": "nucleus", "k": 3}, "k: is not an option of nucleus"),
         ({"kind": "nucleus", "mass": 0}, "mass: is 0"),
@@ -286,6 +278,13 @@ def test_wrong_options_and_too_long_documents_are_named():
             parse_decoding(values)
     with pytest.raises(InputError, match="maximum length: is 513"):
         generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
+    for make_one, words in (
+        (lambda: Trigram.fit([], V), "has no document"),
+        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
+        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
+    ):
+        with pytest.raises(InputError, match=words):
+            make_one()
 
 
 class ToyKind:
@@ -339,7 +338,8 @@ def test_an_unknown_kind_is_an_error_in_both_engines(model):
         draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
-def test_every_row_has_title_words_and_module():
+def test_a_row_has_title_words_and_module_and_enters_its_own_fingerprint_alone():
+    """The fingerprint of generation names each decoding's module, and no table of rows."""
     for name, row in ROWS.items():
         assert Labels().decoding(name) == row.title
         assert row.words in (DecodingOptions.__doc__ or "")
@@ -347,10 +347,6 @@ def test_every_row_has_title_words_and_module():
         assert callable(kind.draw)
         assert callable(kind.keep)
         assert isinstance(kind.LOOKS, bool)
-
-
-def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
-    """The fingerprint of generation names each decoding's module, and no table of rows."""
     code = {
         name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
         for name, row in ROWS.items()
@@ -579,13 +575,3 @@ def test_sparse_engine_is_chosen_and_batches_do_not_matter(model, monkeypatch):
     tokens = torch.tensor([[0, *large[3].tokens.tolist(), 1]])
     scores = model(tokens)[:, :-1].gather(2, tokens[:, 1:, None])
     assert np.isclose(float(scores.sum()), large[3].log_prob)
-
-
-def test_bad_input_is_named():
-    for make_one, words in (
-        (lambda: Trigram.fit([], V), "has no document"),
-        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
-        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
-    ):
-        with pytest.raises(InputError, match=words):
-            make_one()

@@ -5,8 +5,6 @@ and of independence between places; a level that is hit stays hit above. Needs n
 package.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

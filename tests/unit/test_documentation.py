@@ -5,8 +5,6 @@ What pages tell their readers to type is run as it stands (README, tutorials) or
 commands' own parsers; configurations by the schema. Needs the extra `hf`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect

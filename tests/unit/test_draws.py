@@ -4,8 +4,6 @@ Oracles: sums over all latents, and over all pairs of them, of the toy of `toy_l
 and KGLM; the estimator's formula; NumPy; the same draws cut otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -397,7 +395,7 @@ def test_the_error_of_a_gap_is_the_spread_over_sets_of_documents():
     assert np.isnan(gaps.gap_error(np.array([1.0, np.inf]), np.ones(2)))
 
 
-def test_what_is_cut_is_counted_and_what_q_misses_is_infinite(tmp_path, reader):
+def test_what_is_cut_is_counted_what_q_misses_infinite_and_strange_files_refused(tmp_path, reader):
     columns = made_up(1)
     columns["log_forward"][3] = columns["log_reverse"][3] = np.nan
     columns["log_q"][5], columns["log_reverse"][5] = -np.inf, np.inf
@@ -411,9 +409,6 @@ def test_what_is_cut_is_counted_and_what_q_misses_is_infinite(tmp_path, reader):
     (row,) = gap_rows(SimulatedRuns([tmp_path / "b"], reader))
     assert (row["n_documents"], row["n_cut"]) == (0, 30)
     assert "gap" not in row
-
-
-def test_files_that_do_not_belong_together_are_refused(tmp_path, reader):
     columns = made_up(4)
     write(tmp_path / "other", columns, ("other", "table"))
     with pytest.raises(InputError, match="model is 'other', but the log weights are of 'tiny'"):
@@ -523,7 +518,7 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
         assert np.array_equal(values, gather(shards)[name]), name
 
 
-def test_the_mean_weight_is_the_likelihood(pair: Pair) -> None:
+def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair) -> None:
     # Oracle: p(x) by enumeration; 4 standard errors.
     (instance,) = instances(4)
     exact = float(log_joint(pair, instance, all_bits(4)).logsumexp(0).exp())
@@ -532,9 +527,6 @@ def test_the_mean_weight_is_the_likelihood(pair: Pair) -> None:
         ratio = np.exp(columns["log_p"] - columns["log_q"])
         assert abs(ratio.mean() - exact) < 4 * ratio.std() / math.sqrt(4000)
         assert set(columns["n_tokens"]) == {5}
-
-
-def test_beams_at_full_support_give_the_likelihood(pair: Pair) -> None:
     # Oracle: p(x) by enumeration; a beam of fewer latents gives less.
     (instance,) = instances(4)
     exact = log_joint(pair, instance, all_bits(4)).logsumexp(0)
@@ -614,7 +606,9 @@ def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
     return weights, log_q
 
 
-def test_a_reader_joins_weights_and_their_log_q(pair: Pair, tmp_path: Path) -> None:
+def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
+    pair: Pair, tmp_path: Path
+) -> None:
     # Oracle: log q of the drawn latents by the proposal, from one call with all temperatures.
     weights, log_q = write_both(pair, tmp_path)
     for block_rows in (1, 10_000):
@@ -628,9 +622,6 @@ def test_a_reader_joins_weights_and_their_log_q(pair: Pair, tmp_path: Path) -> N
                 expected = np.stack([rows[temperature_column(value)] for value in GRID], 1)
                 assert np.array_equal(samples.log_q_grid, expected)
     assert not WeightReader(weights).has_grid
-
-
-def test_log_q_of_other_samples_is_refused(pair: Pair, tmp_path: Path) -> None:
     weights, log_q = write_both(pair, tmp_path)
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
         words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"

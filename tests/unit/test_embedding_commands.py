@@ -5,8 +5,6 @@ of the very documents, read by plain Python; how samples are cut into shards; th
 of one test more.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -6,8 +6,6 @@ by moving documents; level, limits and power by simulation (small cases of
 `benchmarks/calibration_embeddings.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations

@@ -6,8 +6,6 @@ made on the CPU, and on tensors without data, which refuse all that a recording 
 refuse: looks at values and shapes that depend on them. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from itertools import count

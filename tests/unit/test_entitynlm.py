@@ -6,8 +6,6 @@ of one word), an independent implementation in NumPy that goes word by word
 same training without an interruption. What all families share is in `test_latent_families`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ Needs nothing. Oracles: SciPy's logsumexp, equality of the two formats, and the 
 wrong.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import re

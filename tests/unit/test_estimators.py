@@ -5,8 +5,6 @@ probability, every subset and pairing of samples; SciPy's logsumexp. Of diagnost
 distributions of known shape, SciPy's maximum likelihood fit, and the spread of many replicates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, permutations, product

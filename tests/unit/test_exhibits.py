@@ -4,8 +4,6 @@ Needs no data. A toy table and a toy figure are written to a temporary folder; t
 their functions do with the numbers that they are given.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ Oracles: the classes that the rows name, and the syntax trees of the whole packa
 of which the test itself breaks one thing; what torch raises on its own.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

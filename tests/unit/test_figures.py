@@ -4,8 +4,6 @@ Needs no data: tables come from `synthetic_tables`. Oracles: the table that was 
 computed cell by cell, and properties of the layout that matplotlib measures.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache

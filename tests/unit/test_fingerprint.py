@@ -5,8 +5,6 @@ whether the script reaches it; of whole jobs Python's own tracer: the definition
 code object that was entered must be among the parts that the fingerprint follows.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

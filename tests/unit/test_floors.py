@@ -4,8 +4,6 @@ Needs nothing but the package. Oracles: the nominal 95% of the band where nothin
 of independent draws of the same population; the documents themselves; what differs by construction.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

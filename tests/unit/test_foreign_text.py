@@ -4,8 +4,6 @@ Needs nothing. Oracles: the parsers of the forms themselves (Python's of HTML an
 reStructuredText, pandas of CSV), which must give back the text; and Unicode's categories.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import io

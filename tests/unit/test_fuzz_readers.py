@@ -6,8 +6,6 @@ A reader returns, or raises `InputError` with one line that is short and names t
 else is raised, a warning neither. The examples are always the same.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import importlib

@@ -4,8 +4,6 @@ Needs the finished tiny run and about two minutes. Oracles: git's list of what d
 the checkout, the jobs that follow from the configuration, and that the toys work.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ one job; tables and figures of one corpus; of these 2 models the predictions in 
 evaluators. What a changed draw reruns is in `test_importance`; edits of code are in `test_runs`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Needs no network. Oracles: the results of the same run when nothing disturbs it;
 hand.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import product

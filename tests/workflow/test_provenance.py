@@ -4,8 +4,6 @@ Needs Snakemake and some minutes; shares the run of configs/smoke.yaml. The orac
 the run left it, and a shard that is put in the place of another.
 """
 
-from __future__ import annotations
-
 import shutil
 
 from beyond_perplexity.commands.run import remake_options

@@ -3,8 +3,6 @@
 Needs Snakemake and Debian's `chromium`. The oracle is the browser: what it logs and what it draws.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

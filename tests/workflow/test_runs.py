@@ -4,8 +4,6 @@ Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corp
 The oracle of every rerun is the first, uninterrupted run, byte for byte.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 

@@ -129,9 +129,6 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
-
-
-def test_a_graph_with_a_number_of_5000_digits_is_refused() -> None:
     with pytest.raises(InputError, match=r"graph: holds \(<a whole number of .* bits>, 'Q1'\)"):
         _edge("graph", (10**5000, "Q1"))
     assert _edge("graph", (7, "Q1")) == ("7", "Q1")

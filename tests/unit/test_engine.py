@@ -224,7 +224,13 @@ def test_want_of_memory_at_the_smallest_batch_and_other_errors_are_errors(monkey
             list(machine.documents(0, 100))
 
 
-def test_rows_follow_the_free_memory(monkeypatch):
+def test_rows_follow_the_free_memory_that_the_job_may_hold(monkeypatch):
+    device = torch.device("cpu")
+    assert generation.free_memory(device) > 10**7
+    used = generation._used_by_process()
+    assert used > 10**7
+    assert generation.free_memory(device, used // 2) == 0
+    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
     model = small_model("transformer", 1000)
     # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
     held = 2 * 2 * 64 * 32 * 4 + 8
@@ -236,15 +242,6 @@ def test_rows_follow_the_free_memory(monkeypatch):
         assert generation.fitting_rows(model, LENGTH, 128) == expected
     machine = make_engine(model, parse_decoding({"kind": "ancestral"}), 1, "x", LENGTH)
     assert machine._batch_slots == 16  # a quantum
-
-
-def test_free_memory_is_no_more_than_the_job_may_hold():
-    device = torch.device("cpu")
-    assert generation.free_memory(device) > 10**7
-    used = generation._used_by_process()
-    assert used > 10**7
-    assert generation.free_memory(device, used // 2) == 0
-    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -302,7 +299,7 @@ def run(folder, output, **options):
         run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
 
 
-def test_shards_join_to_the_whole(folder, tmp_path):
+def test_shards_join_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
     run(folder, tmp_path / "whole.parquet")
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
@@ -312,6 +309,11 @@ def test_shards_join_to_the_whole(folder, tmp_path):
         run(folder, output, first=first, count=number, batch_size=index + 1)
         rows += pq.read_table(output).to_pylist()
     assert rows == whole.to_pylist()
+    run(folder, tmp_path / "a.parquet", precision="bfloat16")
+    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
+    first, second = (tmp_path / f"{name}.parquet" for name in "ab")
+    assert read_record(first)["precision"] == "bfloat16"
+    assert pq.read_table(first).equals(pq.read_table(second))
 
 
 def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path):
@@ -333,14 +335,6 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
         assert row["log_prob"] == document.log_prob
         assert row["log_prob_decoding"] is None
         assert row["finished"] == document.finished
-
-
-def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
-    run(folder, tmp_path / "a.parquet", precision="bfloat16")
-    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
-    first, second = (tmp_path / f"{name}.parquet" for name in "ab")
-    assert read_record(first)["precision"] == "bfloat16"
-    assert pq.read_table(first).equals(pq.read_table(second))
 
 
 def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):

@@ -114,7 +114,7 @@ def test_number_of_latents(maximum_length, numbers):
         assert scored(proposal, tokens, codes, [1.0]).exp().sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_only_canonical_rows_are_possible():
+def test_only_canonical_rows_of_the_documents_length_are_possible():
     """All strings over the codes that could occur: just the enumerated ones have a probability."""
     letters = [-1, 0] + [1 + RADIX * entity + extent for entity in range(4) for extent in range(3)]
     strings = [list(row) for row in itertools.product(letters, repeat=3)]
@@ -131,9 +131,6 @@ def test_only_canonical_rows_are_possible():
             if value > -math.inf
         }
         assert found == expected
-
-
-def test_rows_longer_or_shorter_than_the_document_are_impossible():
     codes = rows_of([0, 0, 0, 0, 0], [0, 0, 0], [0, 0, 0, 0])
     values = scored(make_model(), TOKENS, codes.tolist())
     assert values.isfinite().tolist() == [False, False, True]
@@ -230,7 +227,7 @@ def test_gradients_take_the_same_values_and_are_numbers():
             assert weight.grad.isfinite().all(), name
 
 
-def test_nothing_is_random_at_evaluation():
+def test_nothing_is_random_at_evaluation_and_numbers_at_the_edges_draw():
     model = make_model(noise=0.5, dropout=0.5)
     codes = all_codes(4, 3, 2)
     torch.manual_seed(1)
@@ -239,9 +236,6 @@ def test_nothing_is_random_at_evaluation():
     assert torch.equal(scored(model, TOKENS, codes), first)
     model.train()
     assert not torch.equal(scored(model, TOKENS, codes), first)
-
-
-def test_numbers_at_the_edges_draw_possible_samples():
     edges = torch.tensor([[0.0], [1.0 - 2.0**-53]], dtype=torch.float64).expand(2, 12)
     proposal, owner = make_proposal(), torch.zeros(2, dtype=torch.int64)
     drawn = proposal.sample(make_batch(TOKENS), owner, edges.contiguous(), 0.01)

@@ -108,7 +108,7 @@ def test_the_diagnostics_of_every_instance_are_written(weights, capsys):
         run("--weights", weights, "--diagnostics", "d.txt")
 
 
-def test_csv_is_read_as_parquet_is(weights, capsys):
+def test_csv_other_widths_and_single_precision_are_read_as_parquet_is(weights, capsys):
     text = weights.with_suffix(".csv")
     columns = {**MINIMAL, "log_p": MINIMAL["log_p"].copy(), "comment": np.full(3 * K, "a, b")}
     columns["log_p"][4] = -np.inf
@@ -118,6 +118,15 @@ def test_csv_is_read_as_parquet_is(weights, capsys):
     expected = capsys.readouterr().out
     run("--weights", text)
     assert capsys.readouterr().out == expected
+    narrow = rewritten(
+        MINIMAL,
+        instance_id=MINIMAL["instance_id"].astype(np.int16),
+        log_p=MINIMAL["log_p"].astype(np.float32),
+    )
+    pq.write_table(narrow, weights)
+    reader = WeightReader([weights])
+    assert reader.n_samples.tolist() == [[K, K, K]]
+    assert reader.has_grid is False
 
 
 def test_unknown_words_and_beams_are_used_when_given(tmp_path, capsys):
@@ -141,18 +150,6 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, capsys):
     given = (path, beams), tables
     files, memory = (beyond_perplexity.estimate(one, beams=two).table for one, two in given)
     assert files.equals(memory)
-
-
-def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
-    narrow = rewritten(
-        MINIMAL,
-        instance_id=MINIMAL["instance_id"].astype(np.int16),
-        log_p=MINIMAL["log_p"].astype(np.float32),
-    )
-    pq.write_table(narrow, weights)
-    reader = WeightReader([weights])
-    assert reader.n_samples.tolist() == [[K, K, K]]
-    assert reader.has_grid is False
 
 
 HALVES, UNEVEN = np.repeat([0.5, 2.0], 45), MINIMAL["sample_id"].astype(float)
@@ -300,7 +297,7 @@ def test_another_separator_is_named(tmp_path, separator, begin):
     assert "the separator must be a comma" in str(error.value)
 
 
-def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
+def test_files_of_two_models_or_temperatures_and_contradictions_are_told(tmp_path):
     one = write_weights(tmp_path / "a", ALL, 1.0)
     two = write_weights(tmp_path / "b", sample_columns(P, 0.5, K), 0.5)
     assert WeightReader(one + two).temperatures == (0.5, 1.0)
@@ -316,6 +313,14 @@ def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
     every = WeightLabels("tiny", "table", None, "words", 50)
     with pytest.raises(InputError, match="its footer names no temperature"):
         WeightReader([*one, plain], every)
+    (path,) = write_weights(tmp_path, ALL, 1.0)
+    table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
+    pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
+    with pytest.raises(InputError, match=r"'temperature' says 2\.0, but the footer 1\.0"):
+        WeightReader([path])
+    paths = write_weights(tmp_path, ALL, 0.5)
+    with pytest.raises(InputError, match=r"row 1: log_q_tau_0\.5 is .* expected log_q"):
+        list(WeightReader(paths))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -337,17 +342,6 @@ def test_columns_say_what_a_file_is(tmp_path, suffix):
     for ours, theirs in zip(found, wanted, strict=True):
         for one, other in zip(ours.samples, theirs.samples, strict=True):
             np.testing.assert_array_equal(one.log_weights, other.log_weights)
-
-
-def test_a_footer_that_contradicts_the_columns_is_refused(tmp_path):
-    (path,) = write_weights(tmp_path, ALL, 1.0)
-    table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
-    pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
-    with pytest.raises(InputError, match=r"'temperature' says 2\.0, but the footer 1\.0"):
-        WeightReader([path])
-    paths = write_weights(tmp_path, ALL, 0.5)
-    with pytest.raises(InputError, match=r"row 1: log_q_tau_0\.5 is .* expected log_q"):
-        list(WeightReader(paths))
 
 
 def test_wrong_flags_are_refused(weights):

@@ -105,7 +105,7 @@ def test_what_a_row_names_is_there(family):
 
 
 @pytest.mark.parametrize("family", families_of("latent"))
-def test_a_proposal_fits_its_model(family):
+def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
     options = {field.name for field in dataclasses.fields(resolve(FAMILIES[family].options))}
     for name in FAMILIES[family].proposals:
         proposal = FAMILIES[name]
@@ -113,10 +113,6 @@ def test_a_proposal_fits_its_model(family):
         assert set(proposal.shares) | set(proposal.asks) <= options
         own = resolve(proposal.options) if proposal.options else None
         assert own is None or set(proposal.shares) <= {f.name for f in dataclasses.fields(own)}
-
-
-@pytest.mark.parametrize("family", families_of("latent"))
-def test_an_optimal_proposal_is_that_of_the_model_that_names_it(family):
     row = FAMILIES[family]
     found = registry.find_named(row.optimal)
     assert (found is not None) == ("optimal" in row.proposals)
@@ -142,7 +138,7 @@ def subclasses(kind):
         yield from subclasses(found)
 
 
-def test_every_family_has_a_row():
+def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
     for family in families_of(*KINDS):
         if FAMILIES[family].reference:
             registry.find(family)
@@ -152,17 +148,11 @@ def test_every_family_has_a_row():
     models = [c for c in named if not c.__module__.startswith(aside)]
     names = {found.family for found in models if not found.__abstractmethods__}
     assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}
-
-
-def test_a_family_without_a_class_is_not_found_and_an_unknown_one_is_named():
     with pytest.raises(InputError, match="'joint' is trained within its model"):
         registry.find("joint")
     with pytest.raises(InputError, match="family: is 'lsmt'; allowed are cnn, "):
         registry.find("lsmt")
     assert family_modules("joint") == []
-
-
-def test_the_modules_of_a_family_are_those_that_its_row_names():
     assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
     assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
     assert family_modules("huggingface") == [
@@ -210,7 +200,7 @@ def names_outside(source, listed=False):
     return [c.value for c in named if c.value in FAMILIES and id(c) not in said]
 
 
-def test_no_module_or_script_names_a_family():
+def test_no_module_script_benchmark_or_rule_names_a_family():
     package = ROOT / "beyond_perplexity"
     # Families and cells of evaluators are named alike.
     evaluators = {*(package / "semantics" / "evaluators").glob("*.py")}
@@ -220,14 +210,8 @@ def test_no_module_or_script_names_a_family():
             continue
         listed = path.is_relative_to(package) and str(path.relative_to(package)) in ALLOWED
         assert not names_outside(path.read_text(encoding="utf-8"), listed), path
-
-
-def test_no_benchmark_tests_for_a_family():
     for path in (ROOT / "benchmarks").rglob("*.py"):
         assert not names_outside(path.read_text(encoding="utf-8"), listed=True), path
-
-
-def test_no_rule_names_a_family():
     pattern = re.compile("[\"'](" + "|".join(map(re.escape, FAMILIES)) + ")[\"']")
     for path in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path

@@ -86,15 +86,12 @@ def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: lis
             assert not axis.get_visible() or not axis.get_tightbbox().overlaps(box)
 
 
-def test_model_keeps_its_colour_where_others_are_missing() -> None:
+def test_a_model_keeps_its_colour_and_models_differ_in_colour_or_mark() -> None:
     labels = Labels(models=["trigram", "lstm", "cnn"])
     for sources in (["lstm/beam"], ["lstm/beam", "cnn/beam"], ["aaa/beam", "lstm/nucleus"]):
         looks = Looks(labels, sources)
         assert looks.colour("lstm") == PALETTE[1]
         assert looks.marker("lstm") == Looks(labels, []).marker("lstm")
-
-
-def test_models_differ_in_colour_or_mark() -> None:
     names = [f"m{i}" for i in range(16)]
     looks = Looks(Labels(models=names), [])
     assert len({(looks.colour(name), looks.marker(name)) for name in names}) == 16
@@ -233,7 +230,7 @@ def test_every_reference_that_occurs_is_drawn_and_named() -> None:
     assert names == ["Test set", "Test set in the vocabulary words", "LSTM, beam", "mine"]
 
 
-def test_sample_size_draws_the_points_of_the_table() -> None:
+def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() -> None:
     rows = make_sample_size(USUAL)
     axis = draw("sample_size", rows, Labels()).axes[1]
     chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
@@ -255,9 +252,6 @@ def test_sample_size_draws_the_points_of_the_table() -> None:
     assert "Human against human" not in names
     p_values = draw("sample_size_p_values", rows, Labels())
     assert "Human against human" not in [t.get_text() for t in p_values.legends[0].texts]
-
-
-def test_sensitivity_draws_a_line_per_test() -> None:
     rows = make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11

@@ -562,7 +562,7 @@ def model_of_counts():
     return model, vocabulary
 
 
-def test_kenlm_counts_the_end_and_leaves_unknown_words_out():
+def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter(monkeypatch):
     model, vocabulary = model_of_counts()
     texts = ["a d b", "d", "b a"]
     scores, unknown = [], []
@@ -579,6 +579,12 @@ def test_kenlm_counts_the_end_and_leaves_unknown_words_out():
     excluding = found["Perplexity excluding OOVs"].value
     assert excluding == pytest.approx(math.exp(-np.mean(kept)), rel=1e-6)
     assert (len(kept), len(scores)) == (7, 9)
+    model, vocabulary = model_of_counts()
+    texts = ["a b a", "c", "b b a c c a"] * 5
+    whole = translate(Speech(model, vocabulary, texts, context_length=4))
+    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
+    parts = translate(Speech(model, vocabulary, texts, context_length=4))
+    assert json.dumps(whole) == json.dumps(parts)
 
 
 @pytest.mark.parametrize(
@@ -596,15 +602,6 @@ def test_what_a_program_refuses_has_no_number(texts, refused):
     found = translate(Speech(model, vocabulary, texts), others)
     assert {one.program for one in found if math.isnan(one.value)} == refused
     assert all(one.definition for one in found)
-
-
-def test_numbers_are_those_of_one_batch_or_many(monkeypatch):
-    model, vocabulary = model_of_counts()
-    texts = ["a b a", "c", "b b a c c a"] * 5
-    whole = translate(Speech(model, vocabulary, texts, context_length=4))
-    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
-    parts = translate(Speech(model, vocabulary, texts, context_length=4))
-    assert json.dumps(whole) == json.dumps(parts)
 
 
 SAYING = ["a cat <|endoftext|> the dog", "<|endoftext|>a rose</s> is <pad><unk> a rose <s>"]

@@ -7,12 +7,10 @@ paper's own Table 1 and sentences, SciPy's Kendall correlation, and docutils for
 import math
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
@@ -22,8 +20,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
 from beyond_perplexity.report.contrastive_pairs import ordered_readings, read_pair_contrasts
@@ -38,6 +34,7 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.planned import run_of
 from tests.unit.synthetic_tables import (
     make_contrast_differences,
     make_contrasts,
@@ -550,27 +547,20 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
 # ---- planning ----
 
 
-def planned_files(config: dict[str, Any]) -> dict[str, list[str]]:
-    validate(config)
-    report = Run(config).report
+def planned_files(**contrastive: object) -> dict[str, list[str]]:
+    report = run_of(contrastive=contrastive).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
 
-def smoke(**changed: object) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    loaded["contrastive"] |= changed
-    return loaded
-
-
 def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
-    config = smoke(models=[])
-    without, both = planned_files(config), planned_files(smoke())
+    without, both = planned_files(models=[]), planned_files()
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
-    assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
+    none = run_of(contrastive={"models": []}).report
+    assert none.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
     def shown(**changed: object) -> set[str]:
-        paths = planned_files(smoke(**changed))["contrastive/wikipedia"]
+        paths = planned_files(**changed)["contrastive/wikipedia"]
         return {path.split("/")[-1] for path in paths if path.endswith((".csv", ".svg"))}
 
     names = shown(partition={"proposal": None})
@@ -584,9 +574,8 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
 
 
 def test_inputs_are_those_of_the_models_that_are_listed() -> None:
-    config = smoke(partition={"proposal": "lstm"})
-    validate(config)
-    report, listed = Run(config).report, config["contrastive"]["models"]
+    run = run_of(contrastive={"partition": {"proposal": "lstm"}})
+    report, listed = run.report, run.config["contrastive"]["models"]
     group = "contrastive/wikipedia"
     files = report.inputs(TABLES, group, "table_2")
     assert files["contrasts"] == [f"<results>/{group}/{name}.parquet" for name in listed]

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import yaml
 from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -56,6 +56,7 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
+from tests.unit.planned import load, run_of
 from tests.unit.synthetic_tables import (
     HOSTILE,
     check_drawn_as_it_stands,
@@ -81,12 +82,6 @@ def line(training, labels):
     figure.subplots().plot(training["epoch"], training["loss"])
     return figure
 """
-
-
-def planned(name: str) -> Run:
-    config = yaml.safe_load((ROOT / name).read_text())
-    validate(config)
-    return Run(config)
 
 
 @pytest.fixture
@@ -135,7 +130,7 @@ def has_files(key: str, config: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/smoke-importance.yaml"])
 def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
-    run = planned(name)
+    run = run_of(name)
     report = run.report
     papers = {group.split("/")[0] for group in report.groups()}
     for rows in (TABLES, FIGURES):
@@ -152,7 +147,7 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
 
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    report = planned("configs/smoke.yaml").report
+    report = run_of().report
     group, *others = report.groups()
     assert group == "tendencies/wikipedia"
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
@@ -183,7 +178,7 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
 
 
 def test_a_corpus_may_be_called_as_a_paper_is():
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = load("config.yaml")
     config["corpora"]["importance"] = config["corpora"].pop("wikipedia")
     for part in (*config["models"].values(), *config["evaluators"].values()):
         if "corpus" in part:
@@ -209,10 +204,7 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
 
 
 def run_with(**published: list[str]) -> Run:
-    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    config["report"] = {"published": published}
-    validate(config)
-    return Run(config)
+    return run_of(report={"published": published})
 
 
 def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
@@ -224,9 +216,6 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
-
-
-def test_an_unknown_corpus_is_refused() -> None:
     with pytest.raises(InputError, match=r"report\.published\.tendencies: no corpus is named 'x'"):
         run_with(tendencies=["x"])
 
@@ -258,7 +247,7 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
-def test_titles_are_shown_and_names_are_written() -> None:
+def test_titles_are_shown_told_apart_and_names_are_written() -> None:
     """One title may stand for proposals of several models: a name is found again by both."""
     rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
     frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
@@ -273,10 +262,7 @@ def test_titles_are_shown_and_names_are_written() -> None:
     assert (named.families, named.data) == ({"RNNG": "rnng"}, {"RNNG": "trees"})
     pd.testing.assert_frame_equal(without_titles(shown["estimates"], given, labels), frame)
     assert with_titles(given, Labels()) == (given, Labels())
-
-
-def test_the_titles_of_a_run_are_told_apart() -> None:
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = load("config.yaml")
     config["proposals"]["rnng-again"] = dict(config["proposals"]["rnng-crf"])
     validate(config)
     titles = Run(config).importance.titles()
@@ -470,16 +456,13 @@ def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return read_example_samples([files[0]]), read_example_documents([files[1]])
 
 
-def test_the_first_documents_are_read_and_no_more(files) -> None:
+def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
     samples, documents = read_examples(files)
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
     with pytest.raises(InputError, match=r"documents\.parquet: column .* is missing"):
         read_example_samples([files[1]])
-
-
-def test_each_text_has_its_numbers(files) -> None:
     table = examples_table(*read_examples(files), Labels())
     assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
     human, model = table.rows[0], table.rows[EXAMPLES:]
@@ -510,17 +493,15 @@ def test_texts_are_no_markup(files) -> None:
     assert len(csv.splitlines()) == 1 + len(table.rows)
 
 
-@pytest.mark.parametrize(
-    "mark", ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
-)
-def test_marks_that_act_are_not_handed_on(mark: str) -> None:
-    for write in (printable, escape_latex, escape_rst, shorten):
+def test_marks_that_act_are_not_handed_on() -> None:
+    marks = ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
+    for mark, write in product(marks, (printable, escape_latex, escape_rst, shorten)):
         assert mark not in write(f"a{mark}b")
     assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
 
 
 def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
-    report = planned("configs/smoke.yaml").report
+    report = run_of().report
     found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])

@@ -11,7 +11,6 @@ import math
 from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -45,9 +44,9 @@ from beyond_perplexity.models.registry import build, find, save_model
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit import small_corpora
 from tests.unit.evaluator_oracles import check_refusals, run_script
 from tests.unit.huggingface_models import MAKERS
 
@@ -117,18 +116,9 @@ def rows_of(sums, base=0.1):
 
 
 def write_documents(path, texts, splits=None):
-    table = pa.table(
-        {
-            "doc_id": range(len(texts)),
-            "split": splits or ["test"] * len(texts),
-            "title": [f"page {number // 3}" for number in range(len(texts))],
-            "text": texts,
-            "n_tokens": [len(text.split()) for text in texts],
-        },
-        DOCUMENTS,
-    )
-    write_shard(path, DOCUMENTS, table, {})
-    return str(path)
+    """Write documents of pages of three."""
+    titles = [f"page {number // 3}" for number in range(len(texts))]
+    return small_corpora.write_documents(path, texts, splits or ["test"] * len(texts), titles)
 
 
 def corpus(folder):

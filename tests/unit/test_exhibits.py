@@ -50,13 +50,14 @@ from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
 from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas.contrastive import CONTRASTS
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.planned import load, run_of
+from tests.unit.small_corpora import write_documents
 from tests.unit.synthetic_tables import (
     HOSTILE,
     check_drawn_as_it_stands,
@@ -443,13 +444,9 @@ def files(tmp_path) -> tuple[str, str]:
     """Give a shard of a model and the documents of a corpus, whose test split begins late."""
     texts = [NASTY, "b " * (WORDS + 1), "c " * WORDS, "never shown"]
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
-    split = ["train"] * 3000 + ["test", "valid"] * 5
-    n = len(split)
-    columns = {"doc_id": range(n), "split": split, "title": ["t"] * n, "n_tokens": [2] * n}
-    columns |= {"text": [f"document {place}" for place in range(n)]}
-    documents = tmp_path / "documents.parquet"
-    write_shard(documents, DOCUMENTS, columns, {})
-    return samples, str(documents)
+    splits = ["train"] * 3000 + ["test", "valid"] * 5
+    texts = [f"document {place}" for place in range(len(splits))]
+    return samples, write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
 def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:

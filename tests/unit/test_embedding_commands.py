@@ -245,13 +245,10 @@ def test_groups_of_the_reference_are_swapped_with_samples(pages, verdict, tmp_pa
     assert math.isnan(found["p_value"]) != verdict
 
 
-@pytest.mark.parametrize("documents", [19, 4001])
-def test_a_wrong_number_of_documents_is_named(tmp_path, documents):
-    with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
-        compared(tmp_path, HUMAN, embedding_documents=documents)
-
-
-def test_what_has_no_vectors_of_texts_is_refused(tmp_path):
+def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path):
+    for documents in (19, 4001):
+        with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
+            compared(tmp_path, HUMAN, embedding_documents=documents)
     with pytest.raises(InputError, match=r"word vectors: has no vectors of texts; name one of"):
         encoder_of(Blind())
     with pytest.raises(InputError, match=r"embedding nowhere: no such folder; give one, or"):

@@ -134,8 +134,6 @@ def test_the_unbiased_square_leaves_out_pairs_of_a_group_and_limits_solve_their_
         without.append((looped_square(FIRST, rest, b, GROUPS), 9))
     variance = sum((x - found.value) ** 2 * (n - 1) / n for x, n in without)
     assert found.error.variance == pytest.approx(variance, rel=1e-5)
-    pair = pair_of(groups=(GROUPS, None))
-    found = discrepancy.unbiased_square(pair.kernel, 13, (GROUPS, None))
     parts = []  # what a unit adds to the difference of the means, as weights of documents
     codes, first = np.append(GROUPS, 6 + np.arange(9)), np.arange(22) < 13
     for unit in range(15):

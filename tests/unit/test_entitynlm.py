@@ -310,7 +310,7 @@ def words_of(corpus):
     return ClosedVocabulary(["Dr", "and", ".", *NAMES, *VERBS], 0)
 
 
-def test_documents_are_read_with_their_mentions(corpus):
+def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, tmp_path):
     vocabulary = words_of(corpus)
     model = EntityNLM.create(CAPS, vocabulary, corpus)
     instances = list(model.instances(corpus, "valid", vocabulary))
@@ -328,9 +328,6 @@ def test_documents_are_read_with_their_mentions(corpus):
     assert float(model.loss(batch).detach()) == pytest.approx(
         -float(joint.detach().sum()), rel=1e-6
     )
-
-
-def test_documents_without_mentions_or_words(tmp_path):
     documents = [(1, "test", "", "Ada sees", 2), (2, "test", "", "", 0), (3, "test", "", "Bob", 1)]
     corpus = write_corpus(tmp_path, documents, [(3, 0, 1, "x", "gold")])
     vocabulary = words_of(corpus)

@@ -85,17 +85,7 @@ def test_the_error_that_is_shown_and_its_source_and_a_k_hat_that_is_undefined():
     assert k_hat_cell(None, None, 20) == "–"
 
 
-def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, capsys):
-    few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
-    pq.write_table(pa.table(few), weights)
-    run("--weights", weights)
-    said = capsys.readouterr().out
-    assert "– (3 undefined)" in said.splitlines()[1]
-    assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
-    assert "0/3" not in said
-
-
-def test_the_diagnostics_of_every_instance_are_written(weights, capsys):
+def test_the_diagnostics_of_every_instance_are_written_and_undefined_k_hats_said(weights, capsys):
     table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
     run("--weights", weights, "--diagnostics", table)
     run("--weights", weights, "--diagnostics", text)
@@ -106,6 +96,13 @@ def test_the_diagnostics_of_every_instance_are_written(weights, capsys):
     assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
     with pytest.raises(InputError, match=r"diagnostics d\.txt: expected a name that ends"):
         run("--weights", weights, "--diagnostics", "d.txt")
+    few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
+    pq.write_table(pa.table(few), weights)
+    run("--weights", weights)
+    said = capsys.readouterr().out
+    assert "– (3 undefined)" in said.splitlines()[1]
+    assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
+    assert "0/3" not in said
 
 
 def test_csv_other_widths_and_single_precision_are_read_as_parquet_is(weights, capsys):

@@ -39,6 +39,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refusals
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import rescored, same
@@ -547,19 +548,20 @@ def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
 
 
-def test_what_cannot_be_stepped_through_is_named(tmp_path):
+def test_what_cannot_be_stepped_through_or_found_and_wrong_options_are_named(tmp_path, monkeypatch):
     make_tokenizer(tmp_path, {"eos_token": "</s>"})
     config = transformers.MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1)
     transformers.MambaForCausalLM(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="mamba models cannot be stepped through"):
-        bring({"path": str(tmp_path)}, None)
-
-
-def test_without_the_hub_one_message_says_so(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="'nobody/nothing' is no folder, and no model") as error:
-        bring({"path": "nobody/nothing", "revision": "0" * 40}, None)
-    assert "\n" not in str(error.value)
+    nowhere = {"path": "nobody/nothing", "revision": "0" * 40}
+    cases = {
+        "mamba models cannot be stepped through": {"path": str(tmp_path)},
+        "'nobody/nothing' is no folder, and no model": nowhere,
+        "path": {},
+        "trust_remote_code: unknown key": {"path": "x", "trust_remote_code": True},
+        "revision: belongs to a name on the hub": {"path": ".", "revision": "main"},
+    }
+    check_refusals(bring, {words: (given, None) for words, given in cases.items()})
 
 
 def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_path):
@@ -585,19 +587,6 @@ def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_pa
         assert not [pattern for pattern in patterns if pattern.endswith((".bin", ".py", ".pt"))]
 
 
-@pytest.mark.parametrize(
-    ("architecture", "message"),
-    [
-        ({}, "path"),
-        ({"path": "x", "trust_remote_code": True}, "trust_remote_code: unknown key"),
-        ({"path": ".", "revision": "main"}, "revision: belongs to a name on the hub"),
-    ],
-)
-def test_wrong_options_are_named(architecture, message):
-    with pytest.raises(InputError, match=message):
-        bring(architecture, None)
-
-
 def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
     ClosedVocabulary(["a"], 0).save(tmp_path / "v.json")
     config = {"family": "huggingface", "architecture": {"path": str(gpt2)}}
@@ -608,11 +597,7 @@ def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
 
 
 def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cache(case):
-    """Oracle: the float32 buffers.
-
-    GPT-2 has none, Llama has its rotary frequencies. Oracle: layers x keys and values x heads x
-    width x places x 4 bytes, from the config.
-    """
+    """Oracles: the float32 buffers, rotary frequencies of Llama; sizes of a cache by the config."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
     assert set_precision(model, "bfloat16") == "bfloat16"

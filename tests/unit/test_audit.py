@@ -50,6 +50,7 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVoc
 from tests.unit import audited_faults
 from tests.unit.evaluator_oracles import check_refusals
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
+from tests.unit.refusals import refuses
 
 TEXTS = [
     "The cat sat on the mat , and the dog sat on the log .",
@@ -289,10 +290,8 @@ def test_a_sample_without_probability_is_no_model_without_one():
 
 
 def test_texts_without_a_token_and_a_check_that_is_none_are_refused():
-    with pytest.raises(InputError, match="no token to audit with"):
-        replace(bpe_subject(), texts=["", ""])
-    with pytest.raises(InputError, match="no document to audit with"):
-        sample_texts(["", "  "], 4, 1)
+    refuses("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
+    refuses("no document to audit with", sample_texts, ["", "  "], 4, 1)
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
 
@@ -432,8 +431,7 @@ def test_the_function_takes_a_model_in_memory_and_depends_on_nothing_drawn_befor
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
     assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound
-    with pytest.raises(InputError, match="vocabulary: is missing"):
-        beyond_perplexity.audit(model, ASKED)
+    refuses("vocabulary: is missing", beyond_perplexity.audit, model, ASKED)
     one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
     assert one == two
 

@@ -39,6 +39,7 @@ from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import uneven_weights
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
+from tests.unit.refusals import refuses
 from tests.unit.uneven_weights import claim, diagnose_all, gaussian
 
 P = model(1, 3)[0]  # (Z,): p(x, z)
@@ -548,8 +549,7 @@ def test_the_table_and_the_figure_say_what_is_known_of_every_setting():
     assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
     assert "Proposals gave q = 0 to the latents of 1 documents" in table.note
     assert "Every document of long was cut or empty." in table.note
-    with pytest.raises(InputError, match="maximum_words; raise it"):
-        gaps_report(pd.DataFrame([cut]), Labels())
+    refuses("maximum_words; raise it", gaps_report, pd.DataFrame([cut]), Labels())
     figure = true_gaps(pd.DataFrame(ROWS), Labels())
     first, second = figure.axes
     bars = [line.get_xdata() for line in first.get_lines() if len(line.get_xdata()) == 2]

@@ -37,6 +37,7 @@ from beyond_perplexity.training.options import ContrastiveTrainingOptions, Train
 from beyond_perplexity.vocabulary import N_SPECIAL
 from scripts.update_configuration_page import render
 from tests.unit.planned import BROUGHT, ROOT, SMOKE, checked, load, refused, run_of
+from tests.unit.refusals import refuses
 
 REFERENCE = ROOT / "docs" / "configuration.md"
 LATENT = "configs/smoke-importance.yaml"
@@ -344,8 +345,7 @@ def test_no_number_of_a_training_is_nonsense():
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
             validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
-            with pytest.raises(InputError, match=rf"config: training\.{name}: is"):
-                check_values({"training": {name: value}})
+            refuses(rf"config: training\.{name}: is", check_values, {"training": {name: value}})
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
@@ -353,8 +353,7 @@ def test_no_option_of_a_training_is_below_zero(kind: type):
     """Of the dataclasses, which a job reads whatever the schema says."""
     hints = typing.get_type_hints(kind)
     for name in (name for name in NUMBERS if name in hints):
-        with pytest.raises(InputError, match=name):
-            parse_options(kind, {name: -1}, "training")
+        refuses(name, parse_options, kind, {name: -1}, "training")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from beyond_perplexity.schemas.contrastive import (
 )
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.planned import run_of
+from tests.unit.refusals import refuses
 from tests.unit.synthetic_tables import (
     make_contrast_differences,
     make_contrasts,
@@ -495,8 +496,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert said.count("the highest of 4 models with a likelihood") == 2
     assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    with pytest.raises(InputError, match="lacks the column 'about'"):
-        read_findings(paths)
+    refuses("lacks the column 'about'", read_findings, paths)
 
 
 # ---- figures ----
@@ -540,8 +540,7 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    with pytest.raises(InputError, match="no model that is trained against distortion"):
-        draw("figure_3", sentence_models={})
+    refuses("no model that is trained against distortion", draw, "figure_3", sentence_models={})
 
 
 # ---- planning ----

@@ -289,11 +289,19 @@ def test_a_sample_without_probability_is_no_model_without_one():
     assert "P = 0 of all 1 texts" in found.detail
 
 
-def test_texts_without_a_token_and_a_check_that_is_none_are_refused():
+def test_samples_are_cut_and_drawn_evenly_and_no_token_or_check_is_refused():
     refuses("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
     refuses("no document to audit with", sample_texts, ["", "  "], 4, 1)
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
+    texts = [f"{number} " + "word " * 400 for number in range(40)]
+    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
+    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
+    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
+    assert (np.diff(numbers, axis=1) > 0).all()
+    shares = np.bincount(numbers.ravel(), minlength=40) / 200
+    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
+    assert drawn[3] == sample_texts(iter(texts), 10, 3)
 
 
 def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
@@ -304,17 +312,6 @@ def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
     counts = count_scored(plant(bpe_subject()), 11, 4, 2).counts
     # windows of 4 predictions begin at 0, 2, 4, 6, 8 of 12 predictions
     assert counts == pytest.approx([1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1])
-
-
-def test_a_sample_is_cut_and_drawn_evenly():
-    texts = [f"{number} " + "word " * 400 for number in range(40)]
-    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
-    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
-    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
-    assert (np.diff(numbers, axis=1) > 0).all()
-    shares = np.bincount(numbers.ravel(), minlength=40) / 200
-    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
-    assert drawn[3] == sample_texts(iter(texts), 10, 3)
 
 
 def test_the_page_names_every_check_with_its_tolerance():
@@ -407,7 +404,7 @@ def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):
     check_refusals(run_function, given)
 
 
-def test_the_function_takes_texts_in_any_form(counted, text):
+def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, text):
     names = ["normalization", "likelihood"]
     forms = [text, ASKED, iter(ASKED), pd.DataFrame({"text": ASKED}), pa.table({"text": ASKED})]
     found = [beyond_perplexity.audit(counted, form, check=names, rosetta=True) for form in forms]
@@ -425,9 +422,6 @@ def test_the_function_takes_texts_in_any_form(counted, text):
         for form, field in ((frame, "body"), (ASKED, None))
     )
     assert found.table.equals(alone.table)
-
-
-def test_the_function_takes_a_model_in_memory_and_depends_on_nothing_drawn_before(counted, text):
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
     assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound

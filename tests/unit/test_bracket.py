@@ -137,7 +137,7 @@ def test_the_constant_is_tuned_on_two_others_at_least_and_not_on_its_own_samples
     assert other[2] == pytest.approx(one[2], rel=1e-9)
 
 
-def test_the_widening_is_that_of_students_t_over_instances():
+def test_the_widening_is_that_of_students_t_whatever_the_likelihood_of_documents():
     """Oracle: tables of the quantiles; the spread of the ends over many sets of documents."""
     for n, quantile in ((2, 12.706), (5, 2.776), (40, 2.023), (20_000, 1.960)):
         halves = np.random.default_rng(n).normal(0, 0.2, (2, n))
@@ -150,9 +150,6 @@ def test_the_widening_is_that_of_students_t_over_instances():
         found.append(((log_w.mean(1).sum() - ends.low) / ends.factor, halves.mean(0).sum()))
     errors, centres = np.array(found).T
     assert np.sqrt(np.square(errors).mean()) == pytest.approx(centres.std(), rel=0.08)
-
-
-def test_documents_of_unlike_likelihood_do_not_widen_the_bracket():
     halves = np.stack([log_half_means(row) for row in lognormal(1.0)], 1)
     log_p = halves.mean(0)
     plain = enclose(log_p, halves)

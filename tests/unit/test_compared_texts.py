@@ -547,7 +547,9 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
 # ---- lengths, training text ----
 
 
-def test_short_documents_are_left_out_and_long_ones_cut(both) -> None:
+def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
+    both, tmp_path
+) -> None:
     found = read_both(*both, minimum_tokens=5, maximum_tokens=12)
     told = values(found.measures)
     for suffix, seed, n, body in (
@@ -560,9 +562,6 @@ def test_short_documents_are_left_out_and_long_ones_cut(both) -> None:
         assert told["vocabulary", f"documents{suffix}"] == len(kept)
         assert told["vocabulary", f"tokens{suffix}"] == sum(min(length, 12) for length in kept)
         assert told["text", f"cut_share{suffix}"] == pytest.approx(np.mean([k > 12 for k in kept]))
-
-
-def test_copies_of_the_training_text_are_told(both, tmp_path) -> None:
     copied = documents(2, 50)[:25]
     training = write_jsonl(tmp_path / "t.jsonl", [*documents(3, 30), *copied])
     told = values(read_both(*both, training=training).measures)

@@ -424,7 +424,7 @@ def differences_by_key(found):
     return {tuple(row[key] for key in keys): row for row in found.to_dict("records")}
 
 
-def test_only_models_of_a_unit_with_possible_texts_are_compared():
+def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
     sums = {
         "one": made_sums(drawn((1, 2, 3), 0)),
         "two": made_sums(drawn((1, 2, 3), 1)),
@@ -440,6 +440,22 @@ def test_only_models_of_a_unit_with_possible_texts_are_compared():
     sums["0"].scores[4] = -math.inf
     sums["1"].levels[0.3].impossible = 2
     assert compare(sums).empty
+    first, other, fewer = (
+        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
+    )
+    assert compare({"first": first}).empty
+    fewer.levels[0.3].events = np.array([5, 0, 0, 0])
+    for second in (other, fewer):
+        with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
+            compare({"first": first, "second": second})
+    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
+    tests = ContrastTests(base_level=0.2, flips=99)
+    found = compare_contrasts(sums, tests).to_pandas()
+    assert set(found["measure"]) == {"contrastive_entropy"}
+    assert found["reading"].isna().all()
+    assert read_table_1(1.0, None, -1, 1) is None
+    assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
+    assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
 
 
 def test_differences_equal_plain_loops():
@@ -530,25 +546,6 @@ def test_models_that_are_alike_show_no_difference_and_intervals_cover():
     found = rates(150, 40)
     assert min(found.entropy, found.ratio, found.difference) >= 0.89
     assert found.rejected <= 0.1
-
-
-def test_other_texts_one_model_alone_and_no_base_level():
-    first, other, fewer = (
-        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
-    )
-    assert compare({"first": first}).empty
-    fewer.levels[0.3].events = np.array([5, 0, 0, 0])
-    for second in (other, fewer):
-        with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
-            compare({"first": first, "second": second})
-    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
-    tests = ContrastTests(base_level=0.2, flips=99)
-    found = compare_contrasts(sums, tests).to_pandas()
-    assert set(found["measure"]) == {"contrastive_entropy"}
-    assert found["reading"].isna().all()
-    assert read_table_1(1.0, None, -1, 1) is None
-    assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
-    assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
 
 
 # Word w7 scores −7; what is unknown scores −3.

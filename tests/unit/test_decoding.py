@@ -518,7 +518,7 @@ def test_scores_equal_the_counts(model):
     assert infinite > 10
 
 
-def test_looked_up_scores_are_those_of_the_distributions(model):
+def test_looked_up_scores_are_of_distributions_that_sum_to_one_and_outlive_tensors(model):
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(1, V, (40, 25), generator=generator)  # most of it never seen
     for row, document in enumerate(corpus()[:30]):
@@ -530,9 +530,6 @@ def test_looked_up_scores_are_those_of_the_distributions(model):
     expected = model(inputs).flatten(0, 1).gather(1, tokens.flatten()[:, None])[:, 0]
     assert 200 < int(found.isfinite().sum()) < found.numel() - 200
     torch.testing.assert_close(found.float(), expected)
-
-
-def test_distributions_sum_to_one_and_the_model_survives_its_tensors(model):
     rows, seen = torch.arange(len(model.contexts)), torch.ones(len(model.contexts)).bool()
     total = model._dense(rows, seen).double().exp().sum(-1)
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6)

@@ -122,7 +122,7 @@ def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path):
     assert record["evaluator"] == Stand().describe()
 
 
-def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path):
+def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
     words = tmp_path / "known.txt"
     words.write_text("a\nb\n")
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
@@ -134,9 +134,6 @@ def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path):
         assert held.vectors[:, 2:].sum() == 0  # <unk> has none of these letters
         assert held.vectors.sum(axis=1).max() <= 4
         assert held.left_out + len(held) == (30 if held is found["reference", "known"] else 40)
-
-
-def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path):
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
     flags = ["--group-column", "title"]
     found = read_embeddings(embedded(tmp_path, shards, *flags, most=30, titles=True))

@@ -300,24 +300,7 @@ def run(folder, output, **options):
         run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
 
 
-def test_shards_join_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
-    run(folder, tmp_path / "whole.parquet")
-    whole = pq.read_table(tmp_path / "whole.parquet")
-    assert whole["doc_id"].to_pylist() == list(range(50))
-    rows = []
-    for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
-        output = tmp_path / f"{index}.parquet"
-        run(folder, output, first=first, count=number, batch_size=index + 1)
-        rows += pq.read_table(output).to_pylist()
-    assert rows == whole.to_pylist()
-    run(folder, tmp_path / "a.parquet", precision="bfloat16")
-    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
-    first, second = (tmp_path / f"{name}.parquet" for name in "ab")
-    assert read_record(first)["precision"] == "bfloat16"
-    assert pq.read_table(first).equals(pq.read_table(second))
-
-
-def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path):
+def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(folder, output, decoding=json.dumps(values), first=5, count=9)
@@ -336,6 +319,20 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
         assert row["log_prob"] == document.log_prob
         assert row["log_prob_decoding"] is None
         assert row["finished"] == document.finished
+    run(folder, tmp_path / "whole.parquet")
+    whole = pq.read_table(tmp_path / "whole.parquet")
+    assert whole["doc_id"].to_pylist() == list(range(50))
+    rows = []
+    for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
+        output = tmp_path / f"{index}.parquet"
+        run(folder, output, first=first, count=number, batch_size=index + 1)
+        rows += pq.read_table(output).to_pylist()
+    assert rows == whole.to_pylist()
+    run(folder, tmp_path / "a.parquet", precision="bfloat16")
+    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
+    first, second = (tmp_path / f"{name}.parquet" for name in "ab")
+    assert read_record(first)["precision"] == "bfloat16"
+    assert pq.read_table(first).equals(pq.read_table(second))
 
 
 def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):

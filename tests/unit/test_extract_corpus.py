@@ -89,7 +89,7 @@ def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
     assert 900 < report["knowledge_graph"] < 1100
 
 
-def test_excerpt_report_counts_its_tables(excerpt):
+def test_excerpt_report_counts_its_tables_and_deals_documents_that_occur_once(excerpt):
     report = excerpt["report"]
     rows = excerpt["documents"]
     assert [row["doc_id"] for row in rows] == list(range(len(rows)))
@@ -100,9 +100,6 @@ def test_excerpt_report_counts_its_tables(excerpt):
     found = Counter(row["source"] for row in excerpt["mentions"])
     assert found == {source: n["written"] for source, n in report["mentions"].items()}
     assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
-
-
-def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt):
     rows = excerpt["documents"]
     assert len({row["text"] for row in rows}) == len(rows)
     none = {"valid": 0, "test": 0}
@@ -290,7 +287,7 @@ def table_and_records(folder, texts):
     return str(folder / "c.parquet"), lines(folder / "c.jsonl", *rows)
 
 
-def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
+def test_all_formats_give_the_same_documents_and_raw_texts_as_the_file_has_them(tmp_path):
     texts = [f"Document {n}, isn't it?" for n in range(30)]
     paths = (*table_and_records(tmp_path, texts), lines(tmp_path / "c.txt", *texts))
     kinds = ("parquet", "jsonl", "text")
@@ -301,9 +298,6 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     for name in ("mentions", "knowledge_graph", "aliases", "trees"):
         assert found[0][name] == []
         assert pq.read_schema(tmp_path / "text" / f"{name}.parquet").equals(TABLES[name])
-
-
-def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path):
     texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
     plain = put(tmp_path / "c.txt", b" Windows  ends \r\nUnix ends\n")
     for path, kind in zip(table_and_records(tmp_path, texts), ("parquet", "jsonl"), strict=True):

@@ -34,7 +34,7 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import RECORD_KEY, write_shard
 from beyond_perplexity.storage.verification import verify_tree
 from tests.unit import planned
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import make_differences
 
 ROOT = Path(__file__).parents[2]
@@ -63,12 +63,12 @@ def test_sizes_have_limits(size: int) -> None:
     }
     for path, limit in limits.items():
         assert str(limit) in refused(path, size).replace(",", "")
-    refuses("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
+    check_refused("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
     with pytest.raises(InputError, match=r"subsets: is .* at most 1000000"):
         parse_options(ReductionOptions, {"subsets": 10**12}, "options")
     with pytest.raises(Exception, match="at most 100,000,000"):
         COUNT(str(size))
-    refuses("'meta' is not supported; use auto, cpu or cuda", choose_device, "meta")
+    check_refused("'meta' is not supported; use auto, cpu or cuda", choose_device, "meta")
 
 
 def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
@@ -81,9 +81,9 @@ def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
     for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
-        refuses(r"more than 100,000 values; let aliases not repeat", read, str(path))
+        check_refused(r"more than 100,000 values; let aliases not repeat", read, str(path))
     path.write_text("a: &a [*a]", encoding="utf-8")
-    refuses("nested more than 100 deep", read_configuration, path)
+    check_refused("nested more than 100 deep", read_configuration, path)
     path.write_text("a: &a {x: 1}\nb: *a", encoding="utf-8")
     assert read_configuration(path)["b"] == {"x": 1}
 
@@ -119,7 +119,9 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
-    refuses(r"graph: holds \(<a whole number of .* bits>, 'Q1'\)", _edge, "graph", (10**5000, "Q1"))
+    check_refused(
+        r"graph: holds \(<a whole number of .* bits>, 'Q1'\)", _edge, "graph", (10**5000, "Q1")
+    )
     assert _edge("graph", (7, "Q1")) == ("7", "Q1")
 
 

@@ -39,7 +39,7 @@ from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_contrastive import write_documents
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
@@ -123,7 +123,7 @@ def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypat
 
 @pytest.mark.parametrize("given_text", ['{"a": NaN}', '{"a": -Infinity}', "[1]", "{", "[" * 10**5])
 def test_options_that_are_no_json(given_text):
-    refuses("no JSON", json_object, given_text)
+    check_refused("no JSON", json_object, given_text)
 
 
 def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):

@@ -48,9 +48,8 @@ from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
-from tests.unit.evaluator_oracles import check_refusals
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
-from tests.unit.refusals import refuses
 
 TEXTS = [
     "The cat sat on the mat , and the dog sat on the log .",
@@ -290,8 +289,8 @@ def test_a_sample_without_probability_is_no_model_without_one():
 
 
 def test_samples_are_cut_and_drawn_evenly_and_no_token_or_check_is_refused():
-    refuses("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
-    refuses("no document to audit with", sample_texts, ["", "  "], 4, 1)
+    check_refused("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
+    check_refused("no document to audit with", sample_texts, ["", "  "], 4, 1)
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
     texts = [f"{number} " + "word " * 400 for number in range(40)]
@@ -425,7 +424,7 @@ def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, tex
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
     assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound
-    refuses("vocabulary: is missing", beyond_perplexity.audit, model, ASKED)
+    check_refused("vocabulary: is missing", beyond_perplexity.audit, model, ASKED)
     one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
     assert one == two
 

@@ -38,8 +38,8 @@ from beyond_perplexity.report.importance_choice import gaps_report
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import uneven_weights
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
-from tests.unit.refusals import refuses
 from tests.unit.uneven_weights import claim, diagnose_all, gaussian
 
 P = model(1, 3)[0]  # (Z,): p(x, z)
@@ -546,7 +546,7 @@ def test_the_table_and_the_figure_say_what_is_known_of_every_setting():
     assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
     assert "Proposals gave q = 0 to the latents of 1 documents" in table.note
     assert "Every document of long was cut or empty." in table.note
-    refuses("maximum_words; raise it", gaps_report, pd.DataFrame([cut]), Labels())
+    check_refused("maximum_words; raise it", gaps_report, pd.DataFrame([cut]), Labels())
     figure = true_gaps(pd.DataFrame(ROWS), Labels())
     first, second = figure.axes
     bars = [line.get_xdata() for line in first.get_lines() if len(line.get_xdata()) == 2]

@@ -43,7 +43,7 @@ from beyond_perplexity.report.comparison_page import (
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.tendencies.definitions import compares_texts, is_distance
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, withhold
 from tests.unit.test_compare import Page
 
@@ -704,7 +704,7 @@ def test_wrong_groups_are_one_clear_error(content, message, both, tmp_path) -> N
         path.write_text(content)
     else:
         pq.write_table(pa.table({"text": ["a b"] * 8, **content}), path)
-    refuses(rf"{path.name}: {message}", read_both, str(path), both[1], group_column="g")
+    check_refused(rf"{path.name}: {message}", read_both, str(path), both[1], group_column="g")
 
 
 def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
@@ -715,8 +715,8 @@ def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
         (lines_with(0, g=...), r"bad\.jsonl: line 2: field 'g', .* earlier documents lack"),
     ):
         bad.write_text(change)
-        refuses(message, read_both, str(good), str(bad), group_column="g")
-    refuses(r"a\.txt: plain text has no field 'g'", read_both, *both, group_column="g")
+        check_refused(message, read_both, str(good), str(bad), group_column="g")
+    check_refused(r"a\.txt: plain text has no field 'g'", read_both, *both, group_column="g")
 
 
 @pytest.mark.parametrize(
@@ -730,4 +730,4 @@ def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
     ],
 )
 def test_wrong_options_are_one_clear_error(both, more, message) -> None:
-    refuses(message, read_both, *both, **more)
+    check_refused(message, read_both, *both, **more)

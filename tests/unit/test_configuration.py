@@ -36,8 +36,8 @@ from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
 from scripts.update_configuration_page import render
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import BROUGHT, ROOT, SMOKE, checked, load, refused, run_of
-from tests.unit.refusals import refuses
 
 REFERENCE = ROOT / "docs" / "configuration.md"
 LATENT = "configs/smoke-importance.yaml"
@@ -345,7 +345,9 @@ def test_no_number_of_a_training_is_nonsense():
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
             validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
-            refuses(rf"config: training\.{name}: is", check_values, {"training": {name: value}})
+            check_refused(
+                rf"config: training\.{name}: is", check_values, {"training": {name: value}}
+            )
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
@@ -353,7 +355,7 @@ def test_no_option_of_a_training_is_below_zero(kind: type):
     """Of the dataclasses, which a job reads whatever the schema says."""
     hints = typing.get_type_hints(kind)
     for name in (name for name in NUMBERS if name in hints):
-        refuses(name, parse_options, kind, {name: -1}, "training")
+        check_refused(name, parse_options, kind, {name: -1}, "training")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run
 
@@ -221,7 +221,7 @@ def test_litbanks_layout_names_of_narrow_files_and_a_column_that_is_given(tmp_pa
     path = put(tmp_path / "x.conll", "#begin document (x)\nword\t1\tlemma\t(1)\n#end document\n")
     assert read(path, word_column=0)[0][0].tokens == ["word"]
     assert read(path, word_column=2)[0][0].tokens == ["lemma"]
-    refuses("line 2: too few columns", read, path, word_column=3)
+    check_refused("line 2: too few columns", read, path, word_column=3)
 
 
 def test_nested_mentions_and_shared_spans(tmp_path):
@@ -336,7 +336,7 @@ def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
         (narrow(("She", "(1)")), tabs, "too many columns"),
     ):
         path = put(tmp_path / "x.conll", first + second)
-        refuses(f"line 5: {reason}", read, path)
+        check_refused(f"line 5: {reason}", read, path)
         found, problems = read(path, skip=True)
         assert [document.tokens for document in found] == [["She"], []]
         assert problems.skips.counts == {reason: 2}
@@ -397,23 +397,23 @@ def conllu(*rows):
 def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
     path = put(tmp_path / "x.conllu", conllu(*CONLLU))
     for skip in (False, True):
-        refuses(r"line 2: this is CoNLL-U .*word_column to .* 1, if", read, path, skip=skip)
+        check_refused(r"line 2: this is CoNLL-U .*word_column to .* 1, if", read, path, skip=skip)
     path.write_text(conllu(*CONLLU).format("(7)"))
     (found,), problems = read(path, word_column=1)
     assert (found.tokens, spans(found)) == (["She", "did", "n't", "1984"], {(0, 1, "0")})
     places = {"count": 2, "first": [f"{path}: line 3", f"{path}: line 6"]}
     assert problems.skips.to_json() == {"row of several words or of none": places}
     path.write_text(conllu(*CONLLU[:-1], CONLLU[-1].removesuffix("\t_")).format("_"))
-    refuses(r"line 7: too few columns \(9 .* at least 10", read, path, word_column=1)
+    check_refused(r"line 7: too few columns \(9 .* at least 10", read, path, word_column=1)
     path.write_text(conllu(CONLLU[0], CONLLU[1][:-1] + "(3)").format("_"))
-    refuses(r"line 3: malformed coreference .*which is no word", read, path, word_column=1)
+    check_refused(r"line 3: malformed coreference .*which is no word", read, path, word_column=1)
 
 
 def test_names_of_columns_say_where_the_word_is(tmp_path):
     for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
         text = f"# global.columns = {names}\n" + narrow(("a", "-"), begin="x")
         path = put(tmp_path / "x.conllu", text)
-        refuses(rf"line 1: this is CoNLL-U .* {column}, if", read, path)
+        check_refused(rf"line 1: this is CoNLL-U .* {column}, if", read, path)
         assert read(path, word_column=1)[0][0].tokens == ["a"]
 
 
@@ -533,7 +533,7 @@ MALFORMED += [
 @pytest.mark.parametrize(("text", "message"), MALFORMED)
 def test_malformed_input_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = put(tmp_path / "x.conll", text)
-    refuses(re.escape(f"{path}: {message}"), read, path)
+    check_refused(re.escape(f"{path}: {message}"), read, path)
     _, problems = read(path, skip=True)
     reason = re.search(r"line \d+: ([a-z ]+)", message)
     assert reason

@@ -47,9 +47,8 @@ from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit import small_corpora
-from tests.unit.evaluator_oracles import check_refusals, run_script
+from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
 from tests.unit.huggingface_models import MAKERS
-from tests.unit.refusals import refuses
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
@@ -134,7 +133,7 @@ def test_sentences_end_after_marks_and_their_items_are_their_own(tmp_path):
     assert cut_sentences("", whole=True) == cut_sentences(" ", whole=False) == []
     items = {sentence_item(unit, place) for unit in range(50) for place in range(50)}
     assert len(items) == 2500
-    refuses("doc_id 3: has more than", sentence_item, 3, 1 << 20)
+    check_refused("doc_id 3: has more than", sentence_item, 3, 1 << 20)
     path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
     assert scoring.types_of_split(path, "test") == ["a", "b", "z"]
 
@@ -164,7 +163,7 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     path = write_documents(tmp_path / "documents.parquet", ["a . b . c ."])
     with pytest.raises(InputError, match=r"has 3 sentences, more than the 2 that are wanted"):
         take_units(path, "test", 0, 2, seed=1, limit=2)
-    refuses("the split 'valid' has no words", take_units, path, "valid", 0, 2, seed=1)
+    check_refused("the split 'valid' has no words", take_units, path, "valid", 0, 2, seed=1)
     assert take_units(path, "test", 5, 2, seed=1) == []
 
 
@@ -215,7 +214,7 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
     broken = unigram(np.full(VOCABULARY.size, math.nan))
-    refuses("the score NaN", scoring.score_texts, broken, [["w1"]])
+    check_refused("the score NaN", scoring.score_texts, broken, [["w1"]])
     with pytest.raises(InputError, match="latent variables"):
         scoring.make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")
     assert scoring.score_texts(broken, []).log_score.shape == (0,)
@@ -375,20 +374,20 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
 
 def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
     paths = write_scores(tmp_path, unigram(weights()), random_units(10), draws=2)
-    refuses("without distortion is in no file", read_sums, paths[1:])
-    refuses("is given twice", read_sums, [*paths, paths[0]])
+    check_refused("without distortion is in no file", read_sums, paths[1:])
+    check_refused("is given twice", read_sums, [*paths, paths[0]])
     late, versions = str(tmp_path / "late.parquet"), {0.0: (0, 1), 0.1: (1, 1)}
     rows = scoring.score_versions(
         unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
     )
     write_shard(late, CONTRAST_SCORES, rows, {})
-    refuses(r"draw 0 of level 0\.1 was scored for 0 of 10", read_sums, [late])
-    refuses("other: has no words to substitute", scoring.Substitutes, [], "other")
+    check_refused(r"draw 0 of level 0\.1 was scored for 0 of 10", read_sums, [late])
+    check_refused("other: has no words to substitute", scoring.Substitutes, [], "other")
     with pytest.raises(InputError, match="other: has no word of the text"):
         scoring.Substitutes(["x"], "other").check(random_units(3))
     assert scoring.read_versions({"0.5": [2, 3]}) == {0.5: (2, 3)}
     for wrong in ({"1.5": [0, 1]}, {"x": [0, 1]}, {"0.1": [0]}, {"0.1": [0, -1]}, {"0.1": 3}):
-        refuses(r"level: is 1\.5|versions", scoring.read_versions, wrong)
+        check_refused(r"level: is 1\.5|versions", scoring.read_versions, wrong)
 
 
 LEVELS = (0.1, 0.3, 0.5)
@@ -643,7 +642,7 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
 )
 def test_files_that_hold_no_pairs(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)
-    refuses(message, lambda: list(read_pairs(tmp_path / name)))
+    check_refused(message, read_pairs, tmp_path / name)
 
 
 PAIRS = {

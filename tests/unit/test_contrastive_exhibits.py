@@ -34,8 +34,8 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import run_of
-from tests.unit.refusals import refuses
 from tests.unit.synthetic_tables import (
     make_contrast_differences,
     make_contrasts,
@@ -496,7 +496,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert said.count("the highest of 4 models with a likelihood") == 2
     assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    refuses("lacks the column 'about'", read_findings, paths)
+    check_refused("lacks the column 'about'", read_findings, paths)
 
 
 # ---- figures ----
@@ -540,7 +540,9 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    refuses("no model that is trained against distortion", draw, "figure_3", sentence_models={})
+    check_refused(
+        "no model that is trained against distortion", draw, "figure_3", sentence_models={}
+    )
 
 
 # ---- planning ----

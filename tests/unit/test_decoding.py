@@ -30,7 +30,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import EOS, FAMILIES, TINY, TableModel, make, rescored, same
 from tests.unit.threads import set_threads
 
@@ -275,7 +275,7 @@ def test_wrong_options_too_long_documents_and_bad_counts_are_named():
         ({"kind": "nucleus", "top_p": 0.9}, "decoding.top_p: unknown key"),
         ({}, "decoding"),
     ):
-        refuses(message, parse_decoding, values)
+        check_refused(message, parse_decoding, values)
     with pytest.raises(InputError, match="maximum length: is 513"):
         generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
     for make_one, words in (
@@ -283,7 +283,7 @@ def test_wrong_options_too_long_documents_and_bad_counts_are_named():
         (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
         (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
     ):
-        refuses(words, make_one)
+        check_refused(words, make_one)
 
 
 class ToyKind:
@@ -326,11 +326,11 @@ def test_a_row_and_a_module_make_a_decoding_of_both_engines(model):
 
 def test_an_unknown_kind_is_an_error_in_both_engines(model):
     """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
-    refuses(r"decoding\.kind: is 'toy'; allowed are ancestral", DecodingOptions, "toy")
+    check_refused(r"decoding\.kind: is 'toy'; allowed are ancestral", DecodingOptions, "toy")
     stale = DecodingOptions("nucleus")
     object.__setattr__(stale, "kind", "toy")
     for one in (TableModel.random(seed=3), model):
-        refuses(r"decoding\.kind: is 'toy'", make_engine, one, stale, 1, "test", 6, 12)
+        check_refused(r"decoding\.kind: is 'toy'", make_engine, one, stale, 1, "test", 6, 12)
     with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
         draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 

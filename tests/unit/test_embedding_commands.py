@@ -32,7 +32,7 @@ from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_documents
 from tests.unit.text_pairs import pair_of, run_script, write_samples
 
@@ -247,7 +247,9 @@ def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path
     for documents in (19, 4001):
         with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
             compared(tmp_path, HUMAN, embedding_documents=documents)
-    refuses(r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind()))
-    refuses(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
-    refuses(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
+    check_refused(
+        r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind())
+    )
+    check_refused(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
+    check_refused(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
     assert math.isnan(_Counter().encode(["xyz"])[0, 0])

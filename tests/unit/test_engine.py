@@ -28,7 +28,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import TINY, TableModel, make, same
 from tests.unit.text_pairs import run_script
 from tests.unit.threads import set_threads
@@ -345,7 +345,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"first": -1}, "--first: is -1, expected at least 0"),
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ):
-        refuses(message, run, folder, tmp_path / "x.parquet", **options)
+        check_refused(message, run, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
     model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     for changed, message in (  # a caller of the library is told the same

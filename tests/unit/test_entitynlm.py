@@ -43,7 +43,7 @@ from tests.unit.entitynlm_reference import (
     plain_log_prob,
     weights_of,
 )
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import fit as train_tiny
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
@@ -339,10 +339,12 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
 def test_wrong_options_are_errors(tmp_path, corpus):
     with pytest.raises(InputError, match="expected one of 'peeking', 'causal', 'bidirectional'"):
         EntityTagger(9, {"context": "all"})
-    refuses("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
-    refuses("word_classes", EntityNLM, 9, {"word_classes": 0})
+    check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
+    check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
     subwords = BPEVocabulary.build([["some text"]], 260)
-    refuses("closed vocabulary", lambda: list(make_model().instances(corpus, "train", subwords)))
+    check_refused(
+        "closed vocabulary", lambda: list(make_model().instances(corpus, "train", subwords))
+    )
 
 
 @pytest.mark.parametrize("kind", [EntityNLM, EntityTagger])

@@ -24,8 +24,8 @@ from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sa
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.storage.shards import read_batches
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
-from tests.unit.refusals import refuses
 
 P = model(3, 4)
 K, NAN = 30, np.nan
@@ -205,7 +205,7 @@ def test_the_first_of_a_pair_of_rows_is_named_too_and_rows_count_from_the_start(
     pq.write_table(rewritten({**MINIMAL, "temperature": np.full(90, np.nan)}), weights)
     assert WeightReader([weights]).temperatures == (None,)
     pq.write_table(pa.table(changed("log_p", 77, np.nan)), weights, row_group_size=10)
-    refuses("row 78: log_p", lambda: list(WeightReader([weights], block_rows=30)))
+    check_refused("row 78: log_p", WeightReader, [weights], block_rows=30)
 
 
 NAMES = "instance_id,sample_id,n_tokens,log_p,log_q"
@@ -254,7 +254,7 @@ def test_line_and_column_of_a_wrong_value_are_named(tmp_path, suffix, line, colu
         file.write("\n".join(lines).encode("utf-8", "surrogateescape"))
     if line < 60_000:  # in the block that holds the names
         said = said.replace("cannot be read", "not a readable CSV file")
-    refuses(re.escape(f"{path}: line {line + 1}: {said}"), lambda: list(WeightReader([path])))
+    check_refused(re.escape(f"{path}: line {line + 1}: {said}"), WeightReader, [path])
 
 
 def test_gzipped_csv_is_read_as_csv_is_and_other_names_are_refused(tmp_path):
@@ -266,9 +266,9 @@ def test_gzipped_csv_is_read_as_csv_is_and_other_names_are_refused(tmp_path):
         assert one.instance_id == other.instance_id
         assert one.samples[0].log_weights.tolist() == other.samples[0].log_weights.tolist()
     packed.write_bytes(gzip.compress(text.encode())[:-20])
-    refuses(re.escape(f"{packed}: "), lambda: list(WeightReader([packed])))
+    check_refused(re.escape(f"{packed}: "), WeightReader, [packed])
     packed.write_text(text)
-    refuses("not a readable CSV file", WeightReader, [packed])
+    check_refused("not a readable CSV file", WeightReader, [packed])
     for name in ("w.tsv", "w.txt", "w.gz", "w.csv.bz2", "w.parquet.gz", "w"):
         path = tmp_path / name
         path.write_text(text)
@@ -297,18 +297,18 @@ def test_files_of_two_models_or_temperatures_and_contradictions_are_told(tmp_pat
     assert WeightReader(one, WeightLabels(model="other")).labels.model == "other"
     fewer = {name: column[:K] for name, column in sample_columns(P, 0.5, K).items()}
     part = write_weights(tmp_path / "c", fewer, 0.5)
-    refuses(r"instance 10 has no samples at temperature 0\.5", WeightReader, one + part)
+    check_refused(r"instance 10 has no samples at temperature 0\.5", WeightReader, one + part)
     plain = tmp_path / "plain.parquet"
     pq.write_table(pa.table(MINIMAL), plain)
-    refuses("model is None, but 'tiny'", WeightReader, [*one, plain])
+    check_refused("model is None, but 'tiny'", WeightReader, [*one, plain])
     every = WeightLabels("tiny", "table", None, "words", 50)
-    refuses("its footer names no temperature", WeightReader, [*one, plain], every)
+    check_refused("its footer names no temperature", WeightReader, [*one, plain], every)
     (path,) = write_weights(tmp_path, ALL, 1.0)
     table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
     pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
-    refuses(r"'temperature' says 2\.0, but the footer 1\.0", WeightReader, [path])
+    check_refused(r"'temperature' says 2\.0, but the footer 1\.0", WeightReader, [path])
     paths = write_weights(tmp_path, ALL, 0.5)
-    refuses(r"row 1: log_q_tau_0\.5 is .* expected log_q", lambda: list(WeightReader(paths)))
+    check_refused(r"row 1: log_q_tau_0\.5 is .* expected log_q", WeightReader, paths)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -335,5 +335,7 @@ def test_columns_say_what_a_file_is(tmp_path, suffix):
 def test_wrong_flags_are_refused(weights):
     with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
         run("--weights", weights, "--output", "table.txt")
-    refuses("unknown-types: is -1", run, "--weights", weights, "--unknown-types", -1)
-    refuses(r"none\.parquet: no such file", run, "--weights", weights.with_name("none.parquet"))
+    check_refused("unknown-types: is -1", run, "--weights", weights, "--unknown-types", -1)
+    check_refused(
+        r"none\.parquet: no such file", run, "--weights", weights.with_name("none.parquet")
+    )

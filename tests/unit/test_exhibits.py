@@ -55,9 +55,9 @@ from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.planned import load, run_of
-from tests.unit.refusals import refuses
 from tests.unit.small_corpora import write_documents
 from tests.unit.synthetic_tables import (
     HOSTILE,
@@ -199,8 +199,8 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     assert nothing["measures"] is None
     assert (nothing["models"], nothing["latents"]) == ({}, [])
     row = TABLES["contrastive/partition"]
-    refuses("needs files 'partitions'", read_inputs, "it", row, {"given_lengths": []})
-    refuses("no list of files 'models'", read_inputs, "it", row, {"models": []})
+    check_refused("needs files 'partitions'", read_inputs, "it", row, {"given_lengths": []})
+    check_refused("no list of files 'models'", read_inputs, "it", row, {"models": []})
 
 
 def run_with(**published: list[str]) -> Run:
@@ -216,7 +216,9 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
-    refuses(r"report\.published\.tendencies: no corpus is named 'x'", run_with, tendencies=["x"])
+    check_refused(
+        r"report\.published\.tendencies: no corpus is named 'x'", run_with, tendencies=["x"]
+    )
 
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
@@ -456,7 +458,7 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> No
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
-    refuses(r"documents\.parquet: column .* is missing", read_example_samples, [files[1]])
+    check_refused(r"documents\.parquet: column .* is missing", read_example_samples, [files[1]])
     table = examples_table(*read_examples(files), Labels())
     assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
     human, model = table.rows[0], table.rows[EXAMPLES:]

@@ -33,7 +33,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_mediawiki import page_xml, write_dump
 
@@ -261,7 +261,7 @@ def test_a_truncated_dump_or_worker_error_leaves_nothing_or_what_was_read(tmp_pa
     dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
     content = bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30]
     packed = put(tmp_path / "d.xml.bz2", content)
-    refuses("truncated or damaged archive", run, tmp_path / "error", [str(packed)])
+    check_refused("truncated or damaged archive", run, tmp_path / "error", [str(packed)])
     assert list((tmp_path / "error").iterdir()) == []
     report = run(tmp_path / "skip", [str(packed)], on_error="skip")["report"]
     assert report["documents"] == 5
@@ -336,11 +336,11 @@ def test_token_limits_are_inclusive_and_files_may_give_the_splits(tmp_path):
 
 def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path):
     path = put(tmp_path / "latin.txt", "schön\n".encode("latin-1"))
-    refuses(r"latin\.txt: line 1: not UTF-8", run, tmp_path / "out", [str(path)], "text")
+    check_refused(r"latin\.txt: line 1: not UTF-8", run, tmp_path / "out", [str(path)], "text")
     with pytest.raises(InputError, match=r"no document is left of this corpus \(1 not UTF-8\)"):
         run(tmp_path / "out", [str(path)], "text", on_error="skip")
     path.write_bytes(b"")
-    refuses("it is empty", run, tmp_path / "out", [str(path)], "text")
+    check_refused("it is empty", run, tmp_path / "out", [str(path)], "text")
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -389,7 +389,7 @@ def split(**values):
     ],
 )
 def test_wrong_options_name_their_key(config, message):
-    refuses(message, ExtractionOptions.from_config, config)
+    check_refused(message, ExtractionOptions.from_config, config)
 
 
 # ---- the command ----

@@ -43,7 +43,7 @@ from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_anno
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import make
 
 ROOT = Path(__file__).parents[2]
@@ -149,8 +149,8 @@ def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
     models = [c for c in named if not c.__module__.startswith(aside)]
     names = {found.family for found in models if not found.__abstractmethods__}
     assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}
-    refuses("'joint' is trained within its model", registry.find, "joint")
-    refuses("family: is 'lsmt'; allowed are cnn, ", registry.find, "lsmt")
+    check_refused("'joint' is trained within its model", registry.find, "joint")
+    check_refused("family: is 'lsmt'; allowed are cnn, ", registry.find, "lsmt")
     assert family_modules("joint") == []
     assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
     assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
@@ -286,7 +286,7 @@ def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, content,
         path.write_bytes(held)
     elif content:
         path.write_text(content)
-    refuses(words, load_model, tmp_path)
+    check_refused(words, load_model, tmp_path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -297,7 +297,7 @@ def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
         tensors[name].flatten()[-1] = value
 
     words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
-    refuses(re.escape(words), lambda: load_model(folder(tmp_path, "lstm", change=spoil)))
+    check_refused(re.escape(words), lambda: load_model(folder(tmp_path, "lstm", change=spoil)))
 
 
 def test_buffers_may_be_infinite_but_no_nan():
@@ -306,7 +306,7 @@ def test_buffers_may_be_infinite_but_no_nan():
     module.register_buffer("counts", torch.tensor([1, 2]))
     check_finite(module, "a file")
     module.mask[0] = math.nan
-    refuses("a file: 1 of the 2 numbers of 'mask'", check_finite, module, "a file")
+    check_refused("a file: 1 of the 2 numbers of 'mask'", check_finite, module, "a file")
 
 
 @pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])
@@ -322,7 +322,7 @@ def test_sound_folders_are_read(tmp_path, family):
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"n": ' + "1" * 5000 + "}", "[]", "\0", ""])
 def test_descriptions_that_are_no_json_are_one_line(tmp_path, content):
     (tmp_path / "model.json").write_text(content)
-    refuses(r"model\.json: .*description|describe a model", load_any, tmp_path)
+    check_refused(r"model\.json: .*description|describe a model", load_any, tmp_path)
 
 
 def put(section, **values):

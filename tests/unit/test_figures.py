@@ -30,7 +30,7 @@ from beyond_perplexity.figures.style import (
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from tests.unit.refusals import refuses
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import (
     make_curves,
     make_measures,
@@ -256,7 +256,9 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     rows = make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
-    refuses("no shift to draw", lambda: draw("sensitivity", rows.assign(relative=np.nan), Labels()))
+    check_refused(
+        "no shift to draw", lambda: draw("sensitivity", rows.assign(relative=np.nan), Labels())
+    )
 
 
 def test_bins_are_averages_weighted_by_documents() -> None:
@@ -282,12 +284,12 @@ def test_errors_say_what_is_wrong() -> None:
         draw_figure("tendencies/figure_10", {"curves": make_curves(SMALL)}, Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
-    refuses("source 'lstm' is neither", parse_source, "lstm")
-    refuses(r"ends in \.svg", lambda: save(Figure(), ["figure.gif"]))
+    check_refused("source 'lstm' is neither", parse_source, "lstm")
+    check_refused(r"ends in \.svg", lambda: save(Figure(), ["figure.gif"]))
     bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
     bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
     for text, message in bad.items():
-        refuses(message, Labels.from_json, text)
+        check_refused(message, Labels.from_json, text)
 
 
 def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:
@@ -326,7 +328,7 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
-    refuses("needs files 'measures'", plot.main)
+    check_refused("needs files 'measures'", plot.main)
 
 
 def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:

@@ -39,9 +39,8 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
-from tests.unit.evaluator_oracles import check_refusals
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
-from tests.unit.refusals import refuses
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import rescored, same
 
@@ -243,7 +242,7 @@ def test_the_context_limits_what_is_asked_and_longer_documents_are_scored_in_win
     assert len(texts_of(model, {"kind": "ancestral"}, count=3, maximum_length=CONTEXT)) == 3
     with pytest.raises(InputError, match=f"conditions on {CONTEXT} tokens"):
         texts_of(model, {"kind": "ancestral"}, maximum_length=CONTEXT + 1)
-    refuses(f"context has {CONTEXT} tokens", model.initial_state, 1, CONTEXT + 1)
+    check_refused(f"context has {CONTEXT} tokens", model.initial_state, 1, CONTEXT + 1)
     with pytest.raises(ValueError, match="exceed the context"):
         model(torch.zeros(1, CONTEXT + 1, dtype=torch.int64))
 
@@ -535,7 +534,9 @@ def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(gpt2)
     for done in (theirs, tokenizer):
         done.save_pretrained(tmp_path)
-    refuses(r"'\[PAD\]' was added.*resize_token_embeddings", bring, {"path": str(tmp_path)}, None)
+    check_refused(
+        r"'\[PAD\]' was added.*resize_token_embeddings", bring, {"path": str(tmp_path)}, None
+    )
     theirs.resize_token_embeddings(len(tokenizer))
     theirs.save_pretrained(tmp_path)
     perplexities = []

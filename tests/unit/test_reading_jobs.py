@@ -18,8 +18,7 @@ from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import count_statistics, measure_tendencies
-from tests.unit.small_corpora import write_documents
-from tests.unit.text_pairs import run_script, write_samples
+from tests.unit.text_pairs import run_script, write_documents, write_samples
 
 KNOWN = ["w0", "w1", "w2", "w3", "w5", "."]
 

@@ -481,6 +481,10 @@ class Mentioning(ToyModel):
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         return batch.lengths["tokens"] + self.end
 
+    def readable(self, instance, latent):
+        places = [place for place, bit in enumerate(latent.tolist()) if bit == 1]
+        return {"mentions": [{"start": p, "end": p + 1, "entity": 0} for p in places]}
+
 
 class Parsing(ToyModel):
     """Its latents are no mentions."""

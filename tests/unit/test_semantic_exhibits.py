@@ -7,6 +7,7 @@ own sentences about its tables, SciPy's average linkage, and docutils for the fi
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import yaml
 from docutils.core import publish_doctree
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
@@ -28,6 +30,8 @@ from beyond_perplexity.figures.correlation_matrix import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
@@ -55,7 +59,7 @@ from beyond_perplexity.semantics.differences import (
     correlate_measures,
 )
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
-from tests.unit.planned import run_of
+from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.semantic_tables import (
     make_human,
     make_pair_scores,
@@ -96,9 +100,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-LENGTH = ("tendencies", "tendencies/length.ks", "Length (KS), excess")
-
-
 def related() -> dict[str, pd.DataFrame]:
     """Relate five models by perplexity and a tendency of opposite order, two decodings."""
     names = ("decoding", "subject", "measure", "title", "value", "direction")
@@ -108,8 +109,17 @@ def related() -> dict[str, pd.DataFrame]:
         for one in (
             (None, "perplexity", "perplexity", "Bits per byte", 2.0 + place / 10, -1),
             (None, "semantics", "semantics/glove.wmd", "WMD", 0.4 + place / 50, 1),
-            ("beam", *LENGTH, 0.5 - place / 10, -1),
-            ("nucleus", *LENGTH, 0.5 - place / 10, -1),
+            *(
+                (
+                    d,
+                    "tendencies",
+                    "tendencies/length.ks",
+                    "Length (KS), excess",
+                    0.5 - place / 10,
+                    -1,
+                )
+                for d in ("beam", "nucleus")
+            ),
         )
     ]
     order = dict.fromkeys(RELATION_ORDERS.names) | {"measure": "tendencies/length.ks", "note": ""}
@@ -149,7 +159,7 @@ def found_of(table: Table, question: str) -> pd.DataFrame:
 # ---- published values ----
 
 
-def test_the_printed_tables_repeat_what_is_said_and_models_find_their_counterparts() -> None:
+def test_the_printed_tables_repeat_what_the_note_says() -> None:
     """Oracle: all cells against all others of their table."""
     repeated = set()
     for table, rows in PUBLISHED_SEMANTICS.items():
@@ -173,6 +183,9 @@ def test_the_printed_tables_repeat_what_is_said_and_models_find_their_counterpar
     printed = PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
     best = min(printed, key=lambda row: row["perplexity"])
     assert best["bleu_2"] == (31.49, 30.29)
+
+
+def test_models_find_their_counterparts_and_their_twins() -> None:
     names = {name: paper_model(one) for name, one in MODELS.items()}
     assert tuple(names.values()) == PAPER_MODELS
     assert paper_model(described("cnn")) is None
@@ -183,7 +196,7 @@ def test_the_printed_tables_repeat_what_is_said_and_models_find_their_counterpar
 # ---- tables ----
 
 
-def test_tables_1_and_2_have_our_numbers_above_and_infersents_by_equation_6() -> None:
+def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     table = make("semantics/table_1")
     titles = [column.title for column in table.columns]
     lines = {row[1]: dict(zip(titles, row, strict=True)) for row in table.rows[3:6]}
@@ -199,29 +212,17 @@ def test_tables_1_and_2_have_our_numbers_above_and_infersents_by_equation_6() ->
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
-    semantics = make_semantics(SKILLS)
-    head = semantics["measure"] == "head"
-    semantics.loc[head, "value"] = 0.25
-
-    def column(rows: pd.DataFrame) -> tuple[list[str], str]:
-        table = make("semantics/table_1", semantics=rows)
-        place = [one.title for one in table.columns].index("InferSent")
-        return [row[place] for row in table.rows if row[1] == "this run"], table.note
-
-    cells, note = column(semantics)
-    assert cells == ["25.00 / 25.00"] * len(SKILLS)
-    assert "(trained head, equation 6)" in note
-    cells, note = column(semantics[~head])
-    assert cells[1] == "60.00 / 60.00"
-    assert "equation 6" not in note
 
 
-def test_every_measure_has_its_line_and_values_stand_beside_their_floors() -> None:
+def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
     assert lines["Cross-entropy"][3:6] == ["0 to ∞", "lower", "none"]
     assert lines["Cosine"][1].endswith("(equation 10)")
+
+
+def test_values_stand_beside_their_floors() -> None:
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
@@ -322,7 +323,7 @@ def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
     assert now["verdict"].eq("both clear").any()
 
 
-def test_relations_repeat_what_is_of_the_model_and_name_what_perplexity_misses() -> None:
+def test_relations_repeat_what_belongs_to_the_model() -> None:
     table = make("relations/measures")
     assert [row[:2] for row in table.rows[:2]] == [["GRU", "Nucleus"], ["GRU", "Beam"]]
     assert len(table.rows) == 10
@@ -334,6 +335,9 @@ def test_relations_repeat_what_is_of_the_model_and_name_what_perplexity_misses()
     ]
     assert table.rows[1][2:] == ["2.000 ± 0.010", "0.400 ± 0.010", "0.500 ± 0.010"]
     assert r"$\uparrow$" in to_latex(table)
+
+
+def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
@@ -374,17 +378,12 @@ def test_the_tree_is_scipys(leaves: int) -> None:
         assert max(places) - min(places) == len(places) - 1
 
 
-def test_measures_have_titles_and_an_order_and_stand_with_those_they_go_with() -> None:
+def test_measures_that_go_together_stand_together() -> None:
     strong, weak = ShownCorrelation(-0.95, -1, -0.8), ShownCorrelation(0.1, -0.5, 0.6)
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
     merges, order = cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
     assert order in ([0, 2, 1], [1, 0, 2])
-    names = [("b", "similarity"), ("glove", "wmd"), ("words", "accuracy"), ("glove", "cosine")]
-    assert sort_measures(names) == [names[2], names[0], names[3], names[1]]
-    assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"
-    assert measure_title(("infersent", "similarity"), LABELS) == TITLES["evaluator/infersent"]
-    assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
 
 
 def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
@@ -426,9 +425,33 @@ def test_both_splits_are_drawn_as_the_paper_has_them(
     assert "test split" in axis.get_xlabel()
 
 
+def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
+    semantics = make_semantics(SKILLS)
+    head = semantics["measure"] == "head"
+    semantics.loc[head, "value"] = 0.25
+
+    def column(rows: pd.DataFrame) -> tuple[list[str], str]:
+        table = make("semantics/table_1", semantics=rows)
+        place = [one.title for one in table.columns].index("InferSent")
+        return [row[place] for row in table.rows if row[1] == "this run"], table.note
+
+    cells, note = column(semantics)
+    assert cells == ["25.00 / 25.00"] * len(SKILLS)
+    assert "(trained head, equation 6)" in note
+    cells, note = column(semantics[~head])
+    assert cells[1] == "60.00 / 60.00"
+    assert "equation 6" not in note
+
+
 def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
     for expected in (False, True):
-        report = run_of(report={"published": {"semantics": ["wikipedia"] * expected}}).report
+        held = {
+            **deepcopy(config),
+            "report": {"published": {"semantics": ["wikipedia"] * expected}},
+        }
+        validate(held)
+        report = Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
         labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
         table = make("semantics/table_1", labels)
@@ -442,6 +465,14 @@ def test_the_curve_is_that_of_equation_13() -> None:
     assert float(np.interp(0.8, *drawn[2].T)) == pytest.approx(0.5)
     marks = dict(points[0] for points in drawn if len(points) == 1)
     assert marks[0.7] == pytest.approx(1 / (1 + math.exp(1)))  # the mean cosine of the last model
+
+
+def test_titles_and_order_of_measures() -> None:
+    names = [("b", "similarity"), ("glove", "wmd"), ("words", "accuracy"), ("glove", "cosine")]
+    assert sort_measures(names) == [names[2], names[0], names[3], names[1]]
+    assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"
+    assert measure_title(("infersent", "similarity"), LABELS) == TITLES["evaluator/infersent"]
+    assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
 
 
 # ---- the first page ----

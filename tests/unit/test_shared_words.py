@@ -18,7 +18,7 @@ import pytest
 
 from beyond_perplexity.tendencies import document_files as module
 from beyond_perplexity.tendencies.document_files import DocumentFiles, least_units, shared_words
-from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import write_documents
 
 TYPES, MINIMUM = 400, 3
 

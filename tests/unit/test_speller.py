@@ -22,8 +22,10 @@ from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.ngrams import character_ngrams as ngrams
 from beyond_perplexity.ngrams import spelling_model as spelling
 from beyond_perplexity.perplexities.summary import measure, score_rows
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
-from tests.unit.small_corpora import put, write_documents
+from tests.unit.small_corpora import put
 from tests.unit.test_perplexity import Fixed
 from tests.unit.text_pairs import run_script
 
@@ -454,9 +456,13 @@ def test_a_model_folder_finds_its_speller(tmp_path):
 def written_documents(tmp_path):
     words = small_corpus()
     splits = {"train": words[:500], "valid": words[400:], "test": words[300:600]}
+    rows = [(split, word) for split, found in splits.items() for word in found]
+    size = len(rows)
+    columns = {name: [0] * size for name in DOCUMENTS.names} | {"doc_id": list(range(size))}
+    columns |= {"split": [split for split, _ in rows], "title": [""] * size}
+    columns |= {"text": [f"{word} the" for _, word in rows]}
     path = tmp_path / "documents.parquet"
-    texts = [f"{word} the" for found in splits.values() for word in found]
-    write_documents(path, texts, [split for split, found in splits.items() for _ in found])
+    write_shard(path, DOCUMENTS, {name: columns[name] for name in DOCUMENTS.names}, {})
     counted = ClosedVocabulary.build([[f"{word} the" for word in splits["train"]]], maximum_size=80)
     vocabulary = tmp_path / "results/vocabularies/corpus/words.json"
     vocabulary.parent.mkdir(parents=True)

@@ -50,8 +50,7 @@ from beyond_perplexity.tendencies.word_classes import (
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
 from scripts import count_statistics
 from scripts import merge_statistics as merge_script
-from tests.unit.small_corpora import write_documents
-from tests.unit.text_pairs import run_script, statistics_of
+from tests.unit.text_pairs import run_script, statistics_of, write_documents
 
 WORDS = StopWords("test", frozenset({"a", "the", "'t"}))
 TOKENS = st.sampled_from(["a", "the", "'t", "cat", "Ünï", ",", "12", "-3", "$", "x1", "中"])

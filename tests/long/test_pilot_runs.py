@@ -23,8 +23,6 @@ from tests.workflow.conftest import (  # noqa: F401 (a fixture)
     planned_jobs,
 )
 
-# ---- thousands of jobs ----
-
 
 SECONDS, MEGABYTES = 60, 1024
 
@@ -54,9 +52,6 @@ def test_a_million_documents_in_small_shards_can_be_planned(checkout, shards):  
     assert jobs["count_samples"] == jobs["measure_tendencies"] == bodies
     assert seconds < SECONDS
     assert memory < MEGABYTES
-
-
-# ---- pilots ----
 
 
 GENERATED = {f"generate/{m}/{d}" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}

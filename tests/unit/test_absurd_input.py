@@ -49,9 +49,6 @@ def refused(path: str, value: object) -> str:
     return said
 
 
-# ---- sizes ----
-
-
 @pytest.mark.parametrize("size", [10**9, 10**18])
 def test_sizes_have_limits(size: int) -> None:
     limits = {
@@ -86,9 +83,6 @@ def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
     check_refused("nested more than 100 deep", read_configuration, path)
     path.write_text("a: &a {x: 1}\nb: *a", encoding="utf-8")
     assert read_configuration(path)["b"] == {"x": 1}
-
-
-# ---- places and addresses ----
 
 
 SECRETS = ("me:s3cret@a.org/x", "a.org/x?x=1&access_token=s3cret", "a.org/x?X-Amz-Signature=s3cret")

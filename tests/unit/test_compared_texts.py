@@ -492,9 +492,6 @@ def both(tmp_path: Path) -> tuple[str, str]:
     return reference, write_text(tmp_path / "b.txt", documents(2, 50))
 
 
-# ---- vocabulary ----
-
-
 @pytest.mark.parametrize("kind", ["json", "words"])
 def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, kind) -> None:
     path = tmp_path / f"known.{kind}"
@@ -542,9 +539,6 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
     assert raw.splitlines()[0] == read.splitlines()[0]
     assert raw.splitlines()[1].endswith(",raw")
     assert read.splitlines()[1].endswith(",raw.txt")
-
-
-# ---- lengths, training text ----
 
 
 def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(

@@ -423,8 +423,6 @@ def test_addresses_with_marks_of_snakemake_are_told_and_ordinary_paths_pass():
     check_values({"a": {"b": [1, 2.5, None, True, "x\ty"]}})
 
 
-# ---- caps that shape numbers are named with their values where a reader of the CSV looks ----
-
 PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
 
 
@@ -471,9 +469,6 @@ def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
     assert by_source["data"].notna().tolist() == [True, False]
     for unknown in (pd.DataFrame({"model": ["b"]}), pd.DataFrame({"value": [1.0]})):
         assert with_data(unknown, labels) is unknown
-
-
-# ---- the page of keys ----
 
 
 def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():

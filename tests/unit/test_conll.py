@@ -137,9 +137,6 @@ def words(column):
     return [(f"w{n}", field) for n, field in enumerate(column)]
 
 
-# ---- entities ----
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_merging_is_the_closure_of_sharing_a_span(seed):
     """Entities are numbered by their first mention."""

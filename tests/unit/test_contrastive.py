@@ -112,9 +112,6 @@ def rows_of(sums, base=0.1):
     return {(row["unit"], row["measure"], row["level"]): row for row in rows}
 
 
-# ---- sentences ----
-
-
 def write_documents(path, texts, splits=None):
     """Write documents of pages of three."""
     titles = [f"page {number // 3}" for number in range(len(texts))]

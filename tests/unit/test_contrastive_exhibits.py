@@ -100,9 +100,6 @@ def cell(table: Table, group: str, title: str, row: list[str]) -> str:
     return row[place]
 
 
-# ---- published values ----
-
-
 def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_sentences() -> None:
     """The paper prints three decimals of both; what is off by more is a slip of its own."""
     wrong = [
@@ -298,9 +295,6 @@ def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_cou
     picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)
     assert len(picked) == 2 * 11
     assert (picked["draws"] == 10).all()
-
-
-# ---- pairs, partition functions ----
 
 
 def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
@@ -499,9 +493,6 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     check_refused("lacks the column 'about'", read_findings, paths)
 
 
-# ---- figures ----
-
-
 def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
     figure = draw("figure_1")
     own_scale = "Per sentence: no likelihood, scales of their own"
@@ -543,9 +534,6 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     check_refused(
         "no model that is trained against distortion", draw, "figure_3", sentence_models={}
     )
-
-
-# ---- planning ----
 
 
 def planned_files(**contrastive: object) -> dict[str, list[str]]:

@@ -219,9 +219,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(tree):
     assert take() == found
 
 
-# ---- fingerprint covers ----
-
-
 # What is left out on purpose: it is in no result.
 AROUND = {f"beyond_perplexity/{name}" for name in fingerprints._AROUND_RESULTS}
 CODE = (f"{fingerprints.PACKAGE}/", f"{fingerprints.ROOT}/scripts/")

@@ -476,9 +476,6 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
         check(score, path)
 
 
-# ---- weights of other programs ----
-
-
 @functools.cache
 def huggingface_folder():
     """Return the files of a tiny model of Hugging Face by their names."""

@@ -403,9 +403,6 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
         HuggingFaceVocabulary(held, 300, {"bos": 0, "eos": 0, "unk": None, "all": []})
 
 
-# ---- into a model folder ----
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     generator = np.random.default_rng(0)

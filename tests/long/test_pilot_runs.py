@@ -23,7 +23,6 @@ from tests.workflow.conftest import (  # noqa: F401 (a fixture)
     planned_jobs,
 )
 
-
 SECONDS, MEGABYTES = 60, 1024
 
 

@@ -19,13 +19,8 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
+from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators import contract as opening
-from beyond_perplexity.semantics.evaluators.contract import (
-    Evaluator,
-    SentenceEvaluator,
-    encoder_of,
-    named_evaluator,
-)
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
@@ -53,7 +48,7 @@ class _Counter:
         return found.reshape(-1, len(LETTERS))
 
 
-class Stand(SentenceEvaluator):
+class Stand(contract.SentenceEvaluator):
     def __init__(self):
         super().__init__(_Counter())
 
@@ -61,7 +56,7 @@ class Stand(SentenceEvaluator):
         return {"title": "Letters & <counts>", "sha256": "0" * 64}
 
 
-class Blind(Evaluator):
+class Blind(contract.Evaluator):
     measures = ("cosine",)
 
     def score(self, pairs):
@@ -248,8 +243,10 @@ def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path
         with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
             compared(tmp_path, HUMAN, embedding_documents=documents)
     check_refused(
-        r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind())
+        r"word vectors: has no vectors of texts; name one of", lambda: contract.encoder_of(Blind())
     )
-    check_refused(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
-    check_refused(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
+    check_refused(
+        r"embedding nowhere: no such folder; give one, or", contract.named_evaluator, "nowhere"
+    )
+    check_refused(r"is no folder of sentence-transformers", contract.named_evaluator, str(tmp_path))
     assert math.isnan(_Counter().encode(["xyz"])[0, 0])

@@ -33,16 +33,7 @@ from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.examples import (
-    CUT,
-    EXAMPLES,
-    WORDS,
-    examples_table,
-    read_example_documents,
-    read_example_samples,
-    shorten,
-)
+from beyond_perplexity.report import TABLES, examples, tabulate
 from beyond_perplexity.report.findings import Answer, read_findings
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
 from beyond_perplexity.report.latex import escape_latex, to_latex
@@ -55,17 +46,11 @@ from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
+from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.planned import load, run_of
 from tests.unit.small_corpora import write_documents
-from tests.unit.synthetic_tables import (
-    HOSTILE,
-    check_drawn_as_it_stands,
-    make_measures,
-    make_training,
-    run_tabulate,
-)
 from tests.unit.test_tables import PERPLEXITIES
 
 ROOT = Path(__file__).parents[2]
@@ -165,13 +150,13 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     assert report.caption(TABLES, group, "toy") == "**Toys.** How many."
     assert report.caption(FIGURES, group, "toy") == "**Toy line.** How far."
 
-    points = make_training(["lstm"]).drop(columns="model")
+    points = synthetic_tables.make_training(["lstm"]).drop(columns="model")
     path = tmp_path / "lstm" / "training.parquet"
     path.parent.mkdir()
     rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
     write_shard(path, TRAINING, rows, {})
     given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
-    csv, *_ = run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
+    csv, *_ = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
     assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
     shared = ["--inputs", json.dumps(given), *labels, "--output", "f.svg"]
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/toy", *shared])
@@ -223,7 +208,7 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
 def test_what_is_published_goes_and_nothing_else(name: str) -> None:
-    measures = make_measures(["lstm/beam", "cnn/ancestral"])
+    measures = synthetic_tables.make_measures(["lstm/beam", "cnn/ancestral"])
     both, ours = (
         tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
         for published in (True, False)
@@ -239,7 +224,7 @@ def test_what_is_published_goes_and_nothing_else(name: str) -> None:
 
 
 def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
-    measures = make_measures(["lstm/beam"])
+    measures = synthetic_tables.make_measures(["lstm/beam"])
     texts = [
         to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
         for subject in ("", "wikipedia", "my_own-texts")
@@ -371,13 +356,13 @@ def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], La
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
-    given, labels = named_by_users(inputs["known"], HOSTILE)
+    given, labels = named_by_users(inputs["known"], synthetic_tables.HOSTILE)
     files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
     for paths in files:
         save(draw_figure(name, given, labels), paths)
     for one, other in zip(*files, strict=True):
         assert one.read_bytes() == other.read_bytes()
-    check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
+    synthetic_tables.check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
     assert b"<dc:date>" not in files[0][0].read_bytes()
     assert b"CreationDate" not in files[0][1].read_bytes()
 
@@ -417,7 +402,9 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     source = tmp_path / "contrasts.parquet"
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
-    csv, _, html = run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
+    csv, _, html = synthetic_tables.run_tabulate(
+        monkeypatch, tmp_path, "contrastive/findings", given
+    )
     assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
     assert "the contrasts have no" in html.read_text()
     assert read_findings([csv]) == {}
@@ -442,7 +429,7 @@ def write_samples(path, texts: list[str]) -> str:
 @pytest.fixture
 def files(tmp_path) -> tuple[str, str]:
     """Give a shard of a model and the documents of a corpus, whose test split begins late."""
-    texts = [NASTY, "b " * (WORDS + 1), "c " * WORDS, "never shown"]
+    texts = [NASTY, "b " * (examples.WORDS + 1), "c " * examples.WORDS, "never shown"]
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
     splits = ["train"] * 3000 + ["test", "valid"] * 5
     texts = [f"document {place}" for place in range(len(splits))]
@@ -450,7 +437,7 @@ def files(tmp_path) -> tuple[str, str]:
 
 
 def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return read_example_samples([files[0]]), read_example_documents([files[1]])
+    return examples.read_example_samples([files[0]]), examples.read_example_documents([files[1]])
 
 
 def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
@@ -458,22 +445,28 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> No
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
-    check_refused(r"documents\.parquet: column .* is missing", read_example_samples, [files[1]])
-    table = examples_table(*read_examples(files), Labels())
-    assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
-    human, model = table.rows[0], table.rows[EXAMPLES:]
+    check_refused(
+        r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]
+    )
+    table = examples.examples_table(*read_examples(files), Labels())
+    assert [row[0] for row in table.rows] == ["Test set"] * examples.EXAMPLES + [
+        "LSTM"
+    ] * examples.EXAMPLES
+    human, model = table.rows[0], table.rows[examples.EXAMPLES :]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
     words = len(NASTY.split())
     assert model[0][3:6] == [str(words), "yes", f"\N{MINUS SIGN}{6 / (words + 1):.2f}"]
     assert [row[4] for row in model] == ["yes", "no", "yes"]
     assert [row[5] for row in model[1:]] == ["", ""]
-    assert model[1][6] == " ".join("b" * WORDS) + CUT
-    assert CUT not in model[2][6]
-    assert table.tidy["log_likelihood_a_token"][EXAMPLES] == pytest.approx(-6 / (words + 1))
+    assert model[1][6] == " ".join("b" * examples.WORDS) + examples.CUT
+    assert examples.CUT not in model[2][6]
+    assert table.tidy["log_likelihood_a_token"][examples.EXAMPLES] == pytest.approx(
+        -6 / (words + 1)
+    )
 
 
 def test_texts_are_no_markup(files) -> None:
-    table = examples_table(*read_examples(files), Labels())
+    table = examples.examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
     found = ET.fromstring(page)
     tags = "div table caption strong span thead tr th tbody td"
@@ -491,7 +484,7 @@ def test_texts_are_no_markup(files) -> None:
 
 def test_marks_that_act_are_not_handed_on() -> None:
     marks = ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
-    for mark, write in product(marks, (printable, escape_latex, escape_rst, shorten)):
+    for mark, write in product(marks, (printable, escape_latex, escape_rst, examples.shorten)):
         assert mark not in write(f"a{mark}b")
     assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
 
@@ -502,6 +495,6 @@ def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}
-    csv, _, html = run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
-    assert len(pd.read_csv(csv)) == 2 * EXAMPLES
+    csv, _, html = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
+    assert len(pd.read_csv(csv)) == 2 * examples.EXAMPLES
     assert "document 3004" in html.read_text()

@@ -18,13 +18,7 @@ import safetensors.torch
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import (
-    ConfiguredModel,
-    CountedModel,
-    LanguageModel,
-    TrainedModel,
-)
+from beyond_perplexity.models import contract, registry
 from beyond_perplexity.models.families import (
     FAMILIES,
     families_of,
@@ -49,9 +43,9 @@ from tests.unit.small_models import make
 ROOT = Path(__file__).parents[2]
 MODELS = "beyond_perplexity/models"
 KINDS = {
-    "counted": CountedModel,
-    "trained": LanguageModel,
-    "brought": LanguageModel,
+    "counted": contract.CountedModel,
+    "trained": contract.LanguageModel,
+    "brought": contract.LanguageModel,
     "unnormalized": UnnormalizedModel,
     "latent": LatentModel,
     "proposal": Proposal,
@@ -78,11 +72,11 @@ def test_a_row_agrees_with_its_class(family):
     row, found = FAMILIES[family], registry.find(family)
     assert found.family == family
     assert issubclass(found, KINDS[row.kind])
-    assert issubclass(found, CountedModel) == (row.kind == "counted")
+    assert issubclass(found, contract.CountedModel) == (row.kind == "counted")
     assert found.normalized == (row.kind != "unnormalized")
     assert issubclass(registry.find_training(family), TrainingOptions)
     assert not found.__abstractmethods__
-    if issubclass(found, ConfiguredModel):
+    if issubclass(found, contract.ConfiguredModel):
         expected = resolve(row.options) if row.options else TrigramOptions
         assert found.options_kind is expected
     walked = {"start", "extend", "finish"} <= set(dir(found))
@@ -145,7 +139,7 @@ def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
             registry.find(family)
     package = "beyond_perplexity."
     aside = ("beyond_perplexity.semantics.", "beyond_perplexity.auditing.")  # evaluators, a witness
-    named = [c for c in subclasses(TrainedModel) if c.__module__.startswith(package)]
+    named = [c for c in subclasses(contract.TrainedModel) if c.__module__.startswith(package)]
     models = [c for c in named if not c.__module__.startswith(aside)]
     names = {found.family for found in models if not found.__abstractmethods__}
     assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}

@@ -17,16 +17,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures import FIGURES, draw_figure, style
 from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
-from beyond_perplexity.figures.style import (
-    AxisPoint,
-    cut_outliers,
-    range_without_outliers,
-    save,
-    single_panel,
-)
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
@@ -285,7 +278,7 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
     check_refused("source 'lstm' is neither", parse_source, "lstm")
-    check_refused(r"ends in \.svg", lambda: save(Figure(), ["figure.gif"]))
+    check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
     bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
     bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
     for text, message in bad.items():
@@ -333,15 +326,15 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
 
 def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
     """Oracle: the positions of the panel after one file alone; the engine works again after."""
-    figure, axis = single_panel(3, 2)
+    figure, axis = style.single_panel(3, 2)
     axis.set_ylabel("a label")
-    save(figure, [tmp_path / "a.svg"])
+    style.save(figure, [tmp_path / "a.svg"])
     alone = axis.get_position().bounds
-    save(figure, [tmp_path / "b.svg", tmp_path / "b.pdf", tmp_path / "b.png"])
+    style.save(figure, [tmp_path / "b.svg", tmp_path / "b.pdf", tmp_path / "b.png"])
     assert axis.get_position().bounds == pytest.approx(alone)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     axis.set_ylabel("a label\nof two lines")
-    save(figure, [tmp_path / "c.pdf"])
+    style.save(figure, [tmp_path / "c.pdf"])
     assert axis.get_position().bounds[0] > alone[0]
 
 
@@ -360,27 +353,28 @@ def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
     ],
 )
 def test_far_values_are_left_out(values, kept) -> None:
-    assert range_without_outliers(values) == kept
+    assert style.range_without_outliers(values) == kept
 
 
 def test_what_is_cut_off_is_said_and_what_is_near_stays_whole() -> None:
     axis = Figure().subplots()
     points = [
-        AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in enumerate([1, 2, 3])
+        style.AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000")
+        for y, x in enumerate([1, 2, 3])
     ]
     far = [
-        AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
-        AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
+        style.AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
+        style.AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
     ]
     for point in [*points, far[0]]:
         axis.plot(point.x[1], point.y, "o")
-    cut_outliers(axis, [*points, *far])
+    style.cut_outliers(axis, [*points, *far])
     low, high = axis.get_xlim()
     assert low < 0.8
     assert 3.2 < high < 4
     assert [text.get_text() for text in axis.texts] == ["95 →"]
     untouched = Figure().subplots()
     untouched.set_xlim(0, 7)
-    cut_outliers(untouched, points)
+    style.cut_outliers(untouched, points)
     assert untouched.get_xlim() == (0, 7)
     assert not untouched.texts

@@ -22,12 +22,7 @@ from torch.nn import functional
 
 from beyond_perplexity.commands import perplexity
 from beyond_perplexity.commands.library_functions import run_function
-from beyond_perplexity.decoding.generation import (
-    VOCABULARY_BYTES,
-    bytes_per_row,
-    generate,
-    set_precision,
-)
+from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
@@ -257,7 +252,7 @@ DECODINGS = [
 
 def texts_of(model, decoding, count=24, **others):
     arguments = {"seed": 3, "purpose": "t", "first": 0, "maximum_length": 45, **others}
-    return list(generate(model, parse_decoding(decoding), count=count, **arguments))
+    return list(generation.generate(model, parse_decoding(decoding), count=count, **arguments))
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
@@ -597,7 +592,7 @@ def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cach
     """Oracles: the float32 buffers, rotary frequencies of Llama; sizes of a cache by the config."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
-    assert set_precision(model, "bfloat16") == "bfloat16"
+    assert generation.set_precision(model, "bfloat16") == "bfloat16"
     for (name, before), after in zip(ours.named_buffers(), model.buffers(), strict=True):
         if name.endswith("inv_freq"):
             assert after.dtype == torch.float32
@@ -609,8 +604,8 @@ def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cach
     width = config.hidden_size // config.num_attention_heads
     places = -(-40 // CACHE_STEP) * CACHE_STEP
     cache = config.num_hidden_layers * 2 * heads * width * places * 4
-    expected = cache + VOCABULARY_BYTES * ours.vocabulary_size
-    assert bytes_per_row(ours, 40) == expected
+    expected = cache + generation.VOCABULARY_BYTES * ours.vocabulary_size
+    assert generation.bytes_per_row(ours, 40) == expected
 
 
 # ---- models that a user names ----

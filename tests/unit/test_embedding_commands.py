@@ -20,7 +20,7 @@ from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.semantics.evaluators import contract
-from beyond_perplexity.semantics.evaluators import contract as opening
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
@@ -80,7 +80,7 @@ OTHERS = {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)}
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
     monkeypatch.setattr(embed, "load_evaluator", lambda options, device: Stand())
-    monkeypatch.setattr(opening, "named_evaluator", lambda name: Stand())
+    monkeypatch.setattr(contract, "named_evaluator", lambda name: Stand())
 
 
 def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
@@ -243,10 +243,8 @@ def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path
         with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
             compared(tmp_path, HUMAN, embedding_documents=documents)
     check_refused(
-        r"word vectors: has no vectors of texts; name one of", lambda: contract.encoder_of(Blind())
+        r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind())
     )
-    check_refused(
-        r"embedding nowhere: no such folder; give one, or", contract.named_evaluator, "nowhere"
-    )
-    check_refused(r"is no folder of sentence-transformers", contract.named_evaluator, str(tmp_path))
+    check_refused(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
+    check_refused(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
     assert math.isnan(_Counter().encode(["xyz"])[0, 0])

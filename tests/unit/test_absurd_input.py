@@ -37,7 +37,6 @@ from tests.unit import planned
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import make_differences
 
-ROOT = Path(__file__).parents[2]
 WEIGHTS = {"instance_id": [0, 0], "sample_id": [0, 1], "n_tokens": [2, 2]}
 SCORES = {"log_p": [-1.0, -2.0], "log_q": [-1.0, -1.0]}
 

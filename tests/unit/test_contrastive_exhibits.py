@@ -6,7 +6,6 @@ paper's own Table 1 and sentences, SciPy's Kendall correlation, and docutils for
 
 import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,7 +44,6 @@ from tests.unit.synthetic_tables import (
     sentence_description,
 )
 
-ROOT = Path(__file__).parents[2]
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
 SENTENCES = tuple(MARGINS)

@@ -464,9 +464,6 @@ def test_what_a_filter_finds_does_not_depend_on_the_others():
         assert torch.equal(one.log_prob[0], whole.log_prob[place])
 
 
-WORDS = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
-
-
 @pytest.mark.parametrize("classes", [1, 4])
 def test_words_are_drawn_as_they_are_scored(classes):
     """χ² of 40,000 draws against `log_probs`, where the text may end and where it may not."""

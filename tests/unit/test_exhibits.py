@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,6 @@ from tests.unit.planned import load, run_of
 from tests.unit.small_corpora import write_documents
 from tests.unit.test_tables import PERPLEXITIES
 
-ROOT = Path(__file__).parents[2]
 TOYS = """
 import pandas as pd
 from matplotlib.figure import Figure

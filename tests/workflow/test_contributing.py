@@ -22,14 +22,6 @@ STEPS = (
     ("figure", "table"),
     ("tendency",),
 )
-UNMEASURED = {
-    "download",
-    "extract_corpus",
-    "build_vocabulary",
-    "build_speller",
-    "train",
-    "generate",
-}
 
 
 def git(tree: Path, *arguments: str) -> str:

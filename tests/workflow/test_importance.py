@@ -88,7 +88,6 @@ WEIGHED = [  # 5 settings: every proposal at its temperatures
     "entitynlm/entitynlm-no-peeking/tau_1.0",
     "kglm/kglm-peeking/tau_1.0",
 ]
-COUNTED = ("train", "draw", "describe_latents", "reduce_weights")
 PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
 
 

@@ -185,6 +185,18 @@ def plain_log_prob(weights, options, tokens, codes, temperature):
     return total
 
 
+def plain_log_weights(model, proposal, tokens, samples, temperatures):
+    """Return log p and log q at each temperature, for each of the samples, one after the other."""
+    p, q = weights_of(model), weights_of(proposal)
+    return [
+        (
+            plain_log_joint(p, model.options, tokens, codes),
+            [plain_log_prob(q, proposal.options, tokens, codes, tau) for tau in temperatures],
+        )
+        for codes in samples
+    ]
+
+
 def all_codes(length, maximum_entities, maximum_length):
     """List every z of a document of that length, as lists of codes."""
     found = [([], 0, 0)]

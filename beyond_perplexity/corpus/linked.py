@@ -21,20 +21,15 @@ from typing import Any, NamedTuple
 from beyond_perplexity.corpus.readers import (
     Annotated,
     AnnotatedReader,
+    UnusableError,
     outermost,
-    read_lines,
     resolve_path,
     single_word,
 )
+from beyond_perplexity.corpus.text_files import json_rows
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.storage.inputs import (
-    JSONTextError,
-    brief_repr,
-    check_input,
-    parse_json,
-    unreadable,
-)
+from beyond_perplexity.storage.inputs import brief_repr, check_input, unreadable
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
@@ -55,38 +50,34 @@ class _Annotation(NamedTuple):
     kind: str | None  # new, related or ongoing by the file's own relation; None without one
 
 
-class _UnusableError(ValueError):
-    """A value of a JSON line that is not what the format says."""
-
-
 def flat_tokens(value: object) -> list[str]:
     """Return the tokens of a document, which may be nested by sentence."""
     if not isinstance(value, list):
-        raise _UnusableError("field 'tokens' is no list")
+        raise UnusableError("field 'tokens' is no list")
     nested = bool(value) and all(isinstance(part, list) for part in value)
     tokens = [token for part in value for token in part] if nested else value
     if not all(isinstance(token, str) for token in tokens):
-        raise _UnusableError("field 'tokens' holds something that is no string")
+        raise UnusableError("field 'tokens' holds something that is no string")
     if any(_UNUSABLE.search(token) for token in tokens):
-        raise _UnusableError("a token holds NUL or half a surrogate pair")
+        raise UnusableError("a token holds NUL or half a surrogate pair")
     return tokens
 
 
 def _annotation(value: object, n_tokens: int) -> _Annotation:
     if not isinstance(value, dict):
-        raise _UnusableError("an annotation is no object")
+        raise UnusableError("an annotation is no object")
     entity: Any = value.get("id")
     source, span = value.get("source"), value.get("span")
     for name, text in (("id", entity), ("source", source)):
         if not text or not _is_text(text):
-            raise _UnusableError(
+            raise UnusableError(
                 f"field '{name}' of an annotation is {brief_repr(text)}, expected a string"
             )
     wrong = f"the span of {entity:.80} is {brief_repr(span)}"
     if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
-        raise _UnusableError(f"{wrong}, expected two whole numbers")
+        raise UnusableError(f"{wrong}, expected two whole numbers")
     if not 0 <= span[0] < span[1] <= n_tokens:
-        raise _UnusableError(f"{wrong}, outside the {n_tokens} tokens")
+        raise UnusableError(f"{wrong}, outside the {n_tokens} tokens")
     start, end = span
     return _Annotation(start, end, entity, str(source).lower(), _kind(value.get("relation")))
 
@@ -149,39 +140,26 @@ class Reader(AnnotatedReader):
 
     def read(self, path: Path) -> Iterator[Annotated]:
         """Stream the documents of one JSONL file; see `AnnotatedReader.read`."""
-        for number, line in read_lines(path, self.problems):
-            place = f"{path}: line {number}"
-            if not line.strip():
-                self.problems.skips.add("empty line", place)
-                continue
-            try:
-                value = parse_json(line)
-            except JSONTextError as error:
-                self.problems.report("not JSON", place, str(error))
-                continue
-            try:
+        for place, value in json_rows(path, self.problems):
+            with self.problems.unusable("unusable JSON line", place):
                 yield self._document(place, value)
-            except _UnusableError as error:
-                self.problems.report("unusable JSON line", place, str(error))
 
     def _document(self, place: str, document: object) -> Annotated:
         if not isinstance(document, dict):
-            raise _UnusableError("not an object")
+            raise UnusableError("not an object")
         title = document.get("title") or ""
         if isinstance(title, list):  # the old variant gives its tokens
             title = " ".join(map(str, title))
         if not _is_text(title):
-            raise _UnusableError("field 'title' is no string")
+            raise UnusableError("field 'title' is no string")
         tokens = flat_tokens(document.get("tokens"))
         values = document.get("annotations") or []
         if not isinstance(values, list):
-            raise _UnusableError("field 'annotations' is no list")
+            raise UnusableError("field 'annotations' is no list")
         found = []
         for value in values:
-            try:
+            with self.problems.unusable("unusable annotation", place):
                 found.append(_annotation(value, len(tokens)))
-            except _UnusableError as error:
-                self.problems.report("unusable annotation", place, str(error))
         kept, annotations = _without_blanks(tokens, found)
         counts = Counter({"tokens of white space": len(tokens) - len(kept)})
         counts.update(f"{annotation.source} found" for annotation in annotations)

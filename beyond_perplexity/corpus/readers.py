@@ -11,6 +11,7 @@ import importlib.resources
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +81,10 @@ class Skips:
         }
 
 
+class UnusableError(ValueError):
+    """A value that is no document; the message says why."""
+
+
 @dataclass
 class Problems:
     """What happens on unreadable input: an error, or a skip that is counted."""
@@ -96,6 +101,14 @@ class Problems:
             advice = "repair the input, or set source.on_error to skip"
             raise InputError(f"{place}: {reason} ({detail:.600}); {advice}")
         self.skips.add(reason, place)
+
+    @contextmanager
+    def unusable(self, reason: str, place: str) -> Iterator[None]:
+        """Report what is unusable of what is read inside."""
+        try:
+            yield
+        except UnusableError as error:
+            self.report(reason, place, str(error))
 
 
 def close_account(account: Account, problems: Problems) -> None:

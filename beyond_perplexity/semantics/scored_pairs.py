@@ -26,7 +26,7 @@ from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.accounts import NAMES, Account
-from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object, refuse_foreign
+from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object, refuse_foreign, told
 from beyond_perplexity.verdicts import joined_facts
 
 _BATCH = 512  # pairs that are scored at once
@@ -89,10 +89,8 @@ def _fields(line: str, tabs: bool, place: str) -> list[str]:
     text = line.rstrip("\r\n")
     if tabs:
         return text.split("\t")
-    try:
+    with told(f"{place}: is no line of CSV", "; repair or remove it"):
         (fields,) = csv.reader([text], strict=True)
-    except csv.Error as error:
-        raise InputError(f"{place}: is no line of CSV ({error}); repair or remove it") from error
     return fields
 
 

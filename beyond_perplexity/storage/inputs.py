@@ -16,8 +16,8 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -58,7 +58,18 @@ class DamagedError(InputError):
 
 def said(error: Exception) -> str:
     """Return what a library says, in one line that is not too long: it may quote the file."""
-    return " ".join(str(error).split())[:_LONGEST_SAID]
+    return " ".join(str(error).split() or [repr(error)])[:_LONGEST_SAID]
+
+
+@contextmanager
+def told(
+    wrong: str, advice: str = "", kinds: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Turn what a library raises into an `InputError`: what is wrong, what it says, what to do."""
+    try:
+        yield
+    except kinds as error:
+        raise InputError(f"{wrong} ({said(error)}){advice}") from error
 
 
 def is_address(name: str) -> bool:
@@ -249,14 +260,6 @@ def parse_json(text: str | bytes) -> Any:
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
         raise JSONTextError(f"it has a whole number of more than {digits} digits") from error
-
-
-def has_twice(text: str, key: str) -> bool:
-    """Tell whether an object itself has a key twice, of which a reader takes the last."""
-    if text.count(json.dumps(key, ensure_ascii=False)) < 2:
-        return False
-    pairs = json.loads(text, object_pairs_hook=list)
-    return sum(name == key for name, _ in pairs) > 1
 
 
 def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors
-from beyond_perplexity.storage.inputs import refuse_page
+from beyond_perplexity.storage.inputs import refuse_page, told
 from beyond_perplexity.storage.provenance import content_hash
 
 
@@ -216,21 +216,12 @@ class InferSentEvaluator(SentenceEvaluator):
 def read_official(path: str | Path, width: int) -> dict[str, Tensor]:
     """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
-    try:
+    wrong = f"{path}: is no file of weights alone, and nothing else is unpickled"
+    with told(wrong, "; fetch infersent1.pkl or infersent2.pkl again"):
         held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of torch, pickle and zipfile
-        reason = str(error).strip().split("\n")[0][:200]
-        raise InputError(
-            f"{path}: is no file of weights alone, and nothing else is unpickled ({reason}); fetch "
-            "infersent1.pkl or infersent2.pkl again"
-        ) from error
-    try:
+    with told(f"{path}: has not the layout of InferSent's weights"):
         found = {name: held[f"enc_lstm.{name}"].float() for name in _LSTM}
         inputs = found["weight_ih_l0"].shape[1]
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise InputError(
-            f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
-        ) from error
     trained = "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
     networks.check_width(path, inputs, width, f"; {trained}")
     return found

@@ -25,7 +25,7 @@ from beyond_perplexity.semantics.evaluators.families import (
 )
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import read_json
+from beyond_perplexity.storage.inputs import read_json, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
 if TYPE_CHECKING:
@@ -49,12 +49,9 @@ class SentenceTransformerEncoder:
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
-        try:
+        wrong = f"{folder / MODULES}: has no layer that makes one vector of a text, such as Pooling"
+        with told(wrong, kinds=(KeyError,)):
             vector = self._model.encode("a", convert_to_numpy=True, show_progress_bar=False)
-        except KeyError as error:
-            raise InputError(
-                f"{folder / MODULES}: has no layer that makes one vector of a text, such as Pooling"
-            ) from error
         self.width = len(vector)
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
@@ -141,15 +138,12 @@ def _read(path: Path) -> Any:
 
 
 def _load(folder: Path, device: str) -> SentenceTransformer:
-    try:
+    advice = f"; install it with: {EXTRA}"
+    with told(f"{folder}: needs the library sentence-transformers", advice, (ImportError,)):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as library
-    except ImportError as error:
-        raise InputError(
-            f"{folder}: needs the library sentence-transformers; install it with: {EXTRA}"
-        ) from error
     library.disable_progress_bar()
-    try:
+    with told(f"{folder}: sentence-transformers cannot load it"):
         model = SentenceTransformer(
             str(folder),
             device=str(choose_device(device)),
@@ -157,9 +151,6 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
             trust_remote_code=False,
             model_kwargs={"use_safetensors": True},
         )
-    except Exception as error:  # whatever a foreign folder makes the library raise
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{folder}: sentence-transformers cannot load it ({reason})") from error
     return model.float().eval()
 
 

@@ -29,7 +29,7 @@ from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
+from beyond_perplexity.storage.inputs import read_utf8, refuse_page, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 
@@ -196,13 +196,9 @@ def read_official_gru(path: str | Path, kind: str, width: int) -> networks.Recur
     """
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-            arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
-    except Exception as error:  # of NumPy and zipfile
-        raise InputError(
-            f"{path}: is no .npz file of plain arrays, or damaged ({said(error)}); fetch it again"
-        ) from error
+    explained = told(f"{path}: is no .npz file of plain arrays, or damaged", "; fetch it again")
+    with explained, open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
+        arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
     missing = [name for name in names if name not in arrays]
     if missing:
         raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")

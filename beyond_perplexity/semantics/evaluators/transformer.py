@@ -33,7 +33,7 @@ from beyond_perplexity.semantics.evaluators.contract import (
 from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors, logistic
-from beyond_perplexity.storage.inputs import read_json
+from beyond_perplexity.storage.inputs import read_json, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
 
@@ -133,7 +133,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     if "auto_map" in held:
         raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
     logging.disable_progress_bar()
-    try:
+    with told(f"{folder}: holds no network to load"):
         loaded: Any = AutoModel.from_pretrained(
             folder,
             use_safetensors=True,
@@ -145,9 +145,6 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )
-    except Exception as error:  # whatever the library meets in a foreign folder
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise InputError(f"{folder}: holds no network to load ({reason})") from error
     model, report = loaded
     # A pooler is made anew where a checkpoint has none; it is not read here.
     lacking = [name for name in map(str, report["missing_keys"]) if "pooler" not in name]

@@ -29,8 +29,7 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.models.registry import open_scorer
+from beyond_perplexity.models.registry import cleaning_of, open_scorer
 from beyond_perplexity.perplexities.summary import TextKind
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
@@ -152,10 +151,8 @@ def load_audited(
         known = ", ".join(PRECISION_NAMES)
         raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")
     model, opened = open_scorer(str(name), device)
-    description = opened.description
-    plain = is_taken_as_it_is(description["config"]["family"], description.get("training"))
-    cleaning = None if plain else Preprocessing.from_config(description.get("preprocessing", {}))
-    return AuditedModel(model.to(getattr(torch, precision)), opened.vocabulary, cleaning)
+    exact = model.to(getattr(torch, precision))
+    return AuditedModel(exact, opened.vocabulary, cleaning_of(opened.description))
 
 
 def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:

@@ -18,7 +18,6 @@ from beyond_perplexity.contrastive.pairs import (
     pair_files,
     read_pairs,
 )
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library.call_options import ContrastOptions
@@ -30,8 +29,8 @@ from beyond_perplexity.library.calls import (
     torch_kept,
 )
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
@@ -131,6 +130,7 @@ def _said_of_means(means: Mapping[str, Any]) -> list[str]:
 
 def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     from beyond_perplexity.contrastive.scores import make_scorer
+    from beyond_perplexity.models.registry import cleaning_of
 
     if isinstance(given.originals, str | os.PathLike):
         if given.distorted is not None:
@@ -138,24 +138,15 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
         pairs = read_pairs(Path(given.originals))
     else:
         pairs = _sentence_pairs(given)
-    cleaning, model = _cleaning(opened.description, given.tokenized), str(given.model)
+    description, model = opened.description, str(given.model)
+    plain = description.get("arpa") and not given.tokenized  # whose text is read as it is
+    cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
     return contrast_pairs(
         make_scorer(opened.model, opened.vocabulary, model),
         pairs,
         cleaning.apply if cleaning else None,
         given.name or Path(model).resolve().name,
     )
-
-
-def _cleaning(description: dict[str, Any], tokenized: bool) -> Preprocessing | None:
-    """Return how sentences are cleaned for a model; None: not at all, for one of plain text."""
-    if tokenized:
-        return WHITE_SPACE_ONLY
-    if description.get("arpa") or is_taken_as_it_is(
-        description["config"]["family"], description.get("training")
-    ):
-        return None
-    return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
@@ -170,12 +161,8 @@ def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
 
 
 def _phenomenon(about: Any, number: int) -> str:
-    name = str(_ALL if about is None else about)
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"phenomena: pair {number} has half a surrogate pair") from error
-    return name
+    with told(f"phenomena: pair {number} has half a surrogate pair"):
+        return str(_ALL if about is None else about).encode().decode()
 
 
 def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | None]]:

@@ -18,9 +18,16 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.families import FAMILIES, families_of, find_row, is_worked_out
+from beyond_perplexity.models.families import (
+    FAMILIES,
+    families_of,
+    find_row,
+    is_taken_as_it_is,
+    is_worked_out,
+)
 from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash, note_read
@@ -210,6 +217,20 @@ class OpenedModel(NamedTuple):
     def source(self) -> dict[str, Any]:
         """What identifies it in a record of a run, where `weights` does not."""
         return {} if self.weights else {"source": self.description["source"]}
+
+
+def cleaning_of(
+    description: Mapping[str, Any], *, cleaned: bool = False, tokenized: bool = False
+) -> Preprocessing | None:
+    """Return how a text is cleaned for a model; None: not at all, for one made for plain text."""
+    if tokenized:
+        return WHITE_SPACE_ONLY
+    family = description["config"]["family"]
+    if is_taken_as_it_is(family, description.get("training")) and not cleaned:
+        return None
+    if "source" in description and "preprocessing" not in description:
+        raise InputError("cleaned: this model has no corpus whose cleaning is known; leave it out")
+    return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
 def is_foreign(name: str) -> bool:

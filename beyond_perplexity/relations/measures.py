@@ -12,12 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.correlations import (
-    LEAST_ITEMS,
-    average_ranks,
-    correlation_matrix,
-    few_items_interval,
-)
+from beyond_perplexity.inference.correlations import average_ranks, correlation_matrix
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.relations import readers
@@ -26,6 +21,7 @@ from beyond_perplexity.schemas.relations import (
     RELATION_MEASURES,
     RELATION_ORDERS,
 )
+from beyond_perplexity.semantics.differences import correlation_of_models
 from beyond_perplexity.verdicts import joined_facts
 
 OVER_ROWS, WITHIN_DECODINGS = "rows", "within"
@@ -87,26 +83,15 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for first, second in combinations(held, 2):
         pairs = _shared(held[first], held[second])
         models = len({model for model, _ in pairs})
-        few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
         for scope, value in (
             (OVER_ROWS, _spearman([*pairs.values()])),
             (WITHIN_DECODINGS, _within(pairs)),
         ):
-            low, high = few_items_interval(value, models, ranks=True)
+            row = correlation_of_models(value, models, ranks=True)
             unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)
-            found.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "scope": scope,
-                    "value": finite(value),
-                    "low": finite(low),
-                    "high": finite(high),
-                    "rows": len(pairs),
-                    "models": models,
-                    "note": joined_facts(few, "a measure does not vary" if unknown else ""),
-                }
-            )
+            note = joined_facts(row["note"], "a measure does not vary" if unknown else "")
+            row |= {"first": first, "second": second, "scope": scope, "note": note}
+            found.append(row | {"rows": len(pairs), "models": models})
     return pa.Table.from_pylist(found, RELATION_CORRELATIONS)
 
 

@@ -252,12 +252,16 @@ def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray)
 
 
 def _pair(first: _Key, second: _Key) -> _Row:
-    return {
-        "first_evaluator": first[0],
-        "first_measure": first[1],
-        "second_evaluator": second[0],
-        "second_measure": second[1],
-    }
+    names = ("first_evaluator", "first_measure", "second_evaluator", "second_measure")
+    return dict(zip(names, (*first, *second), strict=True))
+
+
+def correlation_of_models(value: float, models: int, *, ranks: bool) -> _Row:
+    """Return a correlation over so few items as models are, with its limits and a note."""
+    limits = few_items_interval(value, models, ranks=ranks)
+    known = zip(("value", "low", "high"), map(finite, (value, *limits)), strict=True)
+    few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
+    return {**dict(known), "note": few}
 
 
 def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
@@ -273,17 +277,8 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
                 value = float(
                     correlation_matrix(average_ranks(columns) if ranks else columns)[0, 1]
                 )
-            low, high = few_items_interval(value, n, ranks=ranks)
-            yield {
-                **_pair(first, second),
-                "method": method,
-                "value": finite(value),
-                "low": finite(low),
-                "high": finite(high),
-                "n": n,
-                "groups": None,
-                "note": f"fewer than {LEAST_ITEMS} models: no interval" if n < LEAST_ITEMS else "",
-            }
+            found = correlation_of_models(value, n, ranks=ranks)
+            yield {**_pair(first, second), "method": method, **found, "n": n, "groups": None}
 
 
 def correlate_measures(paired: PairedScores) -> pa.Table:

@@ -11,8 +11,7 @@ N texts, n tokens of a text, S draws at each place, B or R rows, T steps, V ids.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,10 +22,17 @@ from torch import Tensor
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.decoding.kernels import pick, unnormalized
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, round_up, rows_of_batch
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import chosen_log_probs
-from beyond_perplexity.models.likelihoods import LOGIT_ROWS, ScoreWindow, check_window, cut_windows
+from beyond_perplexity.models.likelihoods import (
+    LOGIT_ROWS,
+    ScoreWindow,
+    check_window,
+    cut_windows,
+    full_batches,
+    window_width,
+)
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import PredictionOptions
@@ -64,18 +70,16 @@ def predict_tokens(
         NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
         for u in numbers
     ]
-    waiting: dict[int, list[_Part]] = defaultdict(list)
-    for text, ids in enumerate(texts):
-        first = 0
-        for window in cut_windows(text, ids, context, stride):
-            width = padded_width(len(window.tokens) - 1)
-            width = width if context is None else min(width, context)
-            waiting[width].append((window, first))
-            first += window.counted
-            if len(waiting[width]) == rows_of_batch(width, batch_positions):
-                _run(model, waiting.pop(width), width, numbers, results)
-    for width, left in waiting.items():
-        _run(model, left, width, numbers, results)
+
+    def parts() -> Iterator[tuple[int, _Part]]:
+        for text, ids in enumerate(texts):
+            first = 0
+            for window in cut_windows(text, ids, context, stride):
+                yield window_width(window, context), (window, first)
+                first += window.counted
+
+    for width, held in full_batches(parts(), batch_positions):
+        _run(model, held, width, numbers, results)
     return results
 
 

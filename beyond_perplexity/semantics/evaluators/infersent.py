@@ -24,7 +24,7 @@ from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
@@ -265,11 +265,7 @@ def load_infersent(options: Options, measures: Options, device: str) -> InferSen
     network = official_network(path, table.width, 1, {"pooling": options.get("pooling", "max")})
     network = network.to(choose_device(device)).eval()
     encoder = InferSentEncoder(network, table, SYMBOLS[version])
-    about = {
-        "title": f"InferSent {version}",
-        "sha256": content_hash(path),
-        "versions": {"torch": package_version("torch")},
-    }
+    about = about_weights(f"InferSent {version}", content_hash(path), "torch")
     return InferSentEvaluator(encoder, about, None, Preprocessing.from_config(OFFICIAL_CLEANING))
 
 

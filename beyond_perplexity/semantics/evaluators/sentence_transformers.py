@@ -20,8 +20,8 @@ from beyond_perplexity.semantics.evaluators.families import (
     EXTRA,
     PACKAGES,
     Options,
+    about_weights,
     package_folder,
-    package_version,
 )
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Vectors
@@ -170,11 +170,6 @@ def load_sentence_transformer(
         raise InputError("sentence-transformers: give path, of a folder, or package: minilm")
     weights = check_folder(folder)
     hashes = {str(path.relative_to(folder)): content_hash(path) for path in weights}
-    sums = list(hashes.values())
-    names = ("sentence-transformers", "transformers", "torch")
-    about = {
-        "title": title,
-        "sha256": sums[0] if len(sums) == 1 else value_hash(hashes),
-        "versions": {name: package_version(name) for name in names},
-    }
+    sha256 = next(iter(hashes.values())) if len(hashes) == 1 else value_hash(hashes)
+    about = about_weights(title, sha256, "sentence-transformers", "transformers", "torch")
     return SentenceEvaluator(SentenceTransformerEncoder(folder, device), about)

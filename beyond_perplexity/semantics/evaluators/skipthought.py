@@ -24,7 +24,7 @@ from beyond_perplexity.models.registry import VOCABULARY, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
@@ -234,11 +234,8 @@ def _load_official(options: Options, device: str) -> SentenceEvaluator:
         parts.append((read_official_gru(options[kind], kind, table.width), table))
         sums[kind] = [content_hash(options[kind]), table.sha256]
     title = "SkipThought (" + " and ".join(f"{kind}-skip" for kind in kinds) + ")"
-    about = {
-        "title": title,
-        "sha256": sums[kinds[0]][0] if len(kinds) == 1 else value_hash(sums),
-        "versions": {"torch": package_version("torch")},
-    }
+    sha256 = sums[kinds[0]][0] if len(kinds) == 1 else value_hash(sums)
+    about = about_weights(title, sha256, "torch")
     encoder = OfficialSkipThought(parts, choose_device(device))
     # The official program has NLTK's tokenizer and keeps upper case and accents.
     return SentenceEvaluator(encoder, about, Preprocessing(lower_case=False, remove_accents=False))
@@ -251,9 +248,8 @@ def load_skipthought(options: Options, measures: Options, device: str) -> Senten
     """
     if not options.get("path"):
         if not (options.get("uni") or options.get("bi")):
-            raise InputError(
-                "skipthought: give path, of a trained folder, or uni or bi, of weights"
-            )
+            wanted = "path, of a trained folder, or uni or bi, of weights"
+            raise InputError(f"skipthought: give {wanted}")
         return _load_official(options, device)
     path = Path(str(options["path"]))
     network, held = networks.load_network(path, SkipThoughtNetwork, device)

@@ -30,7 +30,7 @@ from beyond_perplexity.semantics.evaluators.contract import (
     known_text,
     settle,
 )
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors, logistic
 from beyond_perplexity.storage.inputs import read_json, told
@@ -234,18 +234,15 @@ def load_transformer(options: Options, measures: Options, device: str) -> Transf
         folder = Path(options["model"])
         model, vocabulary, held = load_model(folder, device)
         encoder = RunLayers(model, vocabulary, layers)
-        title, sha256 = f"Transformer ({folder.name})", held["weights_sha256"]
+        about = about_weights(f"Transformer ({folder.name})", held["weights_sha256"], "torch")
         cleaning = Preprocessing.from_config(held.get("preprocessing", {}))
-        versions = {"torch": package_version("torch")}
     elif options.get("path"):
         folder = Path(options["path"])
         encoder = HuggingFaceLayers(folder, layers, device)
-        weights = sorted(folder.glob("*.safetensors"))
         title, cleaning = f"Transformer ({folder.resolve().name})", WHITE_SPACE_ONLY
-        sums = [content_hash(path) for path in weights]
+        sums = [content_hash(path) for path in sorted(folder.glob("*.safetensors"))]
         sha256 = sums[0] if len(sums) == 1 else value_hash(sums)
-        versions = {name: package_version(name) for name in ("transformers", "torch")}
+        about = about_weights(title, sha256, "transformers", "torch")
     else:
         raise InputError("transformer: give model, of a run, or path, of a folder of Hugging Face")
-    about = {"title": title, "sha256": sha256, "versions": versions}
     return TransformerEvaluator(encoder, about, cleaning)

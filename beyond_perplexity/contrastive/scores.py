@@ -21,17 +21,9 @@ from beyond_perplexity.corpus.distortions import DistortionOptions, check_level,
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.latent import UnnormalizedModel
-from beyond_perplexity.models.likelihoods import (
-    POOL,
-    ScoreWindow,
-    check_window,
-    cut_windows,
-    full_batches,
-    score_windows,
-    window_width,
-)
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.vocabulary import UNK, Vocabulary
@@ -60,15 +52,17 @@ class Scorer(NamedTuple):
 
 def document_scorer(model: LanguageModel, vocabulary: Vocabulary) -> Scorer:
     """Score log p of whole documents and of ``</s>``, in windows where the context is limited."""
-    context, stride = check_window(model, None, None)
+    context, stride = likelihoods.check_window(model, None, None)
 
-    def pieces(ids: Sequence[np.ndarray]) -> Iterator[ScoreWindow]:
-        return cut_windows(0, ids[0], context, stride)
+    def pieces(ids: Sequence[np.ndarray]) -> Iterator[likelihoods.ScoreWindow]:
+        return likelihoods.cut_windows(0, ids[0], context, stride)
 
-    def run(windows: Sequence[ScoreWindow], width: int) -> np.ndarray:
-        return np.array([part.sum() for part in score_windows(model, windows, width)])
+    def run(windows: Sequence[likelihoods.ScoreWindow], width: int) -> np.ndarray:
+        return np.array([part.sum() for part in likelihoods.score_windows(model, windows, width)])
 
-    return Scorer(vocabulary, False, pieces, partial(window_width, context=context), run)
+    return Scorer(
+        vocabulary, False, pieces, partial(likelihoods.window_width, context=context), run
+    )
 
 
 def sentence_scorer(model: UnnormalizedModel, vocabulary: Vocabulary) -> Scorer:
@@ -103,7 +97,7 @@ def score_texts(
 
     def pieces() -> Iterator[tuple[int, tuple[int, Any]]]:
         stream = iter(texts)
-        while pool := list(islice(stream, POOL)):
+        while pool := list(islice(stream, likelihoods.POOL)):
             strings = [list(text) if scorer.sentence_level else [" ".join(text)] for text in pool]
             encoded = iter(scorer.vocabulary.encode(list(chain(*strings))))
             for held in strings:
@@ -114,7 +108,7 @@ def score_texts(
                     scores.append(0.0)
                     yield scorer.width(piece), (len(scores) - 1, piece)
 
-    for width, batch in full_batches(pieces(), batch_positions):
+    for width, batch in likelihoods.full_batches(pieces(), batch_positions):
         _run(scorer, batch, width, scores)
     # from left to right, so that only a text's own pieces matter
     totals = np.add.reduceat(np.asarray(scores), np.asarray(starts)) if starts else np.zeros(0)

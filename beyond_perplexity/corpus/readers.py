@@ -18,14 +18,8 @@ from pathlib import Path
 from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.inputs import (
-    PACKED,
-    DamagedError,
-    check_input,
-    count_lines,
-    open_input,
-)
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
@@ -188,7 +182,7 @@ def single_word(text: str) -> str:
 
 def document_name(path: Path) -> str:
     """Name the document that a whole file is: the file's name without its endings of packing."""
-    while path.suffix.lower() in PACKED:
+    while path.suffix.lower() in inputs.PACKED:
         path = path.with_suffix("")
     return path.stem
 
@@ -236,18 +230,18 @@ def resolve_path(name: str) -> Path:
         package, inside = EMBEDDED_CORPORA[known]
         # The package is installed as plain files, so that the resource is a path.
         path = Path(str(importlib.resources.files(package).joinpath(inside)))
-    check_input(name if "://" in name else path)
+    inputs.check_input(name if "://" in name else path)
     return path
 
 
 def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
     """Stream the decompressed bytes of a file."""
     try:
-        with open_input(path) as file:
+        with inputs.open_input(path) as file:
             while chunk := file.read1(CHUNK_BYTES):
                 yield chunk
-            problems.held = (problems.held or 0) + count_lines(file)
-    except DamagedError as error:
+            problems.held = (problems.held or 0) + inputs.count_lines(file)
+    except inputs.DamagedError as error:
         problems.report(error.reason, error.place, error.detail)
 
 

@@ -20,14 +20,8 @@ from beyond_perplexity.contrastive.pairs import (
 )
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
-from beyond_perplexity.library.calls import (
-    Unused,
-    check_path_or_name,
-    library_function,
-    rows_of,
-    torch_kept,
-)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.inputs import told
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 
-def _unused(given: ContrastOptions) -> Iterator[Unused]:
+def _unused(given: ContrastOptions) -> Iterator[calls.Unused]:
     if given.model is None:
         yield "without a model, on log scores", ("tokenized", "threads", "device")
         return
@@ -50,7 +44,7 @@ def _unused(given: ContrastOptions) -> Iterator[Unused]:
         yield "on a file of pairs, which names them", ("phenomena",)
 
 
-@library_function(ContrastOptions, _unused)
+@calls.library_function(ContrastOptions, _unused)
 def contrast(given: ContrastOptions) -> Result:
     """Tell sentences from distortions of them: accuracy and contrastive entropy H_C.
 
@@ -74,8 +68,8 @@ def contrast(given: ContrastOptions) -> Result:
         flags: dict[str, object] = {"pairs": "scores"}
         record: dict[str, Any] = {}
     else:
-        check_path_or_name("model", given.model)
-        with torch_kept(given.threads):
+        calls.check_path_or_name("model", given.model)
+        with calls.torch_kept(given.threads):
             with extras_named():
                 opened = _open(str(given.model), given.device)
             table = _of_texts(opened, given)
@@ -151,7 +145,7 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena)
+    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena)
     for number, row in enumerate(rows, start=1):
         for side in sides:
             if not isinstance(row[side], str) or not row[side].strip():
@@ -167,7 +161,7 @@ def _phenomenon(about: Any, number: int) -> str:
 
 def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | None]]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
+    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
     for number, row in enumerate(rows, start=1):
         if row.get("words") is not None:
             check_number("words", row["words"], 1)

@@ -22,13 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import factored
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import (
-    FactoredModel,
-    OutputLayer,
-    float_product,
-    summed_cross_entropy,
-)
 from beyond_perplexity.models.transformer import select_rows
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -132,7 +127,7 @@ class HuggingFaceState(State):
         return HuggingFaceState(self.cache, lengths, int(lengths.max()))
 
 
-class Head(OutputLayer):
+class Head(factored.OutputLayer):
     """The model's output layer, with our ids.
 
     Some architectures have a factor of the logits, `scale`, or c tanh(logit / c), `softcap`.
@@ -161,7 +156,7 @@ class Head(OutputLayer):
 
     def _rows(self, features: Tensor) -> Tensor:
         """Return the model's own logits, float32, (..., N), for features (..., D)."""
-        logits = float_product(features, self.linear.weight, self.linear.bias)  # (..., N)
+        logits = factored.float_product(features, self.linear.weight, self.linear.bias)  # (..., N)
         if self.scale != 1:
             logits = logits * self.scale
         if self.softcap is not None:
@@ -179,12 +174,14 @@ class Head(OutputLayer):
         if self.softcap is None and (self.scale == 1 or self.linear.bias is None):
             scaled = features * self.scale  # (N, D)
             weight, bias = self.linear.weight, self.linear.bias  # (N, D), (N,)
-            return summed_cross_entropy(scaled, weight, bias, goal, self.impossible_rows, dtype)
+            return factored.summed_cross_entropy(
+                scaled, weight, bias, goal, self.impossible_rows, dtype
+            )
         logits = self._rows(features).index_fill(-1, self.impossible_rows, -torch.inf)
         return functional.cross_entropy(logits, goal, reduction="sum")
 
 
-class HuggingFace(FactoredModel):
+class HuggingFace(factored.FactoredModel):
     """A causal language model of transformers, from its configuration as in its ``config.json``.
 
     `special` are its ids of ``<s>``, ``</s>`` and ``<unk>``, None where it has none. Our ids that

@@ -15,18 +15,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.inference import p_values
+from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
     correlation_matrix,
     few_items_interval,
-)
-from beyond_perplexity.inference.intervals import (
-    RatioInterval,
-    finite,
-    jackknife_interval,
-    ratio_interval,
 )
 from beyond_perplexity.schemas.semantics import (
     PREDICTED,
@@ -64,17 +58,17 @@ def model_values(sums: GroupSums) -> np.ndarray:
     return sums.numerators.sum(axis=0) / size if size else np.full(len(sums.models), math.nan)
 
 
-def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
+def _difference(sums: GroupSums, one: int, two: int) -> intervals.RatioInterval:
     held = sums.sizes > 0
     sizes = sums.sizes[held]
     if sums.counts is None:
         own = sums.numerators[held]
-        return ratio_interval(own[:, one] - own[:, two], sizes)
+        return intervals.ratio_interval(own[:, one] - own[:, two], sizes)
     counts = sums.counts[held][:, (one, two)]
     total = counts.sum(axis=0)
     first, second = _pooled(sums, total)
     rest = _pooled(sums, total - counts)
-    return jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
+    return intervals.jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
@@ -244,7 +238,7 @@ def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray)
     value, without = total / models, without / models
     if abs(value) > 1 - 1e-12 or (np.abs(without) > 1 - 1e-12).any():
         return {"value": value, "low": value, "high": value, "note": "one follows from the other"}
-    found = jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
+    found = intervals.jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
     if math.isnan(found.low):
         note = found.few_groups() or "a measure varies in few documents: no interval"
         return {"value": value, "low": None, "high": None, "note": note}
@@ -259,7 +253,7 @@ def _pair(first: _Key, second: _Key) -> _Row:
 def correlation_of_models(value: float, models: int, *, ranks: bool) -> _Row:
     """Return a correlation over so few items as models are, with its limits and a note."""
     limits = few_items_interval(value, models, ranks=ranks)
-    known = zip(("value", "low", "high"), map(finite, (value, *limits)), strict=True)
+    known = zip(("value", "low", "high"), map(intervals.finite, (value, *limits)), strict=True)
     few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
     return {**dict(known), "note": few}
 

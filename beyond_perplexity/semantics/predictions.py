@@ -23,16 +23,9 @@ from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.decoding.kernels import pick, unnormalized
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, round_up
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import chosen_log_probs
-from beyond_perplexity.models.likelihoods import (
-    LOGIT_ROWS,
-    ScoreWindow,
-    check_window,
-    cut_windows,
-    full_batches,
-    window_width,
-)
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import PredictionOptions
@@ -50,7 +43,7 @@ class NextWords(NamedTuple):
 
 
 # A window, and the place in its text of the first prediction that counts.
-_Part = tuple[ScoreWindow, int]
+_Part = tuple[likelihoods.ScoreWindow, int]
 
 
 @torch.no_grad()
@@ -58,14 +51,14 @@ def predict_tokens(
     model: LanguageModel,
     texts: Sequence[np.ndarray],
     numbers: Sequence[np.ndarray],
-    batch_positions: int = LOGIT_ROWS,
+    batch_positions: int = likelihoods.LOGIT_ROWS,
 ) -> list[NextWords]:
     """Predict every token of texts from those before it, in the windows of the perplexity.
 
     `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
     (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
     """
-    context, stride = check_window(model, None, None)
+    context, stride = likelihoods.check_window(model, None, None)
     results = [
         NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
         for u in numbers
@@ -74,11 +67,11 @@ def predict_tokens(
     def parts() -> Iterator[tuple[int, _Part]]:
         for text, ids in enumerate(texts):
             first = 0
-            for window in cut_windows(text, ids, context, stride):
-                yield window_width(window, context), (window, first)
+            for window in likelihoods.cut_windows(text, ids, context, stride):
+                yield likelihoods.window_width(window, context), (window, first)
                 first += window.counted
 
-    for width, held in full_batches(parts(), batch_positions):
+    for width, held in likelihoods.full_batches(parts(), batch_positions):
         _run(model, held, width, numbers, results)
     return results
 
@@ -126,7 +119,7 @@ def _choose_all(
     device, begin, found = model.device, 0, []
     wanted = torch.from_numpy(targets).to(device)  # (P,)
     uniform = torch.from_numpy(numbers).to(device)  # (P, S)
-    for logits in model.next_logits(torch.from_numpy(inputs).to(device), LOGIT_ROWS):
+    for logits in model.next_logits(torch.from_numpy(inputs).to(device), likelihoods.LOGIT_ROWS):
         first, last = np.searchsorted(places, [begin, begin + len(logits)])
         if first < last:
             own = slice(first, last)
@@ -335,7 +328,7 @@ def predict_sentences(
     options: PredictionOptions,
     *,
     seed: int,
-    batch_positions: int = LOGIT_ROWS,
+    batch_positions: int = likelihoods.LOGIT_ROWS,
 ) -> dict[str, list[object]]:
     """Predict the sentences of documents: columns of ``predictions``, less split and partner."""
     asked = options.continuation

@@ -19,13 +19,7 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
-from beyond_perplexity.storage.inputs import (
-    DamagedError,
-    check_input,
-    parse_object,
-    said,
-    unreadable,
-)
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import ContentHash, note_read, sealed
 
@@ -37,18 +31,20 @@ def _explained(path: object) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         reason = "the name of a column is not UTF-8"
-        raise DamagedError(str(path), "not a readable Parquet file", reason) from error
+        raise inputs.DamagedError(str(path), "not a readable Parquet file", reason) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(path, error) from error
-        raise DamagedError(str(path), "not a readable Parquet file", said(error)) from error
+            raise inputs.unreadable(path, error) from error
+        raise inputs.DamagedError(
+            str(path), "not a readable Parquet file", inputs.said(error)
+        ) from error
 
 
 class ParquetInput(pq.ParquetFile):
     """A Parquet file whose batches hold what their types say; errors name column and row."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        check_input(path, again=True)
+        inputs.check_input(path, again=True)
         self.path = path
         with _explained(path):
             super().__init__(path)
@@ -273,7 +269,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
 
 def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
     """Read the run record of a footer."""
-    return parse_object(footer, f"{path}: its run record", "make it again")
+    return inputs.parse_object(footer, f"{path}: its run record", "make it again")
 
 
 # ---- many numbered files as few words: ``samples/{00000..00019}.parquet`` ----

@@ -15,14 +15,8 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import choose_device
+from beyond_perplexity.semantics.evaluators import families
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
-from beyond_perplexity.semantics.evaluators.families import (
-    EXTRA,
-    PACKAGES,
-    Options,
-    about_weights,
-    package_folder,
-)
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import read_json, told
@@ -138,7 +132,7 @@ def _read(path: Path) -> Any:
 
 
 def _load(folder: Path, device: str) -> SentenceTransformer:
-    advice = f"; install it with: {EXTRA}"
+    advice = f"; install it with: {families.EXTRA}"
     with told(f"{folder}: needs the library sentence-transformers", advice, (ImportError,)):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as library
@@ -155,13 +149,13 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
 
 
 def load_sentence_transformer(
-    options: Options, measures: Options, device: str
+    options: families.Options, measures: families.Options, device: str
 ) -> SentenceEvaluator:
     """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")
     if package:
-        folder, title = package_folder(package), PACKAGES[package].title
-        if PACKAGES[package].family != "sentence-transformers":
+        folder, title = families.package_folder(package), families.PACKAGES[package].title
+        if families.PACKAGES[package].family != "sentence-transformers":
             raise InputError(f"package: {package} has no encoder; allowed is minilm")
     elif path:
         folder = Path(path)
@@ -171,5 +165,5 @@ def load_sentence_transformer(
     weights = check_folder(folder)
     hashes = {str(path.relative_to(folder)): content_hash(path) for path in weights}
     sha256 = next(iter(hashes.values())) if len(hashes) == 1 else value_hash(hashes)
-    about = about_weights(title, sha256, "sentence-transformers", "transformers", "torch")
+    about = families.about_weights(title, sha256, "sentence-transformers", "transformers", "torch")
     return SentenceEvaluator(SentenceTransformerEncoder(folder, device), about)

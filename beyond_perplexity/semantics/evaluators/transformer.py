@@ -24,12 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.models.registry import check_finite, choose_device, load_model
-from beyond_perplexity.semantics.evaluators.contract import (
-    SentenceEvaluator,
-    has_vector,
-    known_text,
-    settle,
-)
+from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors, logistic
@@ -56,7 +51,7 @@ class UpperLayers(ABC):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
-        rows = self._tokens([known_text(text) for text in texts])
+        rows = self._tokens([contract.known_text(text) for text in texts])
         if self.limit is not None:
             self.truncated += sum(len(row) > self.limit for row in rows)
             rows = [row[: self.limit] for row in rows]
@@ -202,7 +197,7 @@ class HuggingFaceLayers(UpperLayers):
         return (states * shares[:, :, None, None]).sum(1)  # (B, K, W)
 
 
-class TransformerEvaluator(SentenceEvaluator):
+class TransformerEvaluator(contract.SentenceEvaluator):
     """Equation 9, and with the products divided by the width of a layer."""
 
     measures = ("inner", "inner_scaled")
@@ -213,11 +208,11 @@ class TransformerEvaluator(SentenceEvaluator):
         """Return σ of the mean over layers of inner products, plain and by the width."""
         wide = [np.asarray(part, np.float64) for part in (first, second)]
         products = np.einsum("nd,nd->n", *wide) / self.encoder.layers
-        known = [has_vector(part) for part in (first, second)]
+        known = [contract.has_vector(part) for part in (first, second)]
         width = self.encoder.width / self.encoder.layers
         return {
-            "inner": settle("inner", logistic(products), known),
-            "inner_scaled": settle("inner_scaled", logistic(products / width), known),
+            "inner": contract.settle("inner", logistic(products), known),
+            "inner_scaled": contract.settle("inner_scaled", logistic(products / width), known),
         }
 
 

@@ -73,10 +73,8 @@ class CommandParser(argparse.ArgumentParser):
             if place in outputs and is_output:
                 raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
             if place in outputs:
-                raise InputError(
-                    f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
-                    "another output"
-                )
+                wrong = f"{outputs[place]} and {flag}: both name {path}, which would be replaced"
+                raise InputError(f"{wrong}; name another output")
             if is_output:
                 outputs[place] = flag
         return given

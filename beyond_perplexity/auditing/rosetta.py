@@ -161,9 +161,8 @@ _TWICE = "; the tokenizer adds another beginning of text, which is scored like a
 def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[likelihoods.ScoreWindow]:
     """Cut a document of n tokens into windows whose predictions are its n tokens."""
     if len(ids):
-        yield likelihoods.ScoreWindow(
-            document, after_beginning(ids[:context]), min(context, len(ids))
-        )
+        first = after_beginning(ids[:context])
+        yield likelihoods.ScoreWindow(document, first, len(first) - 1)
     for begin in range(context, len(ids), context):
         end = min(begin + context, len(ids))
         yield likelihoods.ScoreWindow(document, ids[end - context - 1 : end], end - begin)

@@ -104,10 +104,8 @@ def count_scored(
     said = np.full(tokens + 1, np.nan)  # −c + (N − c) ln q
     for mark, places, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
         witness.marked, witness.inputs = mark, []
-        rows = chain.from_iterable(
-            subject.score(witness, vocabulary, some, text="cleaned", **options)
-        )
-        for row in rows:
+        parts = subject.score(witness, vocabulary, some, text="cleaned", **options)
+        for row in chain.from_iterable(parts):
             said[places[row.doc_id]] = row.log_likelihood
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)

@@ -23,9 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="file, or folder")
-    parser.add_argument(
-        "--verify", action="store_true", help="recompute all hashes below folders of results"
-    )
+    words = "recompute all hashes below folders of results"
+    parser.add_argument("--verify", action="store_true", help=words)
     given = parser.parse_args(arguments)
     for path in given.paths:
         if given.verify:

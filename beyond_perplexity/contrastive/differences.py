@@ -84,10 +84,8 @@ def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
     (first, one), *others = sums.items()
     for name, other in others:
         if _scored_texts(other) != _scored_texts(one):
-            raise InputError(
-                f"{name}: was scored on other texts or distortions than {first}; score both on the "
-                "same split, subset, levels and draws"
-            )
+            wrong = f"{name}: was scored on other texts or distortions than {first}"
+            raise InputError(f"{wrong}; score both on the same split, subset, levels and draws")
 
 
 def _scored_texts(sums: entropy.ContrastSums) -> list[object]:

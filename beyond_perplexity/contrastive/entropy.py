@@ -123,9 +123,8 @@ def _places(
     twice = own[order[1:][np.diff(known) == 0]]
     if len(twice):
         row = twice.min()
-        raise InputError(
-            f"{file_of(row)}: doc_id {units[row]} is given twice; give each shard once"
-        )
+        wrong = f"doc_id {units[row]} is given twice"
+        raise InputError(f"{file_of(row)}: {wrong}; give each shard once")
     alone = np.flatnonzero(~np.isin(units, known))
     if len(alone):
         raise InputError(
@@ -197,9 +196,7 @@ def unclear_base(base_level: float) -> str:
 
 def _facts(sums: ContrastSums) -> str:
     """Say what must be known of the text to read its measures."""
-    counts = {
-        name: int(sums.counts[name].sum()) for name in ("one_word", "sentences", "unknown", "words")
-    }
+    counts = {name: int(held.sum()) for name, held in sums.counts.items()}
     one = f"{counts['one_word']:,} of {counts['sentences']:,} sentences are of one word"
     unknown = f"{counts['unknown'] / counts['words']:.1%} of the words are <unk> to the model"
     return joined_facts(

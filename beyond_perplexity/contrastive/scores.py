@@ -60,9 +60,8 @@ def document_scorer(model: LanguageModel, vocabulary: Vocabulary) -> Scorer:
     def run(windows: Sequence[likelihoods.ScoreWindow], width: int) -> np.ndarray:
         return np.array([part.sum() for part in likelihoods.score_windows(model, windows, width)])
 
-    return Scorer(
-        vocabulary, False, pieces, partial(likelihoods.window_width, context=context), run
-    )
+    width = partial(likelihoods.window_width, context=context)
+    return Scorer(vocabulary, False, pieces, width, run)
 
 
 def sentence_scorer(model: UnnormalizedModel, vocabulary: Vocabulary) -> Scorer:
@@ -174,10 +173,8 @@ class Substitutes:
         """Raise `InputError` where no word of a text is among the substitutes."""
         words = (word for unit in units for held in unit.sentences for word in held)
         if not any(word in self._places for word in words):
-            raise InputError(
-                f"{self._name}: has no word of the text that is distorted; name a vocabulary of "
-                "this corpus, or set substitutes: text"
-            )
+            advice = "name a vocabulary of this corpus, or set substitutes: text"
+            raise InputError(f"{self._name}: has no word of the text that is distorted; {advice}")
 
     def place(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
         """Put the words of documents into the table.
@@ -232,9 +229,7 @@ def _versions(
             for unit, row, length in zip(owners, found, lengths_found, strict=True):
                 texts[unit].append(" ".join(table[row[:length]]))
             counted = {"words": lengths_found, **counts._asdict()}
-            columns = {
-                name: np.bincount(owners, held).astype(np.int64) for name, held in counted.items()
-            }
+            columns = {n: np.bincount(owners, held).astype(np.int64) for n, held in counted.items()}
             columns |= {"level": np.full(len(units), level)}
             columns |= {"draw": np.full(len(units), draw, np.int32)}
             yield texts, columns

@@ -23,8 +23,7 @@ WIDE_COLUMNS = 7  # rows with so many columns are laid out like CoNLL-2012
 CONLLU_COLUMNS = 10
 WORD_WIDE, WORD_NARROW, WORD_CONLLU = 3, 1, 1
 
-Mark = tuple[str, str]
-"""What happens at a token, single, begin or end, and to which entity."""
+Mark = tuple[str, str]  # what happens at a token, single, begin or end, and to which entity
 
 _ENTITY = r"(?:\d+|[A-Za-z]+-\d+(?:-[^()|\s]+)?)"
 _MARK = re.compile(rf"\(({_ENTITY})\)|\(({_ENTITY})|({_ENTITY})\)|\|")
@@ -138,9 +137,8 @@ class OpenDocument:
         source, problems = self.reader.source, self.reader.problems
         for entity, starts in self.begun.items():
             for start in starts:
-                problems.report(
-                    "mention without end", self._place(start), f"'({entity}' is never closed"
-                )
+                detail = f"'({entity}' is never closed"
+                problems.report("mention without end", self._place(start), detail)
         counts = Counter({f"{SOURCE} found": len(self.spans)}) | self.counts
         spans = merge_entities(self.spans)
         counts["mentions that shared a span"] = len(self.spans) - len(spans)
@@ -175,9 +173,7 @@ def merge_entities(spans: Sequence[readers.Span]) -> list[readers.Span]:
 def renumber(spans: Iterable[readers.Span]) -> list[readers.Span]:
     """Rename entities to ``"0"``, ``"1"``, ... by their first mention in the given order."""
     numbers: dict[str, str] = {}
-    return [
-        (start, end, numbers.setdefault(entity, str(len(numbers)))) for start, end, entity in spans
-    ]
+    return [(start, end, numbers.setdefault(one, str(len(numbers)))) for start, end, one in spans]
 
 
 class Layout(NamedTuple):

@@ -157,11 +157,9 @@ def _checked(records: Iterable[readers.Record], groups: GroupField) -> Iterator[
         found = record.group is not None
         has = found if has is None else has
         if has != found:
-            wrong = "is missing" if has else "is there, which earlier documents lack"
-            raise InputError(
-                f"{record.place}: field '{groups.name}', which names the group, {wrong}; "
-                f"{groups.who}"
-            )
+            state = "is missing" if has else "is there, which earlier documents lack"
+            wrong = f"{record.place}: field '{groups.name}', which names the group, {state}"
+            raise InputError(f"{wrong}; {groups.who}")
         yield record
 
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
@@ -162,9 +162,8 @@ class Extractor:
             (sentence, replace_leaves(tree, clean_tokens(leaves(tree), steps)))
             for sentence, tree in trees
         ]
-        document = tables.Document(
-            chosen, source.title, text, len(tokens), source.raw, mentions, held
-        )
+        row = (chosen, source.title, text, len(tokens), source.raw, mentions, held)
+        document = tables.Document(*row)
         result.documents.append(document.encode(self.seed, (source.item, index)))
 
     def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
@@ -249,9 +248,7 @@ def _batches(
     row, first = FORMATS[options.source.format], 0
     for name, split in options.source.files():
         path = readers.resolve_path(name)
-        pages: mediawiki.PageStream | None = (
-            row.load()(path, problems) if row.kind == "pages" else None
-        )
+        pages: Any = row.load()(path, problems) if row.kind == "pages" else None
         own = reader.read(path) if reader else _records(options, path, problems)
         items: Iterator[Item] = iter(pages or own)
         while held := list(_take(items)):
@@ -279,10 +276,8 @@ def _map_ordered(
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            raise InputError(
-                "--workers: a process was killed, most likely for want of memory; give the job "
-                "more, or fewer workers"
-            ) from error
+            wrong = "--workers: a process was killed, most likely for want of memory"
+            raise InputError(f"{wrong}; give the job more, or fewer workers") from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

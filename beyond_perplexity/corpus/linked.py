@@ -63,9 +63,8 @@ def _annotation(value: object, n_tokens: int) -> _Annotation:
     source, span = value.get("source"), value.get("span")
     for name, text in (("id", entity), ("source", source)):
         if not text or not _is_text(text):
-            raise readers.UnusableError(
-                f"field '{name}' of an annotation is {brief_repr(text)}, expected a string"
-            )
+            held = f"field '{name}' of an annotation is {brief_repr(text)}"
+            raise readers.UnusableError(f"{held}, expected a string")
     wrong = f"the span of {entity:.80} is {brief_repr(span)}"
     if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
         raise readers.UnusableError(f"{wrong}, expected two whole numbers")
@@ -188,7 +187,7 @@ class Reader(readers.AnnotatedReader):
         for entity, names in _dictionary(path):
             if not isinstance(names, _LISTS) or not all(map(_is_text, names)):
                 raise InputError(
-                    f"{path}: entity {entity}: expected a list of strings as its aliases"
+                    f"{path}: entity {entity}: expected its aliases, a list of strings"
                 )
             strings = sorted(names) if isinstance(names, _SETS) else names
             found[entity] = [text for text in strings if text.strip()]
@@ -254,9 +253,7 @@ def _dictionary(path: Path) -> Iterable[tuple[str, Any]]:
         raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
     for entity in found:
         if not _is_text(entity):
-            raise InputError(
-                f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
-            )
+            raise InputError(f"{path}: has the key {brief_repr(entity)}, expected an entity's name")
     return found.items()
 
 

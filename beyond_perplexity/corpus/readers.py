@@ -25,14 +25,12 @@ LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
 LISTED = 20
 
-NumberedLine = tuple[int, str]
-"""Number, from 1, and text without its end."""
+NumberedLine = tuple[int, str]  # number, from 1, and text without its end
 
-Span = tuple[int, int, str]
-"""Of a mention: tokens [start, end) and its entity."""
+Span = tuple[int, int, str]  # of a mention: tokens [start, end) and its entity
 
+# Of a mention: tokens [start, end), its entity, and the source that says so.
 Mention = tuple[int, int, str, str]
-"""Of a mention: tokens [start, end), its entity, and the source that says so."""
 
 PLACEHOLDER = "_"
 
@@ -224,9 +222,8 @@ def resolve_path(name: str) -> Path:
     if name.startswith(EMBEDDED):
         known = name.removeprefix(EMBEDDED)
         if known not in EMBEDDED_CORPORA:
-            raise InputError(
-                f"{name}: no such embedded corpus; there are {', '.join(EMBEDDED_CORPORA)}"
-            )
+            there = ", ".join(EMBEDDED_CORPORA)
+            raise InputError(f"{name}: no such embedded corpus; there are {there}")
         package, inside = EMBEDDED_CORPORA[known]
         # The package is installed as plain files, so that the resource is a path.
         path = Path(str(importlib.resources.files(package).joinpath(inside)))

@@ -142,10 +142,8 @@ def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[
                 try:
                     owner = next(owners)
                 except StopIteration:
-                    raise InputError(
-                        f"{trees}: document {doc_id} is not in {documents}, or out of its order; "
-                        "extract the corpus again"
-                    ) from None
+                    wrong = f"{trees}: document {doc_id} is not in {documents}, or out of its order"
+                    raise InputError(f"{wrong}; extract the corpus again") from None
             words = leaves(tree)
             page = owner["title"] if split_unit == "page" else ""
             row = {"title": page or f"document {doc_id}", "text": " ".join(words)}

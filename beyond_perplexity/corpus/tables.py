@@ -109,6 +109,7 @@ ANNOTATION_COUNTS = (
 )
 
 
+# What an extraction writes, beside its report.
 EXTRACTED = {
     "documents": DOCUMENTS,
     "mentions": MENTIONS,
@@ -117,7 +118,6 @@ EXTRACTED = {
     "trees": TREES,
     "raw": RAW,
 }
-"""What an extraction writes, beside its report."""
 
 
 @dataclass
@@ -174,10 +174,8 @@ def write_tables(
         _write_aliases(gathered, tables["aliases"])
         if not tables["documents"].count:
             reasons = ", ".join(f"{n} {reason}" for reason, n in gathered.skips.counts.items())
-            raise InputError(
-                f"{first}: no document is left of this corpus ({reasons or 'it is empty'}); check "
-                "source and documents.minimum_tokens"
-            )
+            wrong = f"{first}: no document is left of this corpus ({reasons or 'it is empty'})"
+            raise InputError(f"{wrong}; check source and documents.minimum_tokens")
         for rows in tables.values():
             rows.flush()
         report = _report(options, gathered, splits, {n: rows.count for n, rows in tables.items()})

@@ -135,9 +135,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, object]]:
 def _is_string(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _text_columns(
@@ -150,9 +148,8 @@ def _text_columns(
     columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
     for name in columns:
         if not _is_string(schema.field(name).type):
-            raise InputError(
-                f"{path}: column '{name}' is {schema.field(name).type}, expected string"
-            )
+            found = schema.field(name).type
+            raise InputError(f"{path}: column '{name}' is {found}, expected string")
     if group_key is not None and group_key in set(schema.names) - set(columns):
         kind = schema.field(group_key).type
         if not (_is_string(kind) or pa.types.is_integer(kind)):

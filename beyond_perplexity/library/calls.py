@@ -297,7 +297,7 @@ def values_of(given: Iterable[Any]) -> Iterable[Any]:
 def _refuse_groups(groups: Any, name: str, what: str) -> None:
     if groups is not None:
         raise InputError(
-            f"groups: {name} {what}; name the column of the groups by group_column instead"
+            f"groups: {name} {what}; name the column of groups by group_column instead"
         )
 
 

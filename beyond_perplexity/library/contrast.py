@@ -175,10 +175,8 @@ def _score(value: Any, side: str, number: int) -> float:
     except (TypeError, ValueError):
         found = float("nan")
     if not found < float("inf"):
-        raise InputError(
-            f"{side}: pair {number} has {value!r:.80}, expected a log score (a number, or -inf); "
-            "of sentences name a model"
-        )
+        wrong = f"{side}: pair {number} has {value!r:.80}, expected a log score (a number, or -inf)"
+        raise InputError(f"{wrong}; of sentences name a model")
     return found
 
 

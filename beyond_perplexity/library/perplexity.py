@@ -65,16 +65,14 @@ def perplexity(given: ScoringOptions) -> Result:
     column = given.group_column
     if column is None and given.groups is not None:
         column = calls.GROUP_COLUMN
-    texts = calls.text_source(
-        given.texts, "texts", given.groups, field=given.field, group_column=column
-    )
+    named = {"field": given.field, "group_column": column}
+    texts = calls.text_source(given.texts, "texts", given.groups, **named)
     with extras_named():
         from beyond_perplexity.perplexities.brought import load_scoring, score_given
     with calls.torch_kept(given.threads):
         with extras_named():
-            scoring = load_scoring(
-                replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
-            )
+            settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
+            scoring = load_scoring(settled)
         summary, documents = score_given(scoring)
     tables = {"documents": documents} if documents is not None else {}
     table, text = partial(perplexity_by_unit, summary), partial(_text, summary)

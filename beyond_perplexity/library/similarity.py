@@ -170,10 +170,8 @@ def _correlations(scores: np.ndarray, gold: np.ndarray, source: str) -> dict[str
         )
     scores, gold = scores[defined], gold[defined]
     if len(scores) < _LEAST or np.ptp(gold) == 0:
-        raise InputError(
-            f"{source}: {len(scores)} pairs have a score; a correlation needs {_LEAST} at least, "
-            "and gold scores that differ"
-        )
+        advice = f"a correlation needs {_LEAST} at least, and gold scores that differ"
+        raise InputError(f"{source}: {len(scores)} pairs have a score; {advice}")
     found = {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)}
     keys = ("value", "low", "high")
     return {name: {key: getattr(one, key) for key in keys} for name, one in found.items()}

@@ -37,10 +37,8 @@ try:
         initialization,
     )
 except ImportError as error:
-    raise InputError(
-        "family: huggingface needs the library transformers; "
-        "install it with: pip install 'beyond-perplexity[hf]'"
-    ) from error
+    advice = "install it with: pip install 'beyond-perplexity[hf]'"
+    raise InputError(f"family: huggingface needs the library transformers; {advice}") from error
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -173,10 +171,8 @@ class Head(factored.OutputLayer):
         goal = self.theirs[targets]  # (N,)
         if self.softcap is None and (self.scale == 1 or self.linear.bias is None):
             scaled = features * self.scale  # (N, D)
-            weight, bias = self.linear.weight, self.linear.bias  # (N, D), (N,)
-            return factored.summed_cross_entropy(
-                scaled, weight, bias, goal, self.impossible_rows, dtype
-            )
+            layer = (self.linear.weight, self.linear.bias)  # (N, D), (N,)
+            return factored.summed_cross_entropy(scaled, *layer, goal, self.impossible_rows, dtype)
         logits = self._rows(features).index_fill(-1, self.impossible_rows, -torch.inf)
         return functional.cross_entropy(logits, goal, reduction="sum")
 

@@ -42,15 +42,13 @@ def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[_Place, flo
 
 def _shared(first: _Values, second: _Values) -> dict[_Place, tuple[float, float]]:
     """Pair the values of two measures: one of the model alone counts under every decoding."""
-    places = dict.fromkeys([*first, *second])
-    decoded = any(decoding for _, decoding in first) or any(decoding for _, decoding in second)
+    both, places = (first, second), dict.fromkeys([*first, *second])
+    decoded = any(decoding for _, decoding in places)
     pairs = {}
     for model, decoding in places:
         if decoded and decoding is None and not model.startswith("external/"):
             continue
-        one, two = (
-            held.get((model, decoding), held.get((model, None))) for held in (first, second)
-        )
+        one, two = (held.get((model, decoding), held.get((model, None))) for held in both)
         if one is not None and two is not None:
             pairs[model, decoding] = (one, two)
     return pairs

@@ -44,9 +44,8 @@ class SemanticTests(NamedTuple):
 
 def _pooled(sums: GroupSums, counts: np.ndarray) -> np.ndarray:
     """Return BLEU of counts (..., P, K), less that of the partner where there is one; (...)."""
-    found, *partner = (
-        bleu_of(counts[..., part, :], sums.order) for part in range(counts.shape[-2])
-    )
+    parts = range(counts.shape[-2])
+    found, *partner = (bleu_of(counts[..., part, :], sums.order) for part in parts)
     return found - partner[0] if partner else found
 
 
@@ -158,9 +157,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
     of a split and kind; with fewer than 20 effective groups there is neither an interval nor an
     adjusted p.
     """
-    held = {
-        key: sums for key, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences
-    }
+    held = {k: sums for k, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences}
     order = {split: place for place, split in enumerate(paired.groups)}
     kinds = list(dict.fromkeys(key.kind for key in held))
 

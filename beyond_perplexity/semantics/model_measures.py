@@ -99,9 +99,7 @@ def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str
     unknown = sorted({name for measures, _ in found.values() for name in measures} - {*MEASURES})
     if unknown:
         raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
-    return {
-        name: ([m for m in MEASURES if m in own], files) for name, (own, files) in found.items()
-    }
+    return {n: ([m for m in MEASURES if m in own], files) for n, (own, files) in found.items()}
 
 
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:

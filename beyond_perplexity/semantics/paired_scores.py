@@ -275,10 +275,8 @@ def _blocks(
         blocks = {model: read_block(held[place]) for model, held in own.items()}
         for block in blocks.values():
             if not block.sentences.equals(sentences[place]):
-                raise InputError(
-                    f"{block.path}: is of other sentences than {path}; score all models on the "
-                    "same sentences"
-                )
+                advice = "score all models on the same sentences"
+                raise InputError(f"{block.path}: is of other sentences than {path}; {advice}")
         yield blocks
 
 

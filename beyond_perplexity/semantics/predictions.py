@@ -137,10 +137,8 @@ def _choose(
     held = logits[round_up(rows)]  # (R', V)
     log_prob = chosen_log_probs(held, round_up(targets))[:count]  # (R,)
     if log_prob.isnan().any():
-        raise InputError(
-            "the model gives a token the log-probability NaN; its weights are damaged or its "
-            "numbers overflow: train or bring the model again"
-        )
+        advice = "its weights are damaged or its numbers overflow: train or bring the model again"
+        raise InputError(f"the model gives a token the log-probability NaN; {advice}")
     best = best_tokens(held)[:count].int()  # (R,)
     if not numbers.shape[1]:
         return best, numbers.int(), log_prob
@@ -196,9 +194,8 @@ def _write(
     real, room = len(prompts), model.context_length
     prompts = [*prompts, *[prompts[-1]] * (-real % QUANTUM)]
     # the last token that is written is not read again
-    starts = [
-        np.append(BOS, p.ids)[0 if room is None else -(room - p.wanted + 1) :] for p in prompts
-    ]
+    begins = [0 if room is None else -(room - prompt.wanted + 1) for prompt in prompts]
+    starts = [np.append(BOS, p.ids)[begin:] for p, begin in zip(prompts, begins, strict=True)]
     lengths = np.array([len(ids) for ids in starts])
     ends = lengths + np.array([prompt.wanted for prompt in prompts])
     tokens = np.zeros((len(starts), ends.max()), np.int64)

@@ -273,9 +273,8 @@ def mean_vectors(vectors: NDArray[np.float32], texts: TextIds) -> NDArray[np.flo
     known = texts.ids >= 0
     starts = np.concatenate([[0], np.cumsum(known)])[texts.starts]
     ids, sizes = texts.ids[known], np.diff(starts)
-    counts = csr_array(
-        (np.ones(len(ids), np.float32), ids, starts), shape=(len(sizes), max(1, len(vectors)))
-    )
+    held = (np.ones(len(ids), np.float32), ids, starts)
+    counts = csr_array(held, shape=(len(sizes), max(1, len(vectors))))
     # word after word, so that rounding is that of the text alone
     sums = counts @ (vectors if len(vectors) else np.zeros((1, 1), np.float32))
     found: NDArray[np.float32] = np.full(sums.shape, np.nan, np.float32)

@@ -111,10 +111,8 @@ def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
     if stat.S_ISDIR(mode):
         raise unreadable(path, IsADirectoryError())
     if again and not stat.S_ISREG(mode):
-        raise InputError(
-            f"{path}: is a pipe or a device, which gives its content once; this kind of file is "
-            "read at several places: write it to a file first"
-        )
+        advice = "this kind of file is read at several places: write it to a file first"
+        raise InputError(f"{path}: is a pipe or a device, which gives its content once; {advice}")
 
 
 class _Unpacked(io.RawIOBase):
@@ -211,10 +209,8 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
         # A damaged archive lets Python look before its beginning.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise InputError(
-            f"{path}: member '{member}' cannot be unpacked ({said(error)}); fetch the archive "
-            "again, or unpack it by hand"
-        ) from error
+        wrong = f"{path}: member '{member}' cannot be unpacked ({said(error)})"
+        raise InputError(f"{wrong}; fetch the archive again, or unpack it by hand") from error
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
@@ -331,10 +327,8 @@ def refuse_foreign(path: str | os.PathLike[str]) -> bytes:
     """Refuse, besides what `refuse_page` does, a pickle and an archive; return the beginning."""
     start = refuse_page(path)
     if start.startswith(_PICKLES):
-        raise InputError(
-            f"{Path(path)}: is a pickle, which runs code when it is read; give the weights in the "
-            "layout that the documentation names"
-        )
+        advice = "give the weights in the layout that the documentation names"
+        raise InputError(f"{Path(path)}: is a pickle, which runs code when it is read; {advice}")
     if start.startswith(b"PK\x03\x04"):
         raise InputError(f"{Path(path)}: is a zip archive; unpack it, or name its member")
     return start

@@ -40,6 +40,12 @@ def _explained(path: object) -> Iterator[None]:
         ) from error
 
 
+def refuse_twice(path: object, names: Iterable[str]) -> None:
+    """Raise `InputError` where a table has two columns of one name."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
+
+
 class ParquetInput(pq.ParquetFile):
     """A Parquet file whose batches hold what their types say; errors name column and row."""
 
@@ -48,11 +54,7 @@ class ParquetInput(pq.ParquetFile):
         self.path = path
         with _explained(path):
             super().__init__(path)
-            names = Counter(self.schema_arrow.names)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            self.close()
-            raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
+            refuse_twice(path, self.schema_arrow.names)
 
     def raw_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
         """Stream batches as `iter_batches` does, but do not check their strings."""

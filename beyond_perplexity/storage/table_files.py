@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.csv
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, said, unreadable
-from beyond_perplexity.storage.shards import ParquetInput, wrong_row
+from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
@@ -71,7 +70,7 @@ class TableFile:
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             kind = "CSV" if self._csv else "Parquet"
             raise self._unreadable(error, f"not a readable {kind} file") from error
-        self._refuse_twice()
+        refuse_twice(path, self.names)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -80,13 +79,6 @@ class TableFile:
     def n_groups(self) -> int:
         """How many groups of rows there are."""
         return len(self._group_rows)
-
-    def _refuse_twice(self) -> None:
-        twice = [name for name, count in Counter(self.names).items() if count > 1]
-        if twice:
-            raise InputError(
-                f"{self.path}: has column {twice[0]!r} more than once; leave one of them"
-            )
 
     def _check_separator(self) -> None:
         """Raise `InputError` where something else than commas separates the names."""
@@ -159,10 +151,8 @@ class TableFile:
         """Raise `InputError` unless the file has the columns."""
         missing = [name for name in names if name not in self.names]
         if missing:
-            raise InputError(
-                f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing; "
-                f"{what} have {', '.join(names)}"
-            )
+            wrong = f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing"
+            raise InputError(f"{wrong}; {what} have {', '.join(names)}")
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns (of one group) as they are, with what is empty; of CSV as types."""
@@ -220,9 +210,8 @@ class TableFile:
         if bad.any():
             index = int(np.argmax(bad))
             value = batch.columns[name][index]
-            raise InputError(
-                f"{self.place(batch.first + index)}: {name} is {value}, expected {wanted}"
-            )
+            place = self.place(batch.first + index)
+            raise InputError(f"{place}: {name} is {value}, expected {wanted}")
 
     def check_log_p(self, batch: RowBatch, name: str = "log_p") -> None:
         """Raise `InputError` where log p is no logarithm; −inf is an impossible latent."""
@@ -255,7 +244,7 @@ class HeldTable(TableFile):
         self.metadata = self.table.schema.metadata or {}
         self.names = tuple(self.table.schema.names)
         self._group_rows = [len(self.table)]
-        self._refuse_twice()
+        refuse_twice(self.path, self.names)
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns as they are."""

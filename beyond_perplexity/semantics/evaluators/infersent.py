@@ -109,9 +109,8 @@ class InferSentNetwork(TrainedModel):
         logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
         if self.classes > 1:
             return functional.cross_entropy(logits, batch.labels, reduction="sum")
-        return functional.binary_cross_entropy_with_logits(
-            logits[:, 0], batch.labels, reduction="sum"
-        )
+        entropy = functional.binary_cross_entropy_with_logits
+        return entropy(logits[:, 0], batch.labels, reduction="sum")
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)
@@ -158,9 +157,8 @@ class InferSentEncoder(networks.WordReader):
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
-        return networks.encode_rows(
-            rows, vectors, self.width, self._network.encode, self._network.device
-        )
+        network = self._network
+        return networks.encode_rows(rows, vectors, self.width, network.encode, network.device)
 
     def scores(self, first: Vectors, second: Vectors, place: int | None) -> Floats:
         """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
@@ -250,10 +248,8 @@ def load_infersent(options: Options, measures: Options, device: str) -> InferSen
         network, held = networks.load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
         if table.sha256 != held["vectors_sha256"]:
-            raise InputError(
-                f"{table.path}: are not the word vectors that {path} was trained with; give those, "
-                "or train it again"
-            )
+            wrong = f"{table.path}: are not the word vectors that {path} was trained with"
+            raise InputError(f"{wrong}; give those, or train it again")
         about = {key: held[key] for key in ("title", "sha256", "versions")}
         cleaning = Preprocessing.from_config(held["preprocessing"])
         encoder = InferSentEncoder(network, table, SYMBOLS.get(held.get("version"), ()))

@@ -211,9 +211,7 @@ class LabelMeaning:
         if self.classes:
             if pair.label in self.classes:
                 return self.classes.index(pair.label)
-            raise InputError(
-                f"{path}: line {pair.line}: no training pair has the label {pair.label!r}"
-            )
+            raise InputError(f"{path}: line {pair.line}: no training pair has label {pair.label!r}")
         number = finite_number(pair.label)
         if number is None:
             raise InputError(f"{path}: line {pair.line}: the score {pair.label!r} is no number")

@@ -50,7 +50,7 @@ class EvaluatorJob:
         """Return the file of documents."""
         if self.documents is None:
             raise InputError(
-                f"{self.options['family']}: give --documents, of the corpus to train on"
+                f"{self.options['family']}: give --documents of the corpus to train on"
             )
         return self.documents
 

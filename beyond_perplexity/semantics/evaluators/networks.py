@@ -204,9 +204,7 @@ def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Networ
     weights = folder / WEIGHTS
     refuse_foreign(weights)
     if content_hash(weights) != held.get("sha256"):
-        raise InputError(
-            f"{weights}: is not the file that {EVALUATOR_FILE} describes; train it again"
-        )
+        raise InputError(f"{weights}: is not the file that {EVALUATOR_FILE} describes; train again")
     note_read(weights, held["sha256"])
     network = read_weights(weights, kind, held.get("config", {}), EVALUATOR_FILE)
     check_finite(network, weights)

@@ -73,9 +73,8 @@ class SentenceTransformerEncoder:
     def _vectors(self, texts: list[str], width: int) -> Tensor:
         """Return the vectors of texts of as many tokens, or filled up to a width, (N, D)."""
         if not self._pads:
-            return self._model.encode(
-                texts, batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
-            )
+            quiet: Any = {"show_progress_bar": False, "convert_to_tensor": True}
+            return self._model.encode(texts, batch_size=len(texts), **quiet)
         most = min(width, self.limit or width)
         features = self._model.tokenizer(
             texts, truncation=True, padding="max_length", max_length=most, return_tensors="pt"
@@ -103,10 +102,8 @@ def check_folder(folder: Path) -> list[Path]:
     for row in modules:
         kind = str(row.get("type"))
         if not (kind.startswith("sentence_transformers.") and kind.split(".")[-1] in _LAYERS):
-            raise InputError(
-                f"{folder / MODULES}: names {kind}, whose code is not run; give an encoder of "
-                f"{', '.join(_LAYERS)}"
-            )
+            advice = f"give an encoder of {', '.join(_LAYERS)}"
+            raise InputError(f"{folder / MODULES}: names {kind}, whose code is not run; {advice}")
     for path in sorted(folder.rglob("config.json")):
         held = _read(path)
         if isinstance(held, dict) and "auto_map" in held:
@@ -114,9 +111,8 @@ def check_folder(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob("*")):
         beside = list(path.parent.glob("*.safetensors"))
         if path.suffix in _UNSAFE and not beside:
-            raise InputError(
-                f"{path}: are weights that would be unpickled; save the model anew, as safetensors"
-            )
+            advice = "save the model anew, as safetensors"
+            raise InputError(f"{path}: are weights that would be unpickled; {advice}")
     weights = sorted(folder.rglob("*.safetensors"))
     if not weights:
         raise InputError(f"{folder}: has no weights (*.safetensors)")
@@ -125,9 +121,8 @@ def check_folder(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> Any:
     if not path.exists():
-        raise InputError(
-            f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
-        )
+        wrong = f"is no folder of sentence-transformers: it has no {path.name}"
+        raise InputError(f"{path.parent}: {wrong}")
     return read_json(path, "list or description", "fetch the folder again")
 
 

@@ -66,9 +66,8 @@ class SkipThoughtNetwork(TrainedModel):
         both = options.directions == "bi"
         size = options.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
-        self.reader = networks.RecurrentReader(
-            "gru", options.embedding_size, size // (1 + both), both
-        )
+        sizes = (options.embedding_size, size // (1 + both))
+        self.reader = networks.RecurrentReader("gru", *sizes, both)
         inputs = options.embedding_size + size
         self.before = nn.GRU(inputs, options.decoder_size, batch_first=True)
         self.after = nn.GRU(inputs, options.decoder_size, batch_first=True)

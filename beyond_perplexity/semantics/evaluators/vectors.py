@@ -57,10 +57,8 @@ class VectorTable(ABC):
         """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none."""
         vector = self._vector(word)
         if vector is not None and not np.isfinite(vector).all():
-            raise InputError(
-                f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite; "
-                "fetch the file again"
-            )
+            wrong = f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite"
+            raise InputError(f"{wrong}; fetch the file again")
         return vector
 
     @property
@@ -148,9 +146,8 @@ class TextTable(VectorTable):
         if not hashes:
             raise InputError(f"{path}: holds no word vectors")
         if count is not None and len(hashes) != count:
-            raise InputError(
-                f"{path}: says that it has {count:,} words, but has {len(hashes):,}; fetch it again"
-            )
+            wrong = f"says that it has {count:,} words, but has {len(hashes):,}"
+            raise InputError(f"{path}: {wrong}; fetch it again")
         order = np.argsort(np.asarray(hashes), kind="stable")
         self._hashes, self._places = np.asarray(hashes)[order], np.asarray(places)[order]
         self._kept = lru_cache(_KEPT)(self._look_up)

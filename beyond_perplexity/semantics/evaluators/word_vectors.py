@@ -32,9 +32,8 @@ def measure_vectors(
     units = word_cosines.unit_rows(vectors)
     aligned = word_cosines.aligned_cosines(units, predicted, target)
     precision, recall, f1 = word_cosines.greedy_alignments(units, predicted, target)
-    pairwise = word_cosines.pairwise_cosines(
-        units, predicted, target, options.window, options.weighting
-    )
+    how = (options.window, options.weighting)
+    pairwise = word_cosines.pairwise_cosines(units, predicted, target, *how)
     means = [word_cosines.mean_vectors(vectors, texts) for texts in (predicted, target)]
     distances = movers_distances(units, predicted, target)
     return {

@@ -58,6 +58,7 @@ class _Source(NamedTuple):
     place: str
     paragraph: Paragraph
     raw: str
+    index: int = 0  # of the paragraph in its page
 
 
 @dataclass
@@ -92,7 +93,10 @@ class Extractor:
                 sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
             else:
                 self._finish_annotated(number, item, batch.split, result)
-        self._finish(sources, batch.split, result)
+        paragraphs = [source.paragraph for source in sources]
+        tokenized = mediawiki.tokenize(paragraphs, self.options.preprocessing.apply)
+        for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
+            self._add(source, tokens, mentions, (), batch.split, result)
         return result
 
     def _read_article(
@@ -114,16 +118,8 @@ class Extractor:
         title = normalize_title(page.title) or page.title
         result.triples += ((title, relation, target) for relation, target in article.triples)
         mediawiki.add_matches(page.title, article.paragraphs)
-        return [_Source(number, page.title, page.title, p, p.text) for p in article.paragraphs]
-
-    def _finish(self, sources: list[_Source], split: str | None, result: Extracted) -> None:
-        """Preprocess all paragraphs of a batch at once and encode those that are kept."""
-        paragraphs = [source.paragraph for source in sources]
-        tokenized = mediawiki.tokenize(paragraphs, self.options.preprocessing.apply)
-        places: Counter[int] = Counter()  # of the paragraphs of an item
-        for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
-            self._add(source, places[source.item], tokens, mentions, (), split, result)
-            places[source.item] += 1
+        own = (number, page.title, page.title)
+        return [_Source(*own, p, p.text, index) for index, p in enumerate(article.paragraphs)]
 
     def _finish_annotated(
         self, number: int, item: readers.Annotated, split: str | None, result: Extracted
@@ -133,12 +129,11 @@ class Extractor:
         raw = " ".join(item.tokens)
         source = _Source(number, item.title, item.place, Paragraph(raw), raw)
         tokens = clean_tokens(item.tokens, self.options.preprocessing)
-        self._add(source, 0, tokens, item.mentions, item.trees, split, result)
+        self._add(source, tokens, item.mentions, item.trees, split, result)
 
     def _add(
         self,
         source: _Source,
-        index: int,
         tokens: list[str],
         mentions: list[readers.Mention],
         trees: Iterable[tuple[int, str]],
@@ -164,7 +159,7 @@ class Extractor:
         ]
         row = (chosen, source.title, text, len(tokens), source.raw, mentions, held)
         document = tables.Document(*row)
-        result.documents.append(document.encode(self.seed, (source.item, index)))
+        result.documents.append(document.encode(self.seed, (source.item, source.index)))
 
     def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
         """Give the automatic trees of a document, none unless they are asked for."""

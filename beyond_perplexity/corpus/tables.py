@@ -22,14 +22,7 @@ from beyond_perplexity.corpus.mediawiki import Redirects
 from beyond_perplexity.corpus.readers import Mention, Skips
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.schemas.corpora import (
-    ALIASES,
-    DOCUMENTS,
-    KNOWLEDGE_GRAPH,
-    MENTIONS,
-    RAW,
-    TREES,
-)
+from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.shards import ShardWriter
 
@@ -111,12 +104,12 @@ ANNOTATION_COUNTS = (
 
 # What an extraction writes, beside its report.
 EXTRACTED = {
-    "documents": DOCUMENTS,
-    "mentions": MENTIONS,
-    "knowledge_graph": KNOWLEDGE_GRAPH,
-    "aliases": ALIASES,
-    "trees": TREES,
-    "raw": RAW,
+    "documents": corpora.DOCUMENTS,
+    "mentions": corpora.MENTIONS,
+    "knowledge_graph": corpora.KNOWLEDGE_GRAPH,
+    "aliases": corpora.ALIASES,
+    "trees": corpora.TREES,
+    "raw": corpora.RAW,
 }
 
 

@@ -27,7 +27,6 @@ from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
     from beyond_perplexity.models.registry import OpenedModel
@@ -85,16 +84,13 @@ def contrast(given: ContrastOptions) -> Result:
 
 
 def _open(model: str, device: str) -> OpenedModel:
-    from beyond_perplexity.models.registry import OpenedModel, choose_device, open_any
+    from beyond_perplexity.models.registry import OpenedModel, open_any
 
     if not os.path.isfile(model):
         return open_any(model, device)
-    from beyond_perplexity.models.kneser_ney import KneserNey
-    from beyond_perplexity.ngrams.arpa import read_arpa
+    from beyond_perplexity.models.kneser_ney import open_arpa
 
-    held = read_arpa(model)
-    network = KneserNey.of(held.model).to(choose_device(device)).eval()
-    words = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    network, words = open_arpa(model, device)
     return OpenedModel(network, words, {"config": network.config, "arpa": True}, Path(model))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
@@ -20,9 +21,11 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.ngrams import kneser_ney
+from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.options import Limit, Limited
-from beyond_perplexity.vocabulary import BOS, UNK
+from beyond_perplexity.vocabulary import BOS, N_SPECIAL, UNK, ClosedVocabulary
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,13 @@ class NGramState(TensorState):
     def tensors(self) -> None:
         """Return nothing."""
         return
+
+
+def open_arpa(path: str | Path, device: str) -> tuple[KneserNey, ClosedVocabulary]:
+    """Read an ARPA file: the model in evaluation mode, and its words."""
+    held = read_arpa(path)
+    model = KneserNey.of(held.model).to(choose_device(device)).eval()
+    return model, ClosedVocabulary(held.words[N_SPECIAL:], 0)
 
 
 class KneserNey(CountedModel):

@@ -24,9 +24,8 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import choose_device, cleaning_of, is_foreign, open_scorer
-from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.models.kneser_ney import open_arpa
+from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
 from beyond_perplexity.perplexities.options import ScoringOptions
@@ -35,7 +34,7 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, ClosedVocabulary, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary, Vocabulary
 
 _AT_ONCE = 64  # texts that are scored again
 _NAMED = 3  # tokens that are named at most
@@ -202,9 +201,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
 
 def _load_arpa(options: ScoringOptions) -> Scoring:
     path = Path(options.model)
-    held = read_arpa(path)
-    model = KneserNey.of(held.model).to(choose_device(options.device)).eval()
-    vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    model, vocabulary = open_arpa(path, options.device)
     groups, rule = _groups(options), UnknownRule(options.unk_as, options.unk_as_unknown)
     lines = enumerate(read_grouped_sentences(options.texts, rule, groups, options.field))
     texts = (ScoredText(place, text, group) for place, (text, group) in lines)

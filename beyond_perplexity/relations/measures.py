@@ -16,11 +16,7 @@ from beyond_perplexity.inference.correlations import average_ranks, correlation_
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.relations import readers
-from beyond_perplexity.schemas.relations import (
-    RELATION_CORRELATIONS,
-    RELATION_MEASURES,
-    RELATION_ORDERS,
-)
+from beyond_perplexity.schemas import relations
 from beyond_perplexity.semantics.differences import correlation_of_models
 from beyond_perplexity.verdicts import joined_facts
 
@@ -90,7 +86,7 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
             note = joined_facts(row["note"], "a measure does not vary" if unknown else "")
             row |= {"first": first, "second": second, "scope": scope, "note": note}
             found.append(row | {"rows": len(pairs), "models": models})
-    return pa.Table.from_pylist(found, RELATION_CORRELATIONS)
+    return pa.Table.from_pylist(found, relations.RELATION_CORRELATIONS)
 
 
 UNSCORED = "is not scored on the text that the others are scored on"
@@ -135,7 +131,7 @@ class RelatedMeasures:
 
     def table(self) -> pa.Table:
         """Return the rows as a table of schema ``relation_measures``."""
-        return pa.Table.from_pylist(self.rows, RELATION_MEASURES)
+        return pa.Table.from_pylist(self.rows, relations.RELATION_MEASURES)
 
 
 def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -258,4 +254,4 @@ def compare_orders(found: RelatedMeasures) -> pa.Table:
     rows: list[_Row] = []
     if readers.PERPLEXITY in found.sums:
         rows = [row for of in _orders(found) for row in _compare_order(found, of)]
-    return pa.Table.from_pylist(rows, RELATION_ORDERS)
+    return pa.Table.from_pylist(rows, relations.RELATION_ORDERS)

@@ -22,11 +22,7 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.schemas.semantics import (
-    PREDICTED,
-    SEMANTIC_CORRELATIONS,
-    SEMANTIC_DIFFERENCES,
-)
+from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey, summed
 from beyond_perplexity.verdicts import joined_facts
@@ -169,7 +165,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
         own = list(_family({key: held[key] for key in keys}, tests))
         p_values.adjust_rows(own, tests.flips, "flips")
         rows += own
-    return pa.Table.from_pylist(rows, SEMANTIC_DIFFERENCES)
+    return pa.Table.from_pylist(rows, semantics.SEMANTIC_DIFFERENCES)
 
 
 # ---- correlations ----
@@ -286,7 +282,7 @@ def correlate_measures(paired: PairedScores) -> pa.Table:
         values = {
             (key.evaluator, key.measure): dict(zip(sums.models, model_values(sums), strict=True))
             for key, sums in paired.sums.items()
-            if key.split == split and key.kind == PREDICTED
+            if key.split == split and key.kind == semantics.PREDICTED
         }
         rows += [{"split": split, "over": "models", **row} for row in _over_models(values)]
-    return pa.Table.from_pylist(rows, SEMANTIC_CORRELATIONS)
+    return pa.Table.from_pylist(rows, semantics.SEMANTIC_CORRELATIONS)

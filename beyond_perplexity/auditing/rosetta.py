@@ -283,10 +283,8 @@ def translate_stride(speech: Speech) -> list[Printed]:
         weights.append(added - 1)
         scored += len(scores)
     total = math.fsum(loss * weight for loss, weight in zip(losses, weights, strict=True))
-    present = (
-        f"per token of the documents joined by two line ends, {how}; each window's mean counts as "
-        "one token less than it adds"
-    )
+    joined = f"per token of the documents joined by two line ends, {how}"
+    present = f"{joined}; each window's mean counts as one token less than it adds"
     earlier = f"each window's mean counts the same, however few tokens it adds; {how}"
     now, then = power_of(-total, sum(weights)), power_of(-math.fsum(losses), len(losses))
     return [

@@ -46,10 +46,8 @@ def _verify(tree: Path) -> None:
     found = verify_tree(tree)
     for mismatch in found.mismatches:
         say(f"{str(mismatch.path)!r}: {mismatch.what}")
-    remark(
-        f"{len(found.hashes):,} files are what was written; "
-        f"of {found.unrecorded:,} others nothing is noted"
-    )
+    others = f"of {found.unrecorded:,} others nothing is noted"
+    remark(f"{len(found.hashes):,} files are what was written; {others}")
     if found.mismatches:
         wrong = sorted({str(mismatch.path) for mismatch in found.mismatches})
         say(f"beyond-perplexity run --remake {shlex.join(wrong)}")

@@ -156,11 +156,8 @@ def _row(
 def _read(rows: Sequence[_Row]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
-    limits = {
-        tuple(row[key] for key in keys): (row["low"], row["high"])
-        for row in rows
-        if row["measure"] == CONTRASTIVE_RATIO
-    }
+    measured = [row for row in rows if row["measure"] == CONTRASTIVE_RATIO]
+    limits = {tuple(row[k] for k in keys): (row["low"], row["high"]) for row in measured}
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == CONTRASTIVE_ENTROPY and found:

@@ -87,10 +87,8 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
     if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
-    held = {
-        name: rows[name].to_numpy()
-        for name in ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
-    }
+    wanted = ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
+    held = {name: rows[name].to_numpy() for name in wanted}
     begins = np.cumsum([0, *map(len, tables)])
     own = np.flatnonzero(held["level"] == 0)
     places = _places(held["unit_id"], own, paths, begins)
@@ -127,10 +125,8 @@ def _places(
         raise InputError(f"{file_of(row)}: {wrong}; give each shard once")
     alone = np.flatnonzero(~np.isin(units, known))
     if len(alone):
-        raise InputError(
-            f"{file_of(alone[0])}: the score of doc_id {units[alone[0]]} without distortion is in "
-            "no file; give all shards of the model"
-        )
+        wrong = f"the score of doc_id {units[alone[0]]} without distortion is in no file"
+        raise InputError(f"{file_of(alone[0])}: {wrong}; give all shards of the model")
     return order[np.searchsorted(known, units)]
 
 

@@ -106,10 +106,8 @@ def _tsv_rows(
                 )
             continue
         if len(fields) != len(header):
-            raise InputError(
-                f"{path}: line {number}: has {len(fields)} fields, expected {len(header)} "
-                f"({', '.join(header)}), separated by tabs"
-            )
+            wanted = f"expected {len(header)} ({', '.join(header)}), separated by tabs"
+            raise InputError(f"{path}: line {number}: has {len(fields)} fields, {wanted}")
         yield f"{path}: line {number}", dict(zip(header, fields, strict=True))
 
 

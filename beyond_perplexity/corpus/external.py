@@ -144,10 +144,9 @@ def _warn_of_objects(path: Path | HeldTexts, first: str) -> None:
     except JSONTextError:
         return
     if isinstance(found, dict) and found:
-        remark(
-            f"warning: {path}: is read as plain text, but its first line is a JSON object; name it "
-            "*.jsonl if its texts are in a field"
-        )
+        advice = "name it *.jsonl if its texts are in a field"
+        wrong = "is read as plain text, but its first line is a JSON object"
+        remark(f"warning: {path}: {wrong}; {advice}")
 
 
 def _checked(records: Iterable[readers.Record], groups: GroupField) -> Iterator[readers.Record]:

@@ -58,7 +58,7 @@ class _Source(NamedTuple):
     place: str
     paragraph: Paragraph
     raw: str
-    index: int = 0  # of the paragraph in its page
+    number: int = 0  # of the paragraph in its page
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Extractor:
         ]
         row = (chosen, source.title, text, len(tokens), source.raw, mentions, held)
         document = tables.Document(*row)
-        result.documents.append(document.encode(self.seed, (source.item, source.index)))
+        result.documents.append(document.encode(self.seed, (source.item, source.number)))
 
     def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
         """Give the automatic trees of a document, none unless they are asked for."""

@@ -170,10 +170,8 @@ def find_partners(
         for unit in units
     }
     wanted = {*after, *chain.from_iterable(after.values())}
-    held = {
-        unit.unit_id: unit
-        for unit in read_documents(path, split, wanted, grouped=True, whole=whole)
-    }
+    found = read_documents(path, split, wanted, grouped=True, whole=whole)
+    held = {unit.unit_id: unit for unit in found}
     return [
         _partners(unit, held[unit.unit_id].group, [held[k] for k in after[unit.unit_id]], seed)
         for unit in units

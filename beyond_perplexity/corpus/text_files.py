@@ -153,10 +153,8 @@ def _text_columns(
     if group_key is not None and group_key in set(schema.names) - set(columns):
         kind = schema.field(group_key).type
         if not (_is_string(kind) or pa.types.is_integer(kind)):
-            raise InputError(
-                f"{path}: column '{group_key}', which names the group, is {kind}, expected string "
-                "or integer"
-            )
+            wrong = f"column '{group_key}', which names the group, is {kind}"
+            raise InputError(f"{path}: {wrong}, expected string or integer")
         columns.append(group_key)
     return columns
 

@@ -71,10 +71,8 @@ def estimate(given: EstimateOptions) -> Result:
         options = replace(options, bracket=False)
     about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     labels = parse_options(WeightLabels, about, "arguments")
-    read = {
-        kind: calls.table_sources(getattr(given, kind), kind)
-        for kind in ("weights", "log_q", *DRAW_READERS)
-    }
+    kinds = ("weights", "log_q", *DRAW_READERS)
+    read = {kind: calls.table_sources(getattr(given, kind), kind) for kind in kinds}
     reduction = reduce_files(argparse.Namespace(seed=given.seed, **read), labels, options)
     table = estimates_table(reduction)
     if below := sum(map(is_below_one, table.to_pylist())):

@@ -150,10 +150,8 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(evaluators.options(name))
     made = found.get("path", "")
     if evaluators.is_trained(name) and not Path(made, EVALUATOR_FILE).is_file():
-        raise InputError(
-            f"{made}: is not trained yet; run: snakemake --profile profiles/default "
-            f"--configfile {config_path} {made}/{EVALUATOR_FILE}"
-        )
+        run = f"snakemake --profile profiles/default --configfile {config_path}"
+        raise InputError(f"{made}: is not trained yet; run: {run} {made}/{EVALUATOR_FILE}")
     return found
 
 
@@ -164,10 +162,8 @@ def _correlations(scores: np.ndarray, gold: np.ndarray, source: str) -> dict[str
     defined = np.isfinite(scores)
     if not defined.all():
         lacking = int((~defined).sum())
-        remark(
-            f"{source}: {lacking} of {len(scores)} pairs have no score and are left out of the "
-            "correlations"
-        )
+        told = f"{lacking} of {len(scores)} pairs have no score"
+        remark(f"{source}: {told} and are left out of the correlations")
     scores, gold = scores[defined], gold[defined]
     if len(scores) < _LEAST or np.ptp(gold) == 0:
         advice = f"a correlation needs {_LEAST} at least, and gold scores that differ"

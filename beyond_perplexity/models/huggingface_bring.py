@@ -209,10 +209,8 @@ def _probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())
         if not worst <= allowed:
-            raise InputError(
-                f"{what} used here: the logits of {how} differ from the model's own by "
-                f"{worst:.2g}; {USABLE}"
-            )
+            wrong = f"the logits of {how} differ from the model's own by {worst:.2g}"
+            raise InputError(f"{what} used here: {wrong}; {USABLE}")
 
 
 def _probe_tokens(model: HuggingFace, length: int) -> Tensor:

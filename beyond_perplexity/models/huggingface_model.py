@@ -252,10 +252,8 @@ class HuggingFace(factored.FactoredModel):
     def initial_state(self, batch_size: int, maximum_length: int) -> HuggingFaceState:
         """Return the state of B empty prefixes of `maximum_length` tokens, the context at most."""
         if self.context_length is not None and maximum_length > self.context_length:
-            raise InputError(
-                f"maximum_length: is {maximum_length}, but this model's context has "
-                f"{self.context_length} tokens; ask for no more"
-            )
+            room = f"this model's context has {self.context_length} tokens"
+            raise InputError(f"maximum_length: is {maximum_length}, but {room}; ask for no more")
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return HuggingFaceState(RowCache(maximum_length), lengths, 0)
 

@@ -104,13 +104,8 @@ class AWDLSTM(nn.Module):
 
 def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) -> Tensor:
     """Embed tokens (B, P), whole words dropped in training: (B, P, E)."""
-    return drop_words(
-        embedding(tokens),
-        tokens,
-        embedding.num_embeddings,
-        options.embedding_dropout,
-        embedding.training,
-    )  # (B, P, E)
+    share, training = options.embedding_dropout, embedding.training
+    return drop_words(embedding(tokens), tokens, embedding.num_embeddings, share, training)
 
 
 class SigmoidLayer(nn.Module):

@@ -278,7 +278,5 @@ def check_finite(model: nn.Module, where: object) -> None:
             continue
         wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
         if wrong.any():
-            raise InputError(
-                f"{where}: {int(wrong.sum())} of the {tensor.numel()} numbers of '{name}' are NaN "
-                "or infinite; train or fetch the model again"
-            )
+            many = f"{int(wrong.sum())} of the {tensor.numel()} numbers of '{name}'"
+            raise InputError(f"{where}: {many} are NaN or infinite; train or fetch the model again")

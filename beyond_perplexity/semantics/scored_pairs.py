@@ -168,20 +168,17 @@ def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, f
 def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
     """Return the correlations of all measures on a file, schema ``human_correlations``."""
     names = {"evaluator": evaluator, "file": file}
-    rows = [
-        names | {"measure": measure} | correlation_row(scored.gold, values)
-        for measure, values in scored.values.items()
-    ]
+    held = scored.values.items()
+    rows = [names | {"measure": m} | correlation_row(scored.gold, values) for m, values in held]
     return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS)
 
 
 def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
     """Return the scores of all pairs of a file, schema ``human_scores``."""
     names = {"evaluator": evaluator, "file": file, "pair": range(len(scored.gold))}
-    frames = [
-        pd.DataFrame({**names, "measure": measure, "gold": scored.gold, "value": values})
-        for measure, values in scored.values.items()
-    ]
+    frame = pd.DataFrame({**names, "gold": scored.gold})
+    held = scored.values.items()
+    frames = [frame.assign(measure=measure, value=values) for measure, values in held]
     return pa.Table.from_pandas(pd.concat(frames), HUMAN_SCORES, preserve_index=False)
 
 

@@ -87,10 +87,8 @@ def unreadable(path: object, error: OSError) -> InputError:
     name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     if is_address(name):
-        return InputError(
-            f"{shown}: is an address, not a file; fetch it first, or give url and sha256 in a "
-            "configuration"
-        )
+        advice = "fetch it first, or give url and sha256 in a configuration"
+        return InputError(f"{shown}: is an address, not a file; {advice}")
     if isinstance(error, IsADirectoryError):
         return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
     if isinstance(error, FileNotFoundError | NotADirectoryError):

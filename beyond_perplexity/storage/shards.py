@@ -76,10 +76,8 @@ class ParquetInput(pq.ParquetFile):
         for batch in batches:
             if wrong := wrong_row(batch):
                 row, name = wrong
-                raise InputError(
-                    f"{self.path}: row {first + row}: column '{name}' is no {batch[name].type} "
-                    "(not UTF-8, or damaged); make the file again"
-                )
+                what = f"column '{name}' is no {batch[name].type} (not UTF-8, or damaged)"
+                raise InputError(f"{self.path}: row {first + row}: {what}; make the file again")
             yield batch
             first += batch.num_rows
 

@@ -85,10 +85,8 @@ class TableFile:
         with self._open() as file:
             header = file.readline(1 << 16).decode("utf-8-sig", "replace").strip()
         if "," not in header and any(separator in header for separator in ";\t| "):
-            raise InputError(
-                f"{self.path}: line 1: there is one column {header[:80]!r}, so every other is "
-                "missing: the separator must be a comma"
-            )
+            wrong = f"there is one column {header[:80]!r}, so every other is missing"
+            raise InputError(f"{self.path}: line 1: {wrong}: the separator must be a comma")
 
     @property
     def _packed(self) -> bool:
@@ -194,16 +192,11 @@ class TableFile:
         except pa.ArrowException as error:
             row = _first_wrong(values, kind)
             value, held = column[row], "" if self._csv else f" is {column.type} and"
-            shown = (
-                value.as_py()
-                if not self._csv
-                else value.as_buffer().to_pybytes().decode("utf-8", "replace")
-            )
+            raw = value.as_buffer().to_pybytes() if self._csv else b""
+            shown = raw.decode("utf-8", "replace") if self._csv else value.as_py()
             wanted = "a whole number" if pa.types.is_integer(kind) else "a number"
-            raise InputError(
-                f"{self.place(first + row)}: column '{name}'{held} has the invalid value "
-                f"{shown!r:.80}, expected {wanted}"
-            ) from error
+            wrong = f"column '{name}'{held} has the invalid value {shown!r:.80}"
+            raise InputError(f"{self.place(first + row)}: {wrong}, expected {wanted}") from error
 
     def check(self, batch: RowBatch, name: str, bad: np.ndarray, wanted: str) -> None:
         """Raise `InputError` for the first row where `bad` holds; says what was `wanted`."""

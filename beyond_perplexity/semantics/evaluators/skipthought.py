@@ -105,14 +105,9 @@ class SkipThoughtNetwork(TrainedModel):
                 targets.append(goal)
         if not features:
             return vectors.sum() * 0
-        return summed_cross_entropy(
-            torch.cat(features),
-            self.output.weight,
-            self.output.bias,
-            torch.cat(targets),
-            self.impossible,
-            self.products,
-        )
+        layer = (self.output.weight, self.output.bias)
+        given = (torch.cat(features), *layer, torch.cat(targets))
+        return summed_cross_entropy(*given, self.impossible, self.products)
 
     def _decode(
         self, decoder: nn.GRU, vectors: Tensor, tokens: Tensor, lengths: Tensor

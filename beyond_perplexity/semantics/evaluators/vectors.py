@@ -162,10 +162,8 @@ class TextTable(VectorTable):
             if len(word) == self.width + 1:
                 yield word[0], place
             elif line.strip():
-                raise InputError(
-                    f"{self.path}: line {number} has {len(word) - 1} numbers, but the first has "
-                    f"{self.width}; fetch it again"
-                )
+                wrong = f"line {number} has {len(word) - 1} numbers, but the first has {self.width}"
+                raise InputError(f"{self.path}: {wrong}; fetch it again")
             place += len(line)
 
     def _vector(self, word: str) -> Vectors | None:

@@ -75,9 +75,8 @@ def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         found = checks.Evidence(math.nan, 1, f"the model failed: {reason:.200}")
     sound = checks.is_within(found.worst, tolerance)
-    return checks.Finding(
-        name, sound, found.worst, tolerance, found.places, found.detail, row.explanation
-    )
+    about = (found.places, found.detail, row.explanation)
+    return checks.Finding(name, sound, found.worst, tolerance, *about)
 
 
 def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) -> checks.Finding:

@@ -186,9 +186,8 @@ def translate_rolling(speech: Speech) -> list[Printed]:
     ``models.huggingface.HFLM.loglikelihood_rolling``, ``api.task``.
     """
     encoded = [speech.encode(text, special=True) for text in speech.texts]
-    windows = chain.from_iterable(
-        roll_windows(number, ids, speech.context) for number, ids in enumerate(encoded)
-    )
+    parts = (roll_windows(number, ids, speech.context) for number, ids in enumerate(encoded))
+    windows = chain.from_iterable(parts)
     log_prob = math.fsum(float(scores.sum()) for _, scores in speech.score(windows))
     words = sum(len(re.split(r"\s+", text)) for text in speech.texts)
     size = sum(len(text.encode()) for text in speech.texts)
@@ -272,9 +271,7 @@ def translate_stride(speech: Speech) -> list[Printed]:
     stride = min(_STRIDE, max(1, context // 2))
     ids = speech.join(_BETWEEN, special=True)
     begins = "the tokenizer's" if speech.adds_beginning else "no"
-    how = (
-        f"{context} tokens of context, a window every {stride}; {begins} beginning, no end of text"
-    )
+    how = f"{context} tokens of context, a window every {stride}; {begins} beginning, no end"
     if len(ids) < 2 or context < 2:  # the first token of a window is never scored
         return [("perplexity", math.nan, 0, f"too short a text or context; {how}")]
     losses, weights, scored = [], [], 0

@@ -216,9 +216,8 @@ def _short_texts(subject: Subject) -> list[str]:
 def _compare_orders(subject: Subject, texts: Sequence[str], alone: bool) -> Evidence:
     """Score texts in order, backwards and, if asked, alone."""
     numbered = [ScoredText(number, text) for number, text in enumerate(texts)]
-    first, turned = (
-        {row.doc_id: row for row in subject.rows(held)} for held in (numbered, numbered[::-1])
-    )
+    orders = (numbered, numbered[::-1])
+    first, turned = ({row.doc_id: row for row in subject.rows(held)} for held in orders)
     others = {"backwards" if alone else f"backwards, one of {len(texts)}": turned}
     if alone:
         others["alone"] = {row.doc_id: row for text in numbered for row in subject.rows([text])}

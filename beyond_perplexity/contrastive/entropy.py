@@ -232,9 +232,8 @@ def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.T
 
 
 def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Row]:
-    size, *lost = intervals.sum_groups(
-        sums.groups, sums.size(unit), *(sums.mean(level) for level in sums.levels)
-    )
+    means = (sums.mean(level) for level in sums.levels)
+    size, *lost = intervals.sum_groups(sums.groups, sums.size(unit), *means)
     facts = _facts(sums)
     columns = dict(zip(sums.levels, lost, strict=True))
     for level, column in columns.items():

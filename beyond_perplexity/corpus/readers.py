@@ -67,10 +67,8 @@ class Skips:
 
     def to_json(self) -> dict[str, dict[str, object]]:
         """Return ``{reason: {"count": int, "first": [place, ...]}}``."""
-        return {
-            reason: {"count": count, "first": self.places[reason]}
-            for reason, count in sorted(self.counts.items())
-        }
+        counts = sorted(self.counts.items())
+        return {reason: {"count": n, "first": self.places[reason]} for reason, n in counts}
 
 
 class UnusableError(ValueError):

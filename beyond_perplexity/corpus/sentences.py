@@ -165,10 +165,8 @@ def find_partners(
     order = order_documents(path, split, seed)
     places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
     count = min(_FOLLOWERS, len(order) - 1)
-    after = {
-        unit.unit_id: order[(places[unit.unit_id] + 1 + np.arange(count)) % len(order)].tolist()
-        for unit in units
-    }
+    shifts, begins = 1 + np.arange(count), {u.unit_id: places[u.unit_id] for u in units}
+    after = {k: order[(begin + shifts) % len(order)].tolist() for k, begin in begins.items()}
     wanted = {*after, *chain.from_iterable(after.values())}
     found = read_documents(path, split, wanted, grouped=True, whole=whole)
     held = {unit.unit_id: unit for unit in found}

@@ -230,10 +230,8 @@ def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str
             else "0 mentions were found: no page has a link that stands in its text"
         )
     if (row.treebank or options.trees.kind != "none") and not trees:
-        reason = "the skips in its report say what was left out"
-        found.append(
-            f"0 trees were found: no model of trees can be trained on this corpus; {reason}"
-        )
+        lack = "0 trees were found: no model of trees can be trained on this corpus"
+        found.append(f"{lack}; the skips in its report say what was left out")
     return found
 
 

@@ -164,10 +164,8 @@ class KneserNey(CountedModel):
 
     def _backoffs(self, places: Tensor) -> Tensor:
         """Return the logarithms of the weights of contexts (R, N − 1), 0 where there is none."""
-        columns = [
-            self._held("backoffs", order, column)
-            for order, column in enumerate(places.unbind(1), start=1)
-        ]
+        levels = enumerate(places.unbind(1), start=1)
+        columns = [self._held("backoffs", order, column) for order, column in levels]
         shape = (len(places), 0)
         return torch.stack(columns, 1) if columns else places.new_empty(shape).double()
 

@@ -261,9 +261,8 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
         for method, ranks in _METHODS.items():
             value = math.nan
             if n > 2:
-                value = float(
-                    correlation_matrix(average_ranks(columns) if ranks else columns)[0, 1]
-                )
+                ordered = average_ranks(columns) if ranks else columns
+                value = float(correlation_matrix(ordered)[0, 1])
             found = correlation_of_models(value, n, ranks=ranks)
             yield {**_pair(first, second), "method": method, **found, "n": n, "groups": None}
 

@@ -201,11 +201,8 @@ def _find(
         floor = kinds[other].statistics if other in kinds else None
         own = kinds[kind].statistics
         return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
-    parts = [
-        _proper(kinds, one) if kind == PROPER else kinds[one].pooled
-        for one in (source, other)
-        if one in kinds
-    ]
+    known = [one for one in (source, other) if one in kinds]
+    parts = [_proper(kinds, k) if kind == PROPER else kinds[k].pooled for k in known]
     return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
 
 

@@ -274,8 +274,7 @@ def _blocks(
 
 def _predicted(blocks: Mapping[str, ScoreBlock], rows: pd.DataFrame) -> pd.DataFrame:
     """Return what predictions score on some sentences, by model and measure."""
-    own = {
-        m: block.values.xs(semantics.PREDICTED, axis=1, level="kind") for m, block in blocks.items()
-    }
+    told = semantics.PREDICTED
+    own = {m: block.values.xs(told, axis=1, level="kind") for m, block in blocks.items()}
     index = pd.MultiIndex.from_frame(rows[["unit_id", "sentence", "group"]])
     return pd.concat(own, axis=1).loc[rows.index].set_index(index)

@@ -174,10 +174,8 @@ def _probe_row(
     if probe != _IDENTICAL:
         row |= noticed.columns("noticed", "noticed_low", "noticed_high")
         row |= _effect(values, own, scores[_UNRELATED], sentences.groups)
-    note = joined_facts(
-        found.few_groups(),
-        "" if MEASURES[measure].reaches else "identical texts need not have the most",
-    )
+    reached = "" if MEASURES[measure].reaches else "identical texts need not have the most"
+    note = joined_facts(found.few_groups(), reached)
     return row | {"groups": found.groups, "note": note}
 
 

@@ -100,10 +100,8 @@ def _shifted(
     counts = np.maximum(0, ends - begin)
     pairs = np.repeat(np.arange(len(counts)), counts)
     within = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ids = (
-        first.ids[first.starts[pairs] + begin + within],
-        second.ids[second.starts[pairs] + begin + shift + within],
-    )
+    begins = first.starts[pairs] + begin, second.starts[pairs] + begin + shift
+    ids = first.ids[begins[0] + within], second.ids[begins[1] + within]
     cosines = np.ones(len(pairs)) if own and not shift else word_cosines(units, *ids)
     sums = np.asarray(np.bincount(pairs, cosines, minlength=len(counts)), np.float64)
     return sums, counts

@@ -121,11 +121,8 @@ ENTAILMENT = "entailment"
 SYMBOLS: dict[Any, tuple[str, ...]] = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
 # It has NLTK's tokenizer and keeps upper case and accents.
 OFFICIAL_CLEANING = {"lower_case": False, "remove_accents": False}
-_LSTM = [
-    f"{part}_l0{side}"
-    for side in ("", "_reverse")
-    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-]
+_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_LSTM = [f"{part}_l0{side}" for side in ("", "_reverse") for part in _PARTS]
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 

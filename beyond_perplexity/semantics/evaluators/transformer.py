@@ -160,10 +160,8 @@ class HuggingFaceLayers(UpperLayers):
         self._body: Any = body.eval()
         self._body.to(choose_device(device))
         check_finite(self._body, folder)
-        longest = [
-            getattr(settings, "max_position_embeddings", None),
-            self._tokenizer.model_max_length,
-        ]
+        own = getattr(settings, "max_position_embeddings", None)
+        longest = [own, self._tokenizer.model_max_length]
         held = [number for number in longest if number and number < 1 << 20]
         self.limit = min(held) if held else None
         self._special = set(self._tokenizer.all_special_ids)

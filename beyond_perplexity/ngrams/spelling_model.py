@@ -129,7 +129,7 @@ class SpellingModel:
         self.mass = math.fsum(np.exp(model.log_probs(words))) if mass is None else mass
         if not 0 <= self.mass <= 1 - LEAST_LEFT:
             raise InputError(
-                "the spelling model gives all its probability to the vocabulary's words and leaves none "
+                "the spelling model gives all its probability to the vocabulary and leaves none "
                 "to others; build it from types that the vocabulary lacks"
             )
 
@@ -199,7 +199,7 @@ def load_spelling_model(path: str | os.PathLike[str], vocabulary: Vocabulary) ->
 
 
 def find_spelling_model(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
-    """Find the spelling model of a model: ``spelling_model.json`` in its folder, or that of the run it is of."""
+    """Find the spelling model of a model: ``spelling_model.json`` in its folder, or its run's."""
     if not isinstance(vocabulary, ClosedVocabulary):
         return None
     own = Path(folder) / "spelling_model.json"

@@ -50,7 +50,7 @@ class Corpora:
         return [file for file in dict.fromkeys(external) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
-        """Return where a location is on this machine: itself, or its position among the downloads."""
+        """Return where a location is on this machine: itself, or its place among the downloads."""
         if isinstance(location, str):
             return location
         return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"

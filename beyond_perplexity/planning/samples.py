@@ -223,7 +223,9 @@ class EmbeddingPlan:
             return "none"
         if self.encoder is None:
             return f"none: the package of '{self._options['encoder']}' is not installed"
-        return f"{self._options['documents']:,} documents of each sample set at most, by {self.encoder}"
+        return (
+            f"{self._options['documents']:,} documents of a sample set at most, by {self.encoder}"
+        )
 
     # ---- what the run reads of a corpus ----
 

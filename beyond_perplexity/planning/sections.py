@@ -135,7 +135,7 @@ def alternatives(hint: Any) -> list[Any]:
 
 
 def variants(hint: Any) -> tuple[str, dict[str, type]] | None:
-    """Return the key that distinguishes options, and them by its value; None where there is none."""
+    """Return the key that distinguishes options, and them by its value; None without one."""
     kinds = alternatives(hint)
     if len(kinds) < 2 or not all(map(is_section, kinds)):
         return None

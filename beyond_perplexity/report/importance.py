@@ -189,7 +189,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 
 
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out how far instance-level estimates can be trusted, but two-sided bounds that `gaps` refute."""
+    """Lay out how far instance-level estimates can be trusted, without what `gaps` refute."""
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
@@ -231,9 +231,9 @@ def _trust_note(chosen: pd.DataFrame) -> str:
     counted = ", ".join(["samples of an instance", *sizes])
     trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     return (
-        "Bound: what the estimate is of the true perplexity; of two-sided bounds both ends are shown, "
-        "with their errors, and a question mark withholds the claim (why: the CSV), as where the "
-        "two-sided bounds of the same setting fails on documents that the model generated; latents that no "
+        "Bound: what the estimate is of the true perplexity; of two-sided ones both ends are "
+        "shown, with their errors, and a question mark withholds the claim (why: the CSV), as where the "
+        "two-sided bounds of the same setting fail on simulated documents; latents that no "
         "sample and no such document has are seen by nobody. "
         "Unknown penalized: each unknown word "
         f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
@@ -277,7 +277,7 @@ def _drawn_size(row: Mapping[Any, Any]) -> str:
 
 
 def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
-    """Write an estimate, or two-sided bounds, with its bound where that of the `shown` row differs."""
+    """Write an estimate, one-sided or two-sided, with its bound where the `shown` row differs."""
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):

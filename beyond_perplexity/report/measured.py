@@ -61,8 +61,8 @@ TEXT_SHARES = dict(
 
 DOCUMENT_ROWS = tendencies_of("length", "share")
 BASELINE_NOTE = (
-    "First row: the baseline, the mean distance of two human texts of the same size, read in the same "
-    "vocabulary (a range where sizes differ). Excess: distance minus baseline, at this number of "
+    "First row: the human baseline, the mean distance of two human texts of one size, read in "
+    "the same vocabulary (a range where sizes differ). Excess: distance minus baseline, at this number of "
     "documents."
 )
 TEXT_NOTE = (

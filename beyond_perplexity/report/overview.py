@@ -185,8 +185,8 @@ def _compared(
         else "that no model trained here has seen; what others have seen is not known"
     )
     return (
-        f"{sample_sets} sample sets of up to {of_model:,} documents were compared with {human:,} documents "
-        f"of a test split {unseen}. {described}"
+        f"{sample_sets} sample sets of up to {of_model:,} documents were compared with {human:,} "
+        f"documents of a test split {unseen}. {described}"
     )
 
 

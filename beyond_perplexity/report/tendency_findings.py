@@ -109,14 +109,14 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 
 _NEAREST = (
-    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text ({near_stars} "
-    "distances differ significantly, largest excess over the human baseline {near_excess}), "
+    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text "
+    "({near_stars} distances differ significantly, largest excess over the human baseline {near_excess}), "
     "*{far}* farthest ({far_stars}, {far_excess})."
 )
 
 
 def nearest_sentence(measures: pd.DataFrame) -> str:
-    """Say which sample set is nearest to human text, and which farthest; empty without an excess."""
+    """Say which sample set is nearest to human text and which farthest; empty without excess."""
     found = [one for one in standings(measures) if not math.isnan(one.excess)]
     if not found:
         return ""
@@ -172,7 +172,7 @@ def _most(rows: _Rows) -> Mapping[Any, Any] | None:
 
 
 def _farthest(rows: _Rows) -> list[str]:
-    """Write the distance that stands out most: of which sample set, its value, its baseline and band."""
+    """Write the distance that stands out most: its sample set, value, baseline and band."""
     most = _most(rows)
     if most is None:
         return ["—", "—", "—"]
@@ -206,7 +206,7 @@ def _shift(row: Mapping[Any, Any]) -> str:
 
 
 def tendency_table(compared: Compared) -> Cells:
-    """Lay out what differs most in each tendency, what the baseline is, and what could be missed."""
+    """Lay out what differs most in each tendency, the baseline, and the detectable effect."""
     rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
     header = [
         "Tendency",

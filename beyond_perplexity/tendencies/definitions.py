@@ -203,7 +203,7 @@ class MeasureRow(NamedTuple):
         return self.tendency, self.measure
 
     def above(self, baseline: Baseline) -> MeasureRow:
-        """Put a baseline beside a distance, which is taken at its size: value - baseline = excess."""
+        """Put a baseline beside a distance, taken at its size: value - baseline = excess."""
         row = self._replace(
             baseline=baseline.mean, baseline_low=baseline.low, baseline_high=baseline.high
         )

@@ -173,7 +173,7 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a baseline: the files, places and group of each document.
+    """Choose n further human documents for a baseline: files, places and groups of documents.
 
     Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """

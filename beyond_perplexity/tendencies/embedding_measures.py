@@ -160,7 +160,7 @@ def further_baseline(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Ba
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> Baseline | None:
-    """Compute baseline and excess from halves of the reference, where they have enough documents."""
+    """Compute baseline and excess from halves of the reference, if they have documents enough."""
     halving = Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
@@ -185,7 +185,7 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
 
 
 def without_vectors() -> MeasureRow:
-    """Return the row of a sample set that has no two documents with a vector, or no human text has."""
+    """Return the row of a sample set where it, or human text, has no two documents with vectors."""
     return MeasureRow(EMBEDDING, MMD, math.nan, reason=reason("few_vectors"))
 
 

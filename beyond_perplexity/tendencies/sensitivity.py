@@ -267,7 +267,7 @@ def minimum_detectable_effects(
 def shift_table(
     shifts: Iterable[Shift], how: SensitivityOptions, seed: int, source: str, *, grouped: bool
 ) -> pa.Table:
-    """Find the smallest shifts; a table of schema ``sensitivity``, see `minimum_detectable_effects`."""
+    """Tabulate `minimum_detectable_effects`; schema ``sensitivity``."""
     records: list[Mapping[str, object]] = []
     for shift in shifts:
         for measure, n, x in detected_shifts(shift, how, seed):

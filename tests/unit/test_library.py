@@ -444,7 +444,7 @@ def call(given, name, inputs, *others, **options):
 
 
 IGNORED = [
-    ("perplexity", "arpa texts", {"cleaned": True, "spelling_model": "x"}, "cleaned, spelling model: have no"),
+    ("perplexity", "arpa texts", {"cleaned": True, "spelling_model": "x"}, "cleaned, spelling mod"),
     ("perplexity", "arpa texts", {"tokenized": True}, "tokenized: has no effect with an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as": "a"}, "unk as: has no effect without an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as_unknown": True}, "unk as unknown: has no effect"),

@@ -28,8 +28,8 @@ from beyond_perplexity.report.published import (
 SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
 BITS_NOTE = (
-    "Bits per byte compare models of any vocabulary on one text. Each is of a model "
-    "with its spelling model: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
+    "Bits per byte compare models of any vocabulary on one text. Each is of a model with its "
+    "spelling model: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
     "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
     "bound"
 )

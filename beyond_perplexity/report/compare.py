@@ -289,8 +289,9 @@ def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -
         if sample_set.repeated and not sample_set.grouped:
             remark(
                 f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. "
-                "Documents of one page are alike, and tests that take them for independent find differences "
-                f"where there are none: give as group column {todo} (or '' if they are independent)"
+                "Documents of one page are alike, and tests that take them for independent find "
+                f"differences where there are none: give as group column {todo} (or '' if they are "
+                "independent)"
             )
 
 

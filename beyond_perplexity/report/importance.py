@@ -232,21 +232,18 @@ def _trust_note(chosen: pd.DataFrame) -> str:
     trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     return (
         "Bound: what the estimate is of the true perplexity; of two-sided ones both ends are "
-        "shown, with their errors, and a question mark withholds the claim (why: the CSV), as where the "
-        "two-sided bounds of the same setting fail on simulated documents; latents that no "
-        "sample and no such document has are seen by nobody. "
-        "Unknown penalized: each unknown word "
-        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        "shown, with their errors, and a question mark withholds the claim (why: the CSV), as "
+        "where the two-sided bounds of the same setting fail on simulated documents; latents that "
+        "no sample and no such document has are seen by nobody. Unknown penalized: each unknown "
+        f"word charged for the types it stands for. K: {counted}; bounds fall with each of them. "
         "Standard error over samples: by the delta method where every instance has "
         f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
-        f"{LARGEST_RELATIVE_VARIANCE:g}, "
-        f"else by bootstrap, which may be too small. Effective samples: {trusted}; tokens below "
-        f"{FEW_EFFECTIVE:g}: the share of tokens in instances with fewer than that. "
-        "Largest weight: its share of the sum of the weights of an instance. k̂ above its limit, "
-        "min(1 − 1/log10 K, 0.7): "
-        "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
-        "undefined k̂ says nothing, good or bad. "
-        f"Of {chosen['model'].nunique()} models.{_warnings(chosen)}"
+        f"{LARGEST_RELATIVE_VARIANCE:g}, else by bootstrap, which may be too small. Effective "
+        f"samples: {trusted}; tokens below {FEW_EFFECTIVE:g}: the share of tokens in instances "
+        "with fewer than that. Largest weight: its share of the sum of the weights of an "
+        "instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): instances whose largest weights "
+        "decide the estimate, of those where k̂ is defined; an undefined k̂ says nothing, good or "
+        f"bad. Of {chosen['model'].nunique()} models.{_warnings(chosen)}"
     )
 
 

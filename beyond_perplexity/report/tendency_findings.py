@@ -110,8 +110,8 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 _NEAREST = (
     "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text "
-    "({near_stars} distances differ significantly, largest excess over the human baseline {near_excess}), "
-    "*{far}* farthest ({far_stars}, {far_excess})."
+    "({near_stars} distances differ significantly, largest excess over the human baseline "
+    "{near_excess}), *{far}* farthest ({far_stars}, {far_excess})."
 )
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, said, unreadable
 from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row

@@ -316,7 +316,7 @@ class Costs:
     def timed(
         self, chunks: Iterable[_Chunk], instance_of: Callable[[_Chunk], int]
     ) -> Iterator[_Chunk]:
-        """Pass chunks on; making one is charged to its instance, what its taker does is not."""
+        """Pass chunks on; making one is counted for its instance, what its taker does is not."""
         stream, begun = iter(chunks), self._now()
         for chunk in stream:
             instance = instance_of(chunk)

@@ -146,9 +146,9 @@ def _model_record(
         family, size = str(model["family"]), int(model["parameters"])
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
-        # An open vocabulary has no unknown words to be charged for.
-        charged = (perplexity or {}).get("unknown_penalized", perplexity)
-        penalized = _perplexity(charged, "word")
+        # An open vocabulary has no unknown words to be penalized.
+        with_penalty = (perplexity or {}).get("unknown_penalized", perplexity)
+        penalized = _perplexity(with_penalty, "word")
         bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(

@@ -52,7 +52,7 @@ from beyond_perplexity.tendencies.word_classes import (
 )
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
-_SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
+_SHIFT_PAIRS = 100  # of samples, that find the minimum detectable effect
 
 
 @dataclass(frozen=True)

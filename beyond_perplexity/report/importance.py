@@ -194,8 +194,8 @@ def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labe
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
-    charged = instance[instance["measure"] != "perplexity"].to_dict("records")
-    penalized = {_setting(row): row for row in charged}
+    rows = instance[instance["measure"] != "perplexity"].to_dict("records")
+    penalized = {_setting(row): row for row in rows}
 
     def with_penalty(row: Mapping[Any, Any]) -> str:
         return _value(penalized.get(_setting(row), {}), row)
@@ -235,7 +235,7 @@ def _trust_note(chosen: pd.DataFrame) -> str:
         "shown, with their errors, and a question mark withholds the claim (why: the CSV), as "
         "where the two-sided bounds of the same setting fail on simulated documents; latents that "
         "no sample and no such document has are seen by nobody. Unknown penalized: each unknown "
-        f"word charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        f"word penalized for the types it stands for. K: {counted}; bounds fall with each of them. "
         "Standard error over samples: by the delta method where every instance has "
         f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
         f"{LARGEST_RELATIVE_VARIANCE:g}, else by bootstrap, which may be too small. Effective "

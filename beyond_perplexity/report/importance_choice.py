@@ -203,7 +203,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
         f"its own gap of 0 is a little too good. {COST_WORDS} {NEEDED} A mixture has the cost of "
-        "all temperatures; of beams that of the largest is charged to all: one search gives them."
+        "all temperatures; of beams that of the largest is counted for all: one search gives them."
     )
     title = "What bounds are worth and what they cost"
     ordered = found.sort_values(["model", "gap"], kind="stable")

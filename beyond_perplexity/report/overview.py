@@ -202,7 +202,7 @@ def _distances(
         "corpora": [
             {
                 "name": escape_rst(one.name),
-                "law": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
+                "scope": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
                 "power": power_line(one),
                 "tendencies": list_table(tendency_table(one)),
                 "shares": list_table(shares_table(one.measures)),

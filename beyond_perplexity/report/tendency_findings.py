@@ -1,4 +1,4 @@
-"""What was found of generated text, for the first page: how far it is, and what could be missed."""
+"""What was found of generated text, for the first page: how far it is, what tests can detect."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 SCOPES_OF_UNITS = {
     "document": (
         "documents (of Wikipedia: paragraphs) were shuffled before they were split, as in the "
-        "paper: the law is that of the documents of *these* pages, and perplexity is in-topic, of "
-        "documents whose neighbours may stand in the training text"
+        "paper: the distribution is that of the documents of *these* pages, and perplexity is "
+        "in-topic, of documents whose neighbours may stand in the training text"
     ),
-    "page": "whole pages were kept apart: the law is that of the text of new pages",
-    "given": "the source comes in splits of its own: the law is that of its test split",
+    "page": "whole pages were kept apart: the distribution is that of the text of new pages",
+    "given": "the source comes in splits of its own: the distribution is that of its test split",
 }
 # Units of shifts that a cell needs, and how it says them.
 SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
@@ -235,7 +235,7 @@ def tendency_table(compared: Compared) -> Cells:
 
 
 def power_line(compared: Compared) -> str:
-    """Say what the smallest shifts of a corpus are of: documents, level and power."""
+    """Say what the minimum detectable effects of a corpus are of: documents, level and power."""
     documents, size = _told_size(compared)
     held = compared.sensitivity
     if held is None or held.empty:
@@ -243,9 +243,9 @@ def power_line(compared: Compared) -> str:
     level, power = held[["level", "power"]].iloc[0]
     fewer = ", which find less" if size > documents else ""
     return (
-        f"Smallest shift: what a test finds at p < {level:g} in {100 * power:g}% of the cases with "
-        f"{size:,} documents in each text (compared were {documents:,}{fewer}); anything smaller "
-        "may be there and have no star."
+        f"Minimum detectable effect: what a test finds at p < {level:g} in {100 * power:g}% of the "
+        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}); "
+        "anything smaller may be there and have no star."
     )
 
 

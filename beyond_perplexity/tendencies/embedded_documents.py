@@ -129,9 +129,9 @@ def chosen_documents(
 
     Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
     the null hypothesis groups stay independent whatever documents are drawn, and documents stay
-    draws of their law, so the tests are sound for those drawn. Groups of both can be permuted only
-    where they lose documents alike: of both the same share is drawn, after whole groups were left
-    out of the text that has more documents.
+    draws of their distribution, so the tests are sound for those drawn. Groups of both can be
+    permuted only where they lose documents alike: of both the same share is drawn, after whole
+    groups were left out of the text that has more documents.
     """
     places, sizes = [np.arange(n) for n in n_documents], [most, most]
     if scheme_of(groups) == "groups":

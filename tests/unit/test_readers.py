@@ -333,9 +333,7 @@ def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
     path = objects("body")(tmp_path / "a.jsonl")
-    with pytest.raises(
-        InputError, match=r"'text' is missing; there are 'id', 'body': name that"
-    ):
+    with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name that"):
         list(read_cleaned(path, None))
     with pytest.raises(InputError, match=r"field 'other' is missing"):
         list(read_cleaned(path, None, field="other"))
@@ -345,9 +343,7 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
         lambda path: read_cleaned(path, None, field="body"),
         lambda path: read_sentence_texts([path], UnknownRule(), "body"),
     ):
-        with pytest.raises(
-            InputError, match=r"a\.txt: is plain text and has no field 'body'"
-        ):
+        with pytest.raises(InputError, match=r"a\.txt: is plain text and has no field 'body'"):
             list(read(plain(tmp_path / "a.txt")))
     many = put(tmp_path / "c.jsonl", json.dumps({f"k{n}": "" for n in range(99)}))
     with pytest.raises(InputError, match=r"'k4', and 94 more: name that"):

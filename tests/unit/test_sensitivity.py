@@ -242,7 +242,7 @@ def test_words_are_permuted_and_made_rarer(counts):
 
 
 class _Normal(shifts.Shift):
-    """A measure whose smallest shift is known: normal with mean x and deviation 1 / sqrt(n)."""
+    """A measure whose detectable effect is known: normal with mean x and deviation 1 / sqrt(n)."""
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 

@@ -236,7 +236,7 @@ class EmbeddingPlan:
         return joined if plain and self.encoder else plain
 
     def sensitivity(self, corpus: str) -> list[str]:
-        """List the table of minimum detectable effects, with those of embeddings if there are any."""
+        """List the table of minimum detectable effects, with those of embeddings if any."""
         folder = "embeddings" if self.encoder and self._samples.sources(corpus) else "references"
         return [f"<results>/{folder}/{corpus}/sensitivity.parquet"]
 

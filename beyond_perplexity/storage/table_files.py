@@ -151,7 +151,8 @@ class TableFile:
         missing = [name for name in names if name not in self.names]
         if missing:
             wrong = f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing"
-            raise InputError(f"{wrong}; {what} have {', '.join(names)}")
+            was = "".join(renamed(name, self.names) for name in missing)
+            raise InputError(f"{wrong}; {what} have {', '.join(names)}{was}")
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns (of one group) as they are, with what is empty; of CSV as types."""

@@ -33,6 +33,7 @@ from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.measures import correlate_ranks
+from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
@@ -392,8 +393,44 @@ def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, 
         measures = len(axis.get_yticks())
         assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
         assert len(axis.patches) == measures**2  # all are clear, and the diagonal
-    few = draw_figure("relations/figure_1", given(**compared), LABELS)
+    rows = related()["relation_correlations"].assign(models=8)
+    few = draw_figure("relations/figure_1", given(relation_correlations=rows), LABELS)
     assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
+
+
+def test_correlations_of_few_models_are_scatters_with_their_rho() -> None:
+    """Oracle: SciPy's correlation of the points that are drawn, with less as better."""
+    random = np.random.default_rng(2)
+    measures = related()["relation_measures"]
+    texts = measures["measure"] == "tendencies/length.ks"
+    measures.loc[texts, "value"] = random.random(10)
+    measures.loc[measures["measure"] == PERPLEXITY, "value"] = [2.0, 2.1, 2.3, 2.2, np.inf]
+    rows = measures.astype(object).where(measures.notna(), None).to_dict("records")
+    changed = {"relation_measures": measures}
+    changed["relation_correlations"] = correlate_ranks(rows).to_pandas()
+    figure = draw_figure("relations/figure_1", given(**changed), LABELS)
+    axis = figure.axes[1]
+    x, y = np.transpose([line.get_xydata()[0] for line in axis.lines])
+    assert sorted(y) == sorted(measures.loc[texts, "value"])
+    x[x < 1] = np.inf  # at the worse edge, in parts of the panel
+    title, rho = axis.get_title(loc="left").split("\n")
+    found = spearmanr(np.where(np.isinf(x), 9, x), y)[0]
+    shown = f"{found:.2f}".replace("0.", ".").replace("-", "\N{MINUS SIGN}")
+    assert (title, rho) == ("Length (KS), excess", f"ρ = {shown}, n = 10 (5)")
+    assert axis.xaxis_inverted()
+    assert "Transformer ∞" in figure.legends[0].get_title().get_text()
+
+
+def test_semantic_measures_of_few_models_stand_against_cross_entropy(
+    compared: dict[str, Any],
+) -> None:
+    figure = draw_figure("semantics/figure_1", given(**compared), LABELS)
+    assert len(figure.axes) == 8  # of 9 measures
+    values = make_semantics(SKILLS).query("kind == 'predicted'").set_index(["measure", "split"])
+    points = {tuple(line.get_xydata()[0]) for line in figure.axes[0].lines}
+    own = (values.loc["cross_entropy", "value"], values.loc["bleu_2", "value"])
+    assert points == set(zip(*own, strict=True))
+    assert "n = 5" in figure.axes[0].get_title(loc="left")
 
 
 @pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])
@@ -401,6 +438,9 @@ def test_both_splits_are_drawn_as_the_paper_has_them(
     name: str, over: str, compared: dict[str, Any]
 ) -> None:
     """Oracle: the rows of the table, and the order of rows, which is one for both splits."""
+    rows = compared["semantic_correlations"]
+    rows = rows.assign(n=np.maximum(rows["n"], 8))  # not few models
+    compared = {**compared, "semantic_correlations": rows}
     figure = draw_figure(f"semantics/{name}", given(**compared), LABELS)
     splits = {"validation": "valid", "test": "test"}
     assert len(figure.axes) == len(splits)
@@ -415,8 +455,7 @@ def test_both_splits_are_drawn_as_the_paper_has_them(
             & (table["first_measure"] == "bleu_2")
             & (table["second_measure"] == "accuracy")
         ].to_dict("records")
-        at = {(round(t.get_position()[1] + 0.14), t.get_position()[0]): t for t in axis.texts[::2]}
-        texts = {place: text.get_text() for place, text in at.items()}
+        texts = {t.get_position()[::-1]: t.get_text() for t in axis.texts}
         drawn.append(texts[max(places), min(places)])
         assert drawn[-1] == f"{row['value']:.2f}".lstrip("0")
     assert orders[0] == orders[1]

@@ -584,6 +584,18 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
     assert read.splitlines()[1].endswith(",raw.txt")
 
 
+def test_the_word_unk_that_the_tokenizer_cuts_is_told_of_each_text(tmp_path, capsys) -> None:
+    paths = [write_text(tmp_path / name, ["a <unk> b ."] * 3 + ["c d ."]) for name in "xy"]
+    raw = read_both(*paths, tokenized=False).reference.statistics.types.to_pylist()
+    said = capsys.readouterr().err
+    for path in paths:
+        assert said.count(f"warning: {path}: the tokenizer cuts <unk> into three tokens (3 ti") == 1
+    assert {"<", "unk", ">"} <= set(raw)
+    kept = read_both(*paths).reference.statistics.types.to_pylist()
+    assert "<unk>" in kept
+    assert "cuts" not in capsys.readouterr().err
+
+
 def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
     both, tmp_path
 ) -> None:

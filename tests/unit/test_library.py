@@ -393,6 +393,13 @@ def test_sentences_in_memory_are_distinguished_as_those_of_a_file(folder, tmp_pa
     columns = [name for name in found.table if name != "phenomenon"]
     pd.testing.assert_frame_equal(found.table[columns], again.table[columns])
     assert again.table["phenomenon"].tolist() == ["pairs"]
+    capsys.readouterr()
+    raw: dict = {"model": folder, "device": "cpu"}
+    beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
+    assert "texts: the tokenizer cuts <unk> into three tokens (3 times" in capsys.readouterr().err
+    pairs.write_text("good\tbad\na <unk>\tb\n")
+    beyond_perplexity.contrast(pairs, **raw)
+    assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err
 
 
 def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path):

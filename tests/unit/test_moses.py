@@ -166,6 +166,10 @@ def test_filter():
     assert done.stdout.decode() == "Don 't go .\n\nA CAFÉ , x\n"
     done = run_filter(text.encode(), "--lower-case", "--remove-accents")
     assert done.stdout.decode() == "don 't go .\n\na cafe , x\n"
+    assert b"cuts" not in done.stderr
+    done = run_filter(b"a <unk>\n")
+    assert done.stdout == b"a < unk >\n"
+    assert b"warning: stdin: the tokenizer cuts <unk> into three tokens (1 times" in done.stderr
 
 
 def test_filter_names_the_line_of_a_wrong_encoding():

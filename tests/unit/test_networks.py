@@ -6,7 +6,8 @@ dropout; bounds and variances of initial weights. RNN: the recurrence and the fa
 out in float64, autograd through the definition. CNN: torch's conv1d, weight_norm and glu composed
 by hand, the receptive field by perturbation. Transformer: torch's nn.TransformerEncoder and Hugging
 Face's GPT-2 (skipped without transformers) with the same weights. Adaptive softmax: torch's
-nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, autograd through it.
+nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, autograd through it. A
+softmax worked out in tiles: torch's log softmax of all logits.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from torch import nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import registry, word_softmax
 from beyond_perplexity.models.cnn import GatedConvolution
 from beyond_perplexity.models.elman import ClassOutput
 from beyond_perplexity.models.factored import drop, drop_words, skips_layer
 from beyond_perplexity.models.recurrent_layers import SigmoidLayer
 from beyond_perplexity.models.transformer import sinusoids
 from beyond_perplexity.models.transformer_adaptive_softmax import Bands
+from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
+from beyond_perplexity.vocabulary import BOS, EOS
 from tests.unit.small_models import make, prefixes
 
 SIZE = 60
@@ -622,3 +625,96 @@ def test_bands_cut_by_id_or_share_and_leave_none_empty():
     assert Bands.cut(20, (0.1, 0.4, 30), 64, 4) == Bands((0, 8), (8, 12), (64, 16))
     with pytest.raises(InputError, match=r"cutoffs: none of \[0.1\] is inside .* 9 ids"):
         Bands.cut(9, (0.1,), 64, 4)
+
+
+# ---- a softmax worked out in tiles ----
+
+POSITIONS, WIDTH, WORDS = 48, 5, 23
+
+
+def problem(dtype=torch.float64, scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(POSITIONS, WIDTH, generator=generator, dtype=dtype)
+    weight = torch.randn(WORDS, WIDTH, generator=generator, dtype=dtype) * scale
+    bias = torch.randn(WORDS, generator=generator, dtype=dtype)
+    may_end = torch.rand(POSITIONS, generator=generator) < 0.5
+    targets = torch.randint(EOS + 1, WORDS, (POSITIONS,), generator=generator)
+    targets = torch.where(may_end & (targets < 6), EOS, targets)
+    counts = torch.randint(0, 4, (POSITIONS,), generator=generator)
+    return features, weight, bias, Words(targets, may_end), counts
+
+
+def plain(features, weight, bias, words):
+    logits = features @ weight.T + bias
+    barred = torch.zeros_like(logits, dtype=torch.bool)
+    barred[:, BOS], barred[:, EOS] = True, ~words.may_end
+    logits = logits.masked_fill(barred, -torch.inf)
+    return logits.log_softmax(1).gather(1, words.targets[:, None])[:, 0]
+
+
+@pytest.fixture(params=[(128, 1024), (16, 4), (32, 1)])
+def tiles(request, monkeypatch):
+    monkeypatch.setitem(word_softmax.TILES, "cpu", request.param)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_values_are_those_of_the_full_softmax():
+    features, weight, bias, words, counts = problem()
+    expected = plain(features, weight, bias, words)
+    assert (words.targets == EOS).any()
+    torch.testing.assert_close(word_log_probs(features, weight, bias, words), expected)
+    total, values = summed_word_log_probs(features, weight, bias, words, counts)
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(total, expected @ counts.double())
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_gradients_are_those_of_autograd(scale):
+    features, weight, bias, words, counts = problem(scale=scale)
+    leaves = [part.requires_grad_() for part in (features, weight, bias)]
+    total, _ = summed_word_log_probs(*leaves, words, counts)
+    found = torch.autograd.grad(1.7 * total, leaves)
+    expected = torch.autograd.grad(1.7 * (plain(*leaves, words) @ counts.double()), leaves)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_words_far_below_the_smallest_number_are_still_scored():
+    features, weight, bias, words, _ = problem(torch.float32, scale=100.0)
+    found = word_log_probs(features, weight, bias, words)
+    expected = plain(*(part.double() for part in (features, weight, bias)), words)
+    assert expected.min() < -200.0  # exp(−200) is 0 in float32
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("gap", [20.0, 80.0, 88.0, 88.6, 89.0, 200.0])
+def test_gradients_are_finite_however_improbable_a_word_is(gap):
+    features, weight, bias, words, counts = problem(torch.float32)
+    weight[WORDS - 1, 0], bias[WORDS - 1] = 3.0, gap
+    leaves = [part.requires_grad_() for part in (features, weight, bias)]
+    total, values = summed_word_log_probs(*leaves, words, counts)
+    found = torch.autograd.grad(total, leaves)
+    exact = [part.detach().double().requires_grad_() for part in leaves]
+    expected = torch.autograd.grad(plain(*exact, words) @ counts.double(), exact)
+    assert values.max() <= 0
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_an_end_that_is_impossible_is_no_reference():
+    features, weight, bias, words, _ = problem(torch.float32, scale=100.0)
+    bias[EOS] = 1e4
+    expected = plain(*(part.double() for part in (features, weight, bias)), words)
+    found = word_log_probs(features, weight, bias, words)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-2)
+
+
+def test_a_position_has_the_same_number_in_any_company():
+    features, weight, bias, words, _ = problem(torch.float32, scale=100.0)
+    whole = word_log_probs(features, weight, bias, words)
+    for rows in (torch.arange(16), torch.arange(16, 48), torch.arange(47, -1, -1)):
+        part = Words(words.targets[rows], words.may_end[rows])
+        assert torch.equal(word_log_probs(features[rows], weight, bias, part), whole[rows])

@@ -122,7 +122,7 @@ def test_parts_do_not_change_counts(sentences, order, tokens):
         assert one.counts.dtype == other.counts.dtype == np.int64
 
 
-def test_few_parts_are_held_at_a_time(monkeypatch):
+def test_few_parts_are_held_at_a_time_and_searches_in_blocks_are_searches(monkeypatch):
     """Merging a part with all before it, each time, would be quadratic."""
     moved = []
     merge = counting.merge_counts
@@ -138,9 +138,6 @@ def test_few_parts_are_held_at_a_time(monkeypatch):
     assert held is not None
     assert sum(moved) < 8 * len(held[-1].keys)
     assert counting.count_parts([], 2) is None
-
-
-def test_searches_in_blocks_are_searches(monkeypatch):
     keys = np.array([2, 3, 5, 8, 13])
     wanted = np.array([13, 4, 2, 99, -1, 8, 8])
     for size in (1, 3, 100):
@@ -214,21 +211,17 @@ def test_short_sentences_lower_the_order(caplog):
         assert math.isclose(sum(expected), 1)
 
 
-def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
+def test_missing_counts_of_counts_fall_back_with_a_warning_and_wrong_thresholds_are_named(caplog):
     with caplog.at_level(logging.WARNING):
         assert counting.choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
-    assert "order 2: none has the adjusted count 2" in caplog.text
-    caplog.clear()
-    with caplog.at_level(logging.WARNING):  # D2 = 2 − 3 · 1/3 · 9/1
+        # D2 = 2 − 3 · 1/3 · 9/1
         assert counting.choose_discounts(np.repeat([1, 2, 3], [1, 1, 9]), 1) == (0.5, 1.0, 1.5)
-    assert "negative" in caplog.text
-    caplog.clear()
+    absent, negative = caplog.messages
+    assert "order 2: none has the adjusted count 2" in absent
+    assert "negative" in negative
     found = counting.choose_discounts(np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1]), 1)
     assert np.allclose(found, (1 - 2 / 2 * 5 / 10, 2 - 3 / 2 * 3 / 5, 3 - 4 / 2 * 2 / 3))
-    assert not caplog.records
-
-
-def test_wrong_thresholds_are_named():
+    assert len(caplog.messages) == 2
     for prune, words in (
         ([1, 1], "begin with 0 and never fall"),
         ([0, 2, 1], "prune: is 0 2 1"),
@@ -287,7 +280,7 @@ def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path, word):
             list(read_sentence_texts([path], rule))
 
 
-def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path):
+def test_a_literal_unk_can_be_a_word_or_the_unknown_one_and_unreadable_texts_are_named(tmp_path):
     path = put(tmp_path / "text.txt", "a <unk> x\n")
     ids = WordIds([], UnknownRule("x"), grows=True)
     assert next(read_sentences([path], ids)).tolist() == [0, 4, 3, 3, 1]
@@ -302,9 +295,6 @@ def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path):
             UnknownRule(word)
     with pytest.raises(InputError, match="unk as: goes not with"):
         UnknownRule("x", True)
-
-
-def test_unreadable_texts_are_named(tmp_path):
     ids = WordIds([], UnknownRule(), grows=True)
     with pytest.raises(InputError, match=r"no\.txt: no such file"):
         list(read_sentences([tmp_path / "no.txt"], ids))
@@ -428,7 +418,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
     assert np.allclose(one, counting.score_tokens(found.model, flat(renamed)), rtol=1e-12)
 
 
-def test_scores_of_a_model_by_hand(tmp_path):
+def test_scores_of_a_model_by_hand_and_no_perplexity_of_unknown_words_without_unk(tmp_path):
     held = read_arpa(put(tmp_path / "text.txt", TEXT))
     assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
     assert held.n_counts == [5, 4, 2]
@@ -448,9 +438,6 @@ def test_scores_of_a_model_by_hand(tmp_path):
     assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 0.6 + 0.8) / 3))
     assert found["sentences"] == 1
     assert found["n_counts"] == [5, 4, 2]
-
-
-def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
     held = read_arpa(put(tmp_path / "text.txt", lacking))
     assert held.n_counts == [4, 4, 2]
@@ -702,7 +689,7 @@ def test_a_folder_gives_the_same_model_and_precision_does_not_round_it(tmp_path)
     assert held(torch.tensor([[0]])).dtype == torch.float32
 
 
-def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
+def test_what_models_have_of_unknown_words_and_any_back_off_model_can_be_taken(tmp_path):
     held = KneserNey.fit([documents()], V, {}, True).eval()
     logits = held(torch.tensor([[0, 4, 2]]))[0]
     assert torch.isneginf(logits[:, 2]).all()
@@ -710,17 +697,11 @@ def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
     texts = [np.array([2, 3, 2], np.int32)] * 5 + documents()
     seen = KneserNey.fit([texts], V, {"order": 3}).eval()
     assert float(seen(torch.tensor([[0, 2, 3]]))[0, 2, 2].exp()) > 0.2
-
-
-def test_any_back_off_model_can_be_taken(tmp_path):
     write_arpa(tmp_path / "m.arpa", fit(draw_sentences(), 3), WORDS)
     taken = KneserNey.of(read_arpa(tmp_path / "m.arpa").model).eval()
     texts = documents(seed=2, count=30)
     pairs = zip(score_encoded(taken, texts), score_encoded(model(3), texts), strict=True)
     assert all(math.isclose(a.log_prob, b.log_prob, rel_tol=1e-5) for a, b in pairs)
-
-
-def test_bad_input_is_named():
     with pytest.raises(InputError, match="has no document"):
         KneserNey.fit([], V)
     with pytest.raises(InputError, match=r"architecture\.layers: unknown key"):

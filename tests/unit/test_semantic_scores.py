@@ -121,7 +121,7 @@ def row_of(frame, **wanted):
 # ---- scores ----
 
 
-def test_every_sentence_has_every_kind_of_score():
+def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up():
     """Oracle: the evaluator asked pair by pair, means over samples and over their pairs."""
     rows, evaluator = predictions(samples=3), Vectors()
     frame = scored(rows, evaluator, "glove").to_pandas()
@@ -152,9 +152,6 @@ def test_every_sentence_has_every_kind_of_score():
         spread = mean(itertools.combinations(row["samples"], 2), "aligned_cosine")
         assert held[(*place, "aligned_cosine", "spread")] == pytest.approx(spread)
         assert (*place, "wmd", "spread") not in held.index
-
-
-def test_statistics_of_words_add_up():
     rows = predictions()
     frame = scored(rows).to_pandas()
     bleu = frame[(frame.measure == "bleu_3") & (frame.kind == "sampled")]
@@ -382,7 +379,7 @@ def test_intervals_hold_what_they_name():
 # ---- commands ----
 
 
-def test_commands_score_and_measure(tmp_path, one_thread):
+def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thread):
     rows = predictions(documents=60)
     _, (given,) = write_scores(tmp_path, rows)
     scores = tmp_path / "scores.parquet"
@@ -394,10 +391,6 @@ def test_commands_score_and_measure(tmp_path, one_thread):
     run_script("measure_semantics", scores, *flags, *options)
     frame = pq.read_table(found).to_pandas()
     pd.testing.assert_frame_equal(frame, summary(tmp_path, rows), check_exact=True)
-
-
-def test_bad_flags_and_scores_that_are_none_are_one_line(tmp_path, one_thread):
-    _, (given,) = write_scores(tmp_path, predictions())
     output, empty = tmp_path / "out.parquet", tmp_path / "empty.parquet"
     write_shard(empty, SEMANTIC_SCORES, SEMANTIC_SCORES.empty_table(), {})
     flags = ["--predictions", given, "--model", "m", "--output", output]

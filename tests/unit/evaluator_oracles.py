@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
@@ -108,12 +109,21 @@ def job_of(folder, options, **held):
     return EvaluatorJob(options=options, seed=1, device="cpu", threads=1, **given)
 
 
+def read_all(found):
+    return list(found) if isinstance(found, Iterator) else found
+
+
+def check_refused(words, call, *given, **more):
+    """Assert that a call, or the reading of what it yields, is refused in one line."""
+    with pytest.raises(InputError, match=words) as error:
+        read_all(call(*given, **more))
+    assert "\n" not in str(error.value)
+
+
 def check_refusals(call, cases):
-    """Assert that calls are refused in one line with these words: words to arguments."""
+    """Assert that calls are refused with these words: words to arguments."""
     for words, given in cases.items():
-        with pytest.raises(InputError, match=words) as error:
-            call(*given)
-        assert "\n" not in str(error.value)
+        check_refused(words, call, *given)
 
 
 def run_script(name, *arguments):

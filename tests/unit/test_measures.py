@@ -28,6 +28,7 @@ from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import (
     STOP,
     at_most,
@@ -186,8 +187,7 @@ def test_without_draws_the_values_stay(bodies, table):
 
 def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(bodies):
     for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
-        with pytest.raises(InputError, match="sample documents are not those"):
-            run(bodies, texts=(REFERENCE, wrong))
+        check_refused("sample documents are not those", run, bodies, texts=(REFERENCE, wrong))
     empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
@@ -209,8 +209,7 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
     ],
 )
 def test_wrong_options_are_named(options, values, message):
-    with pytest.raises(InputError, match=message):
-        options.from_config(values)
+    check_refused(message, options.from_config, values)
 
 
 def test_options_have_their_defaults():
@@ -269,8 +268,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, bodies, tmp_path):
     assert "type_token_unigrams" in names
     assert "ks_types_model" not in names
     common += ["--measures", measures]
-    with pytest.raises(InputError, match="--measures needs --sample-statistics"):
-        run_script(measure_tendencies, *common)
+    check_refused("--measures needs --sample-statistics", run_script, measure_tendencies, *common)
     common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
     common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
     common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']

@@ -20,20 +20,12 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from beyond_perplexity.corpus import markup, readers
 from beyond_perplexity.corpus import markup as markup_limits
-from beyond_perplexity.corpus import readers
 from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
-from beyond_perplexity.corpus.markup import (
-    MarkupError,
-    Paragraph,
-    normalize_title,
-    parse_article,
-    unclosed_marks,
-    unended_elements,
-)
 from beyond_perplexity.corpus.mediawiki import (
     PageError,
     PageStream,
@@ -69,7 +61,7 @@ def write_dump(path, *pages, end="</mediawiki>"):
 
 
 def shown(wikitext):
-    return [paragraph.text for paragraph in parse_article(wikitext).paragraphs]
+    return [paragraph.text for paragraph in markup.parse_article(wikitext).paragraphs]
 
 
 def mentions(paragraph):
@@ -92,7 +84,7 @@ def test_pages_and_namespaces_are_read(tmp_path):
     ]
 
 
-def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
+def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
     for size in (1, 7, 64):
@@ -103,9 +95,6 @@ def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
     content = dump.read_bytes()
     for raw in whole:  # the place is the byte where the page starts
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
-
-
-def test_namespaces_and_redirects_of_odd_pages():
     with pytest.raises(PageError, match="without title, namespace"):
         parse_page(raw_page("1" * 5000, "x"))
     assert parse_page(raw_page("-1", "x")).namespace == -1
@@ -217,12 +206,12 @@ def test_visible_text(wikitext, expected):
         assert found == expected
 
 
-def test_links_keep_their_place_and_target():
+def test_links_keep_their_place_and_target_and_none_can_be_forged():
     text = (
         "'''[[philosophy|Phil.]]''' of the [[dog]]s, {{x}}[[A_b#c|''it'' &amp; more]]"
         " [[Image:x.png]] [[:fr:Non|no]] [[#below|below]] [[talk:X|talk]] [[2001: A Space Odyssey]]"
     )
-    (paragraph,) = parse_article(text).paragraphs
+    (paragraph,) = markup.parse_article(text).paragraphs
     assert paragraph.text.startswith("Phil. of the dogs, it & more no below")
     assert mentions(paragraph) == [
         ("Phil.", "Philosophy", "link"),
@@ -230,10 +219,7 @@ def test_links_keep_their_place_and_target():
         ("it & more", "A b", "link"),
         ("2001: A Space Odyssey", "2001: A Space Odyssey", "link"),
     ]
-
-
-def test_control_characters_of_a_page_cannot_forge_a_link():
-    (paragraph,) = parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
+    (paragraph,) = markup.parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
     assert mentions(paragraph) == [("d", "D", "link")]
 
 
@@ -250,12 +236,12 @@ def test_control_characters_of_a_page_cannot_forge_a_link():
     ],
 )
 def test_titles_are_normalized(title, targets):
-    found = {normalize_title(target, frozenset({"kategorie"})) for target in targets}
+    found = {markup.normalize_title(target, frozenset({"kategorie"})) for target in targets}
     assert found == {title}
 
 
 def test_infobox_links_become_pairs():
-    article = parse_article(
+    article = markup.parse_article(
         "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
         "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
         "| again = [[Ulm]] and [[ulm]]\n}}\n{{Other|place=[[Bern]]}}\nText."
@@ -275,7 +261,7 @@ def test_infobox_links_become_pairs():
 def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     first = "New York is here. [[York]] and [[New York City|New York]]. Yorkshire, York, New York, "
     second = "new york.\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
-    paragraphs = parse_article(first + second).paragraphs
+    paragraphs = markup.parse_article(first + second).paragraphs
     add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
         ("York", "York", "link"),
@@ -290,20 +276,17 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     ]
 
 
-def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts():
-    (paragraph,) = parse_article(
+def test_an_anchor_takes_no_title_away_the_latest_counts_and_matches_agree_with_brute_force():
+    (paragraph,) = markup.parse_article(
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
     ).paragraphs
     add_matches("Other", [paragraph])
     found = [(anchor, entity) for anchor, entity, kind in mentions(paragraph) if kind != "link"]
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
-
-
-def test_matches_agree_with_brute_force():
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
-    link = Paragraph("ab", [(0, 2, "X", "link")])
-    plain = Paragraph(text)
+    link = markup.Paragraph("ab", [(0, 2, "X", "link")])
+    plain = markup.Paragraph(text)
     add_matches("zz", [link, plain])
     oracle = [m.span() for m in re.finditer(r"(?<!\w)ab(?!\w)", text)]
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
@@ -316,7 +299,7 @@ def spans(paragraph, **switches):
 
 
 def test_token_spans_survive_normalization_and_tokenization():
-    (paragraph,) = parse_article(
+    (paragraph,) = markup.parse_article(
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
     found = spans(paragraph)
@@ -328,7 +311,7 @@ def test_token_spans_survive_normalization_and_tokenization():
 def test_spans_of_the_excerpt_spell_their_anchors():
     stream = PageStream(resolve_path("embedded:enwiki-excerpt"), Problems(False))
     pages = [parse_page(raw) for raw in islice(stream, 120)]
-    paragraphs = [p for page in pages for p in parse_article(page.text).paragraphs]
+    paragraphs = [p for page in pages for p in markup.parse_article(page.text).paragraphs]
     for paragraph in paragraphs:  # the anchor itself stands in for the entity
         found = paragraph.mentions
         paragraph.mentions = [(a, b, paragraph.text[a:b], kind) for a, b, _, kind in found]
@@ -346,7 +329,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
 
 
 def test_anchor_inside_a_token_is_left_out():
-    (paragraph,) = parse_article("anti-[[war]] and [[peace]]").paragraphs
+    (paragraph,) = markup.parse_article("anti-[[war]] and [[peace]]").paragraphs
     assert spans(paragraph) == ["peace"]
 
 
@@ -355,7 +338,7 @@ def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
         return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
 
     links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
-    paragraph = Paragraph("a b c d", links)
+    paragraph = markup.Paragraph("a b c d", links)
     ((tokens, kept),) = tokenize([paragraph], swap)
     assert tokens == ["a", "c", "b", "d"]
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
@@ -442,20 +425,20 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     ["<ref name=", "<ref>", "<b>", "<b a='", "{{a|", "[[a|", "\n{|", "[http://a ", "<nowiki>"],
 )
 def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
-    with pytest.raises(MarkupError, match="too much unclosed markup"):
-        parse_article(mark * 20_000 + "x")
-    assert parse_article("Some words. " + mark * 3).infoboxes == 0
+    with pytest.raises(markup.MarkupError, match="too much unclosed markup"):
+        markup.parse_article(mark * 20_000 + "x")
+    assert markup.parse_article("Some words. " + mark * 3).infoboxes == 0
 
 
 def test_what_is_closed_does_not_count():
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
-    assert unclosed_marks(page) == []
-    assert unended_elements(page, ("ref",)) == []
-    assert unclosed_marks("<b>{{a|</b>}}") == [3]
-    assert unclosed_marks("{{a [[b }} c]]") == [4]
-    assert unclosed_marks("}} ]] </b> {{") == [11]
-    assert unended_elements("<ref></ref><ref>", ("ref",)) == [11]
-    assert unended_elements("<REF></rEf >", ("ref",)) == []
+    assert markup.unclosed_marks(page) == []
+    assert markup.unended_elements(page, ("ref",)) == []
+    assert markup.unclosed_marks("<b>{{a|</b>}}") == [3]
+    assert markup.unclosed_marks("{{a [[b }} c]]") == [4]
+    assert markup.unclosed_marks("}} ]] </b> {{") == [11]
+    assert markup.unended_elements("<ref></ref><ref>", ("ref",)) == [11]
+    assert markup.unended_elements("<REF></rEf >", ("ref",)) == []
 
 
 def test_the_limit_grows_with_the_page(monkeypatch):
@@ -463,9 +446,9 @@ def test_the_limit_grows_with_the_page(monkeypatch):
     monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
     text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
     for marks in (1, 2):  # 597 of 700
-        parse_article("<b>" * marks + text[3 * marks :])
-    with pytest.raises(MarkupError):
-        parse_article("<b>" * 3 + text[9:])  # 891 of 700
+        markup.parse_article("<b>" * marks + text[3 * marks :])
+    with pytest.raises(markup.MarkupError):
+        markup.parse_article("<b>" * 3 + text[9:])  # 891 of 700
 
 
 def raw_page(namespace, text):

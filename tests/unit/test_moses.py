@@ -29,7 +29,7 @@ from beyond_perplexity.corpus.normalization import (
     remove_non_printing,
     replace_unicode_punctuation,
 )
-from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -117,8 +117,7 @@ def test_chunks_do_not_matter(lines, chunk):
 
 
 def test_unknown_language_lists_the_allowed():
-    with pytest.raises(InputError, match=r"'tlh'.*cs, de, en"):
-        tokenize_lines(["a"], "tlh")
+    check_refused(r"'tlh'.*cs, de, en", tokenize_lines, ["a"], "tlh")
     assert all(
         tokenize_lines(["A b, wxyz."], language) == ["A b , wxyz ."] for language in LANGUAGES
     )
@@ -160,15 +159,12 @@ def run_filter(text, *flags):
     return subprocess.run(command, input=text, capture_output=True, cwd=ROOT, check=False)
 
 
-def test_filter():
+def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
     text = "\ufeffDon't go.\r\n\nA\u2028CAFÉ, x\n"
     done = run_filter(text.encode(), "--language", "en")
     assert done.stdout.decode() == "Don 't go .\n\nA CAFÉ , x\n"
     done = run_filter(text.encode(), "--lower-case", "--remove-accents")
     assert done.stdout.decode() == "don 't go .\n\na cafe , x\n"
-
-
-def test_filter_names_the_line_of_a_wrong_encoding():
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr
@@ -263,16 +259,13 @@ def test_apply_is_the_chain_of_the_oracles():
     assert expected[0] == '" cafe , " it \'s 12 % off ...'
 
 
-def test_switches_are_independent():
+def test_switches_are_independent_and_read_from_a_configuration():
     none = dict.fromkeys(
         ["replace_unicode_punctuation", "normalize_punctuation", "remove_non_printing"], False
     )
     plain = Preprocessing(**none, tokenizer="none", lower_case=False, remove_accents=False)
     assert plain.apply(["“É”,\r\n  don't\x85x"]) == ["“É”, don't x"]
     assert Preprocessing(**none, lower_case=False).apply(["“É” don't"]) == ["“ E ” don 't"]
-
-
-def test_from_config():
     assert Preprocessing.from_config({}) == Preprocessing()
     assert Preprocessing.from_config({"language": "fr"}).language == "fr"
     for wrong, message in (
@@ -281,6 +274,5 @@ def test_from_config():
         ({"tokenizer": "perl"}, "tokenizer 'perl'"),
         ({"language": "xx"}, "language 'xx'"),
     ):
-        with pytest.raises(InputError, match=message):
-            Preprocessing.from_config(wrong)
+        check_refused(message, Preprocessing.from_config, wrong)
     assert Preprocessing.from_config({"tokenizer": "none", "language": "xx"}).language == "xx"

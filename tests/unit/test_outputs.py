@@ -39,6 +39,7 @@ from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.storage.outputs import atomic_path, check_output, check_output_folder
 from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges, from_ranges
 from beyond_perplexity.training.interruptions import save_checkpoint
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_ngrams import V, draw_sentences, fit
 
 # ---- outputs ----
@@ -95,8 +96,7 @@ def test_the_streams_of_the_system_are_not_replaced() -> None:
 def test_folders_as_outputs_and_without_permission(place: Path, monkeypatch) -> None:
     check_output_folder(place / "folder")
     check_output_folder(place / "new" / "deep")
-    with pytest.raises(InputError, match="is a file; name a folder"):
-        check_output_folder(place / "file")
+    check_refused("is a file; name a folder", check_output_folder, place / "file")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
         check_output(Path(memory, "a.csv"))
     # Root may write everywhere, so the answer of the system is put in its place.
@@ -113,8 +113,7 @@ def test_any_name_is_written_or_refused(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if len(os.fsencode(name)) > 255 or name in (".", ".."):
-            with pytest.raises(InputError, match=r"name too long|is a folder"):
-                outputs.write_text(path, "whole")
+            check_refused(r"name too long|is a folder", outputs.write_text, path, "whole")
             assert os.listdir(folder) == []
         else:
             outputs.write_text(path, "whole")
@@ -334,8 +333,7 @@ def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message, 
     with pytest.raises(InputError, match=message) as error:
         list(shards.read_batches(path, ALIASES, ["entity"]))
     assert str(path) in str(error.value)
-    with pytest.raises(InputError, match=of_record):
-        shards.read_record(path)
+    check_refused(of_record, shards.read_record, path)
 
 
 def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tmp_path):

@@ -113,7 +113,9 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert told(measures, "length", none)["smallest shift found"] == "none"
 
 
-def test_the_worst_of_the_texts_is_named(measures) -> None:
+def test_the_worst_of_the_texts_is_named_and_the_law_follows_from_the_unit_of_the_split(
+    measures,
+) -> None:
     copied = measures["measure"] == "training_8grams"
     measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
     rows = {row[0]: row[1:] for row in shares_table(measures)}
@@ -122,9 +124,6 @@ def test_the_worst_of_the_texts_is_named(measures) -> None:
     bare = measures[measures["tendency"] != "text"]
     assert len(shares_table(bare)) == 1
     assert "Nothing was counted" in render([Compared("wikipedia", "document", bare)])
-
-
-def test_the_law_follows_from_the_unit_of_the_split(measures) -> None:
     parts = {"document": "perplexity is in-topic", "page": "new pages"}
     for unit, part in {**parts, "given": "splits of its own", "": "not known"}.items():
         assert part in render([Compared("wikipedia", unit, measures)])
@@ -167,7 +166,9 @@ def test_the_answer_stands_first(measures) -> None:
     assert answers([Compared("wikipedia", "document", unknown)], {}) == []
 
 
-def test_the_beginning_can_be_scrolled_to() -> None:
+def test_the_beginning_can_be_scrolled_to_and_the_figure_stands_before_the_table(
+    measures: pd.DataFrame, tmp_path
+) -> None:
     """Oracle: Snakemake's own page, which centres its content and so cuts off a long one."""
     page = Path(snakemake.__file__).parent / "report/html_reporter/template/components/content.js"
     centred = "items-center justify-center h-screen overflow-auto"
@@ -177,9 +178,6 @@ def test_the_beginning_can_be_scrolled_to() -> None:
     for rule in ("align-items: flex-start; min-width: 0", "justify-content: flex-start"):
         assert f".items-center.justify-center.overflow-auto {{{rule}}}" in style
     assert "#rulegraph {display: none}" in style
-
-
-def test_the_figure_stands_before_the_table(measures, tmp_path) -> None:
     figure = tmp_path / "main.svg"
     figure.write_text("<svg/>")
     page = published(render([Compared("wikipedia", "document", measures)], figures=[figure]))

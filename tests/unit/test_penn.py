@@ -31,7 +31,7 @@ from beyond_perplexity.corpus.penn import (
 )
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
-from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run, run_options
 
@@ -157,15 +157,12 @@ def test_any_text_is_a_tree_or_a_named_fault(text):
 # ---- files ----
 
 
-def test_a_file_is_a_document_of_sentences(tmp_path):
+def test_a_file_or_every_tree_is_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
     assert found.title == "d"
     assert found.tokens == ["the", "cat", "sits", "b"]
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
-
-
-def test_every_tree_may_be_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
     assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
@@ -189,14 +186,13 @@ def test_every_tree_may_be_a_document(tmp_path):
 )
 def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = put(tmp_path / "d.mrg", text)
-    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
-        read(path)
+    check_refused(re.escape(f"{path}: {message}"), read, path)
     found, problems = read(path, skip=True)
     assert problems.skips.counts.total() == 1
     assert [document.trees for document in found] == [[(0, GOOD)]] * (GOOD in text)
 
 
-def test_reading_goes_on_after_a_tree_without_end(tmp_path):
+def test_reading_goes_on_after_a_tree_without_end_which_takes_few_others(tmp_path, monkeypatch):
     trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
     trees[5] = "(S\n  (NP (NN lost))"
     found, problems = read(put(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
@@ -204,13 +200,9 @@ def test_reading_goes_on_after_a_tree_without_end(tmp_path):
     assert problems.skips.to_json() == {
         "unbalanced brackets": {"count": 1, "first": [f"{tmp_path / 'd.mrg'}: line 11"]}
     }
-
-
-def test_a_tree_without_end_does_not_take_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
     path = put(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
-    with pytest.raises(InputError, match="line 1: unbalanced brackets"):
-        read(path)
+    check_refused("line 1: unbalanced brackets", read, path)
     found, problems = read(path, skip=True)
     assert len(found[0].trees) == 50
     assert problems.skips.counts.total() == 1
@@ -403,7 +395,7 @@ def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
     assert left_out == {LONG: 1, ESCAPED: 1}
 
 
-def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
+def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "The cat sat. It (the cat) slept!\nA very long one here.\n")
     plain = run(tmp_path / "plain", [str(path)], "text")
     assert plain["trees"] == []
@@ -422,9 +414,6 @@ def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
     report = run(tmp_path / "short", [str(path)], "text", trees=options)["report"]
     assert report["skips"][LONG] == {"count": 1, "first": [f"{path}: line 1"]}
     assert report["trees"]["written"] == 2
-
-
-def test_trees_do_not_depend_on_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "".join(f"The cat number {n} sat here.\n" for n in range(40)))
     options = {"kind": "shallow"}
     one = run(tmp_path / "one", [str(path)], "text", trees=options)

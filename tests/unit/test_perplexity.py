@@ -59,6 +59,7 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIF
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
 from tests.unit.text_pairs import run_script
 
@@ -216,10 +217,8 @@ def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monk
         ((model, 8, 9), "stride: is 9, expected 1 to the context length, 8"),
         ((neural("lstm"), None, 4), "stride: has no meaning"),
     ):
-        with pytest.raises(InputError, match=words):
-            check_window(*given)
-    with pytest.raises(InputError, match="nothing to score"):
-        summarize(Totals(), ClosedVocabulary(["a"], 0))
+        check_refused(words, check_window, *given)
+    check_refused("nothing to score", summarize, Totals(), ClosedVocabulary(["a"], 0))
 
 
 def test_subwords_are_counted_as_tokens_and_words_as_words():
@@ -237,8 +236,7 @@ def test_subwords_are_counted_as_tokens_and_words_as_words():
 def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
     model = Fixed([0.25, 0.25, 0.25, math.nan])
     words = "doc_id 0: the model gives it the log-probability NaN"
-    with pytest.raises(InputError, match=words):
-        measure(model, ClosedVocabulary(["a"], 0), ["a"])
+    check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
     assert math.isnan(perplexity_of(math.nan, 3))
     assert perplexity_of(-math.inf, 3) == math.inf
 
@@ -561,8 +559,7 @@ def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
             held = {**first, "ended": ended}, {**second, "ended": ended}
             how = {"suffix": suffix, "no_count_eos": no_end}
             if words:
-                with pytest.raises(InputError, match=words):
-                    together(tmp_path, *held, **how)
+                check_refused(words, together, tmp_path, *held, **how)
             else:
                 assert together(tmp_path, *held, **how)[2] == expected
 
@@ -634,8 +631,7 @@ def test_impossible_documents_are_an_error_or_leave_the_model_out(tmp_path):
     second["log_likelihood"][[7, 9]] = -np.inf
     paths = saved(tmp_path, [first, second])
     words = r"b\.parquet: row 8: the log-likelihood is −inf: .* \(2 in all\)"
-    with pytest.raises(InputError, match=words):
-        compared(paths)
+    check_refused(words, compared, paths)
     infinite, own = compared(paths, leave_out_infinite=True)
     assert (own["first"], infinite["first"], infinite["value"]) == ("a", "b", np.inf)
     assert infinite["note"] == "2 of 60 documents are impossible"
@@ -704,32 +700,26 @@ def test_half_filled_spellings_are_refused(tmp_path):
     for place in (0, 30, 59):
         path = write(tmp_path / "a.parquet", changed("log_likelihood_spelled", place, None)(one))
         words = rf"row {place + 1}: log_likelihood_spelled is empty or NaN"
-        with pytest.raises(InputError, match=words):
-            read_scores(path)
+        check_refused(words, read_scores, path)
 
 
 def test_wrong_csv_values_are_named_by_their_line_and_files_that_are_missing(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("bytes,log_likelihood\n12,-3.5\n9,nought\n")
-    with pytest.raises(InputError, match=r"a\.csv: line 3: .*'nought'"):
-        read_scores(str(path))
+    check_refused(r"a\.csv: line 3: .*'nought'", read_scores, str(path))
     for name in ("no.parquet", "no.csv", "no.csv.gz"):
-        with pytest.raises(InputError, match=rf"{name}: no such file$"):
-            read_scores(str(tmp_path / name))
+        check_refused(rf"{name}: no such file$", read_scores, str(tmp_path / name))
 
 
 def test_scores_of_different_texts_have_no_company(tmp_path):
     first, second = scores()
     parts = [{**first, "scored_text": ["cleaned"] * 60}, {**second, "scored_text": ["raw"] * 60}]
     files = [one for path in saved(tmp_path, parts) for one in read_scores(path)]
-    with pytest.raises(InputError, match=r"a\.parquet: is scored on cleaned text and no other"):
-        check_company(files)
+    check_refused(r"a\.parquet: is scored on cleaned text and no other", check_company, files)
     (silent,) = read_scores(write(tmp_path / "c.parquet", first))
-    with pytest.raises(InputError, match=r"c\.parquet: does not say which text"):
-        check_company([*files, silent])
+    check_refused(r"c\.parquet: does not say which text", check_company, [*files, silent])
     check_company([files[0], silent])
-    with pytest.raises(InputError, match=r"a\.parquet: is the only file"):
-        check_company(files[:1])
+    check_refused(r"a\.parquet: is the only file", check_company, files[:1])
 
 
 NAME = "tendencies/perplexity_differences"

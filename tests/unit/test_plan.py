@@ -22,7 +22,6 @@ import yaml
 
 from beyond_perplexity.commands import plan, progress
 from beyond_perplexity.commands.progress import describe_progress, read_progress
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.models.families import FAMILIES, families_of
 from beyond_perplexity.planning import job_costs
@@ -42,6 +41,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
 from tests.unit import planned
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import ROOT, SMOKE
 
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
@@ -400,8 +400,7 @@ def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypat
     monkeypatch.setattr(subprocess, "run", None)
     for given, said in REFUSED.items():
         monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
-        with pytest.raises(InputError, match=said):
-            plan.main()
+        check_refused(said, plan.main)
 
 
 # ---- how far a run is ----
@@ -457,8 +456,7 @@ def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take()
 def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
-    with pytest.raises(InputError, match="no log of a run"):
-        progress.main()
+    check_refused("no log of a run", progress.main)
     folder = tmp_path / ".snakemake/log"
     folder.mkdir(parents=True)
     (folder / "a.snakemake.log").write_text(LOG)
@@ -477,8 +475,7 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     progress.main([])
     assert capsys.readouterr().out.splitlines() == lines
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
-        with pytest.raises(InputError, match=said):
-            progress.main([f"--log={name}"])
+        check_refused(said, progress.main, [f"--log={name}"])
 
 
 # ---- what the rules look up, by counting by hand ----

@@ -59,7 +59,7 @@ def heaps_data():
     return lengths, types, (distinct, *sums)
 
 
-def test_heaps_fit_recovers_its_parameters(heaps_data):
+def test_heaps_fit_recovers_its_parameters_and_is_the_maximum_over_single_documents(heaps_data):
     found = power_laws.fit_heaps(*heaps_data[2])
     assert found.alpha == pytest.approx(1.39, abs=0.02)
     assert found.beta == pytest.approx(0.841, abs=0.003)
@@ -67,9 +67,6 @@ def test_heaps_fit_recovers_its_parameters(heaps_data):
     law = power_laws.Heaps(0.7, 1.1)
     found = power_laws.fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
     assert found == pytest.approx(law, rel=1e-10)
-
-
-def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
     lengths, types, aggregated = heaps_data
 
     def loss(parameters: np.ndarray) -> float:

@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, find_partners, sentence_item, take_units
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import cut_windows, score_documents
@@ -36,7 +35,7 @@ from beyond_perplexity.semantics.predictions import (
 )
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
-from tests.unit.evaluator_oracles import check_refusals, run_script
+from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
 from tests.unit.huggingface_models import MAKERS
 from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
@@ -225,8 +224,7 @@ def test_special_tokens_are_printed_and_a_broken_model_is_named():
     (held,) = parts.encode(["low lower"])
     assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
     table = torch.full((2, 43, 43), torch.nan)
-    with pytest.raises(InputError, match="the log-probability NaN"):
-        columns(TableModel(table), random_units(2))
+    check_refused("the log-probability NaN", columns, TableModel(table), random_units(2))
 
 
 def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():

@@ -30,21 +30,13 @@ import torch
 
 import beyond_perplexity.schemas
 from beyond_perplexity.commands import provenance as command
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import outputs, provenance, shards, verification
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.provenance import (
-    ContentHash,
-    content_hash,
-    finished,
-    run_record,
-    table_hash,
-    value_hash,
-)
 from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
+from tests.unit.evaluator_oracles import check_refused
 
 # ---- provenance ----
 
@@ -54,15 +46,14 @@ def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_
     expected = hashlib.sha256(b"abc" * 100_000).hexdigest()
     assert provenance.content_hash(tmp_path / "a") == expected
     provenance.check_sha256(tmp_path / "a", expected.upper())
-    with pytest.raises(InputError, match="expected 00"):
-        provenance.check_sha256(tmp_path / "a", "00" * 32)
-    begun = run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
-    record = finished(begun)
+    check_refused("expected 00", provenance.check_sha256, tmp_path / "a", "00" * 32)
+    begun = provenance.run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
+    record = provenance.finished(begun)
     assert record["seed"] == 3
     assert record["start"] <= record["end"]
     assert len(record["code_fingerprint"]) == 16
     assert "gpus" not in record
-    assert value_hash({"a": 1, "b": 2}) == value_hash({"b": 2, "a": 1})
+    assert provenance.value_hash({"a": 1, "b": 2}) == provenance.value_hash({"b": 2, "a": 1})
 
 
 # ---- contents ----
@@ -81,8 +72,8 @@ ROWS = pa.table(
 )
 
 
-def hashed(*tables: pa.Table) -> ContentHash:
-    content = ContentHash(tables[0].schema)
+def hashed(*tables: pa.Table) -> provenance.ContentHash:
+    content = provenance.ContentHash(tables[0].schema)
     for table in tables:
         content.add(table)
     return content
@@ -113,7 +104,7 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
     assert len(seen) > 1
 
 
-def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
+def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_told_apart(tmp_path):
     with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
         writer.write(ROWS.slice(0, 2))
         writer.write(ROWS.slice(2))
@@ -123,8 +114,6 @@ def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
     assert record["rows"] == 5
     assert content_of(tmp_path / "a.parquet") == record["content_hash"] == hashed(ROWS).table()
 
-
-def test_what_looks_alike_is_told_apart():
     def of(values: list[object], kind: pa.DataType) -> str:
         return hashed(pa.table({"a": pa.array(values, kind)})).table()
 
@@ -139,9 +128,9 @@ def test_what_looks_alike_is_told_apart():
     assert len(set(different)) == len(different) == 15
     assert of([math.nan], pa.float64()) == of([-math.nan], pa.float64())
     columns = {"a": "1", "seconds": "2"}  # measured seconds do not count
-    assert table_hash(3, columns) == table_hash(3, {"a": "1", "seconds": "5"})
-    assert table_hash(3, columns) != table_hash(4, columns)
-    assert table_hash(3, columns) != table_hash(3, {"a": "2", "seconds": "2"})
+    assert provenance.table_hash(3, columns) == provenance.table_hash(3, {"a": "1", "seconds": "5"})
+    assert provenance.table_hash(3, columns) != provenance.table_hash(4, columns)
+    assert provenance.table_hash(3, columns) != provenance.table_hash(3, {"a": "2", "seconds": "2"})
 
 
 def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
@@ -159,7 +148,7 @@ def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
         assert len(hashed(schema.empty_table()).table()) == 64
     with pytest.raises(TypeError, match="decimal"):
         hashed(pa.table({"a": pa.array([None], pa.decimal128(5, 2))}))
-    empty, none = ROWS.schema.empty_table(), ContentHash(ROWS.schema)
+    empty, none = ROWS.schema.empty_table(), provenance.ContentHash(ROWS.schema)
     assert hashed(empty).table() == hashed(ROWS.slice(0, 0)).table() == none.table()
     assert none.table() != hashed(ROWS).table()
 
@@ -175,7 +164,7 @@ def write(path: Path, rows: list[str], seed: int = 1, **options: object) -> None
         list(shards.read_batches(read, ALIASES, ["entity"]))
     weights = path.parents[1] / "model.safetensors"
     checkpoint = weights if weights.exists() else None
-    record = run_record("scripts/generate.py", options, seed=seed, checkpoint=checkpoint)
+    record = provenance.run_record("scripts/generate.py", options, seed=seed, checkpoint=checkpoint)
     shards.write_shard(path, ALIASES, {"entity": rows, "alias": rows}, record)
 
 
@@ -188,12 +177,12 @@ def tree(tmp_path: Path) -> Path:
         write(folder / f"m/s/0000{number}.parquet", rows, first=number, count=len(rows))
     write(folder / "merged/all.parquet", ["a", "b", "c", "d"], source=str(folder / "m/s"))
     provenance.forget_reads()
-    summary = {"value": 3, "record": run_record("scripts/train.py", {})}
+    summary = {"value": 3, "record": provenance.run_record("scripts/train.py", {})}
     outputs.write_json(folder / "summary.json", summary)
     words = {"words": ["a"]}
     outputs.write_json(folder / "m/vocabulary.json", words)
-    sums = {"weights_sha256": content_hash(folder / "m/model.safetensors")}
-    held = {**sums, "vocabulary": {"sha256": value_hash(words)}}
+    sums = {"weights_sha256": provenance.content_hash(folder / "m/model.safetensors")}
+    held = {**sums, "vocabulary": {"sha256": provenance.value_hash(words)}}
     outputs.write_json(folder / "m/model.json", held)
     (folder / "table.csv").write_text("a\n")
     return folder
@@ -217,7 +206,7 @@ def edit_record(path: Path, **changes: object) -> None:
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **key}), path)
 
 
-def test_what_was_written_is_verified(tree: Path) -> None:
+def test_what_was_written_is_verified_and_equal_data_have_equal_hashes(tree: Path) -> None:
     found = verify_tree(tree)
     assert not found.mismatches
     assert found.unrecorded == 4  # table.csv and the model's files, which no run has noted
@@ -229,9 +218,6 @@ def test_what_was_written_is_verified(tree: Path) -> None:
     moved = tree.with_name("elsewhere")
     shutil.move(tree, moved)
     assert not problems(moved)
-
-
-def test_equal_data_have_equal_hashes_whenever_they_were_written(tree: Path) -> None:
     path = tree / "m/s/00000.parquet"
     before, content = path.read_bytes(), dict(list_hashes(tree))
     write(path, ["a", "b"], first=0, count=2, start="then")
@@ -309,14 +295,13 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     outputs.write_text(path, content)
     found = verify_tree(tree)
     assert not found.mismatches
-    assert found.hashes[path] == content_hash(path)
+    assert found.hashes[path] == provenance.content_hash(path)
     path.write_text(f"{content} ")
     assert "is not what was written" in problems(tree)[name]
     path.unlink()
     assert problems(tree)[name] == "is missing; make it again"
     monkeypatch.setattr(sys, "argv", ["provenance", "--verify", "results"])
-    with pytest.raises(InputError, match="files do not match"):
-        command.main()
+    check_refused("files do not match", command.main)
     *_, advice = capsys.readouterr().out.splitlines()
     assert advice.startswith("beyond-perplexity run --remake ")
     assert f"results/{name}" in advice.split()
@@ -349,7 +334,9 @@ def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:
     assert shards.read_record(tmp_path / "last.parquet")["inputs"] == {}
 
 
-def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
+def test_the_command_says_where_a_file_came_from_and_lists_the_hashes_of_a_folder(
+    tree: Path, capsys
+) -> None:
     (tree / "m/s/00002.parquet").unlink()
     command.main([str(tree / "merged/all.parquet")])
     lines = capsys.readouterr().out.splitlines()
@@ -361,12 +348,7 @@ def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     assert made[0].endswith("by scripts/generate.py, seed 1")
     assert made[2].endswith("which is gone")
     (weights,) = {line for line in lines if line.startswith("    made of")}
-    assert content_hash(tree / "m/model.safetensors")[:16] in weights
-
-
-def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
-    tree: Path, capsys
-) -> None:
+    assert provenance.content_hash(tree / "m/model.safetensors")[:16] in weights
     command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
     assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")
@@ -374,8 +356,7 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
     command.main(["--verify", str(tree)])
     assert "5 files are what was written" in capsys.readouterr().err
     (tree / "summary.json").write_text("{")
-    with pytest.raises(InputError, match="1 files do not match"):
-        command.main(["--verify", str(tree)])
+    check_refused("1 files do not match", command.main, ["--verify", str(tree)])
     assert "summary.json': is no JSON" in capsys.readouterr().out
 
 
@@ -390,8 +371,7 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 )
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
     *flags, name = arguments
-    with pytest.raises(InputError, match=message):
-        command.main([*flags, str(tree / name)])
+    check_refused(message, command.main, [*flags, str(tree / name)])
 
 
 # ---- outlived ----
@@ -430,8 +410,7 @@ def test_a_job_of_an_earlier_run_leaves_what_a_later_one_is_about(monkeypatch):
     outputs.claim([os.path.abspath("a/shared"), "a/new"])
     outputs.write_text("a/shared", "later")
     monkeypatch.setenv(outputs.RUN, earlier)
-    with pytest.raises(InputError, match=r"^a/shared: is left to a later run"):
-        outputs.write_text("a/shared", "too late")
+    check_refused(r"^a/shared: is left to a later run", outputs.write_text, "a/shared", "too late")
     assert sorted(os.listdir("a")) == ["shared"]
     with open("a/shared") as file:
         assert file.read() == "later"
@@ -530,9 +509,9 @@ def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     )
     stand_in = SimpleNamespace(cuda=cuda, device=torch.device)
     monkeypatch.setitem(sys.modules, "torch", stand_in)
-    record = run_record("scripts/generate.py", {}, device="cuda")
+    record = provenance.run_record("scripts/generate.py", {}, device="cuda")
     deadline = time.monotonic() + 20
-    while (found := finished(record)["gpus"][0])["samples"] < 2:
+    while (found := provenance.finished(record)["gpus"][0])["samples"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     provenance._watches["cuda"]._ended.set()
@@ -542,13 +521,13 @@ def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_real_gpu_is_watched() -> None:
-    record = run_record("scripts/generate.py", {}, device="cuda")
+    record = provenance.run_record("scripts/generate.py", {}, device="cuda")
     square = torch.ones(2000, 2000, device="cuda")
     end = time.monotonic() + 3
     while time.monotonic() < end:
         square = square @ square / 2000
     torch.cuda.synchronize()
-    (found,) = finished(record)["gpus"]
+    (found,) = provenance.finished(record)["gpus"]
     assert found["memory_mb"] >= 16
     assert found["samples"] >= 1
     assert found["busy_percent"] > 0

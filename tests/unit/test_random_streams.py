@@ -33,14 +33,11 @@ def test_uniforms_equal_numpy_bit_for_bit(start, count):
     assert np.array_equal(by_tensors(key, ids, wanted, count).numpy(), exact)  # what a GPU does
 
 
-def test_each_item_may_have_its_own_start():
+def test_each_item_may_have_its_own_start_and_any_key():
     starts = torch.tensor([(7 * item) % 50 for item in range(200)])
     exact = [expected(1, "x", [item], start, 6)[0] for item, start in enumerate(starts.tolist())]
     assert np.array_equal(uniforms(1, "x", torch.arange(200), starts, 6), exact)
     assert np.array_equal(by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6), exact)
-
-
-def test_tensor_philox_equals_numpy_over_many_keys():
     items, nothing = torch.arange(300), torch.zeros(300, dtype=torch.int64)
     for seed in range(20):  # each seed is another first key word, with and without its top bit
         found = by_tensors(stream_key(seed, "x"), items, nothing, 8).numpy()
@@ -65,7 +62,7 @@ def exactly(weights, uniform):
     return next(place for place, held in enumerate(sums) if held > Fraction(uniform) * sums[-1])
 
 
-def test_places_are_those_of_rational_arithmetic():
+def test_places_are_those_of_rational_arithmetic_and_their_frequencies_the_weights():
     generator = np.random.default_rng(0)
     # Multiples of 2⁻⁸: running sums are exact; numbers are multiples of 2⁻²⁰, so products too.
     weights = generator.integers(0, 5, (400, 6)) / 256
@@ -76,9 +73,6 @@ def test_places_are_those_of_rational_arithmetic():
     found = invert(sums, torch.from_numpy(uniforms)[:, None])[:, 0]
     expected = [exactly(*pair) for pair in zip(weights.tolist(), uniforms.tolist(), strict=True)]
     assert found.tolist() == expected
-
-
-def test_frequencies_over_a_grid_are_the_weights():
     weights = torch.tensor([0.0, 3.0, 0.0, 5.0, 8.0, 0.0], dtype=torch.float64)
     uniforms = torch.arange(1600, dtype=torch.float64) / 1600
     found = invert(weights.cumsum(0)[None], uniforms[None])[0]

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance import estimator as contract
@@ -41,6 +40,7 @@ from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
 from tests.unit.text_pairs import run_script
 
@@ -424,13 +424,10 @@ def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):
 def test_beams_must_be_of_the_same_instances(tmp_path):
     reader = WeightReader(write_weights(tmp_path, COLUMNS[1.0], 1.0))
     other = write_beams(tmp_path / "more.parquet", model(5, 6), (1,))
-    with pytest.raises(InputError, match=r"more\.parquet: row 5: instance_id is 31"):
-        Beams([other], reader)
+    check_refused(r"more\.parquet: row 5: instance_id is 31", Beams, [other], reader)
     fewer = write_beams(tmp_path / "fewer.parquet", P[:3], (2,))
-    with pytest.raises(InputError, match="instance 24 has no beam of size 2"):
-        Beams([fewer], reader)
-    with pytest.raises(InputError, match="instance 3, beam size 2, rank 0 is there twice"):
-        Beams([fewer, fewer], reader)
+    check_refused("instance 24 has no beam of size 2", Beams, [fewer], reader)
+    check_refused("instance 3, beam size 2, rank 0 is there twice", Beams, [fewer, fewer], reader)
 
 
 def test_the_command_writes_every_table_with_its_schema(tmp_path):
@@ -481,8 +478,7 @@ def test_every_estimator_has_its_row_and_no_title_stands_twice():
     assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
     titles = [estimator.title for estimator in ways.load_estimators().values()]
     assert len(set(titles)) == len(titles)
-    with pytest.raises(InputError, match="the estimators are importance_sampling, "):
-        ways.find_estimator("none")
+    check_refused("the estimators are importance_sampling, ", ways.find_estimator, "none")
 
 
 def test_the_code_of_a_run_is_that_whose_draws_it_has():

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
@@ -23,6 +22,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along
 
 TEMPERATURES = [0.5, 1.0, 2.0]
@@ -340,7 +340,7 @@ def test_unknown_words_get_classes(treebank):
     assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
 
 
-def test_trees_of_a_missing_document_and_broken_ones_are_errors(treebank, tmp_path):
+def test_trees_are_readable_and_those_of_a_missing_document_are_errors(treebank, tmp_path):
     files = treebank._replace(trees=tmp_path / "trees.parquet")
     for row, named in (
         ((500, 0, "(S (DT a))"), "document 500"),
@@ -348,11 +348,7 @@ def test_trees_of_a_missing_document_and_broken_ones_are_errors(treebank, tmp_pa
     ):
         columns = {name: [value] for name, value in zip(TREES.names, row, strict=True)}
         write_shard(files.trees, TREES, columns, {})
-        with pytest.raises(InputError, match=named):
-            list(make().instances(files, "train", VOCABULARY))
-
-
-def test_the_tree_of_a_sentence_is_readable():
+        check_refused(named, make().instances, files, "train", VOCABULARY)
     found = make().readable(Instance(0, {}), torch.tensor([0, 0, 1, 0, 1, -1, -1]))
     assert found == {"tree": "(X (X #0 #1) #2)"}
 
@@ -361,8 +357,7 @@ def test_the_tree_of_a_sentence_is_readable():
     "options", [{"size": 0}, {"samples": 1}, {"dropout": 1.0}, {"maximum_words": 0}, {"sizes": 3}]
 )
 def test_wrong_options_are_errors(options):
-    with pytest.raises(InputError, match="architecture"):
-        RNNG(9, options)
+    check_refused("architecture", RNNG, 9, options)
 
 
 # ---- training ----

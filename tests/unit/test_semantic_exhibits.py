@@ -21,37 +21,18 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.correlation_matrix import (
-    ShownCorrelation,
-    average_linkage,
-    cluster_measures,
-    leaf_order,
-)
+from beyond_perplexity.figures import correlation_matrix, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.measures import correlate_ranks
-from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.published import (
-    PAPER_MEASURES,
-    PAPER_MODELS,
-    PUBLISHED_SEMANTICS,
-    published_lower,
-    published_wins,
-)
 from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_tables import (
-    PUBLISHED_FAULTS,
-    is_scheduled,
-    paper_model,
-    scheduled_pairs,
-)
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
 from beyond_perplexity.semantics.differences import (
     SemanticTests,
@@ -162,9 +143,9 @@ def found_of(table: Table, question: str) -> pd.DataFrame:
 def test_the_printed_tables_repeat_what_the_note_says() -> None:
     """Oracle: all cells against all others of their table."""
     repeated = set()
-    for table, rows in PUBLISHED_SEMANTICS.items():
-        assert tuple(rows) == PAPER_MODELS
-        assert all(tuple(row) == PAPER_MEASURES for row in rows.values())
+    for table, rows in published.PUBLISHED_SEMANTICS.items():
+        assert tuple(rows) == published.PAPER_MODELS
+        assert all(tuple(row) == published.PAPER_MEASURES for row in rows.values())
         cells = [((table, m, k), cell) for m, row in rows.items() for k, cell in row.items()]
         for place, (name, cell) in enumerate(cells):
             repeated |= {(name[1:], other[1:]) for other, c in cells[:place] if c == cell}
@@ -174,23 +155,23 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
         (("LSTM-SS", "bleu_4"), ("LSTM", "bleu_4")),
         (("GRU-SS", "transformer"), ("GRU", "skipthought")),
     }
-    assert "15 of 20 cells, below Transformer in 11" in PUBLISHED_FAULTS
-    assert published_lower("infersent", "skipthought") == (15, 20)
-    assert published_lower("infersent", "transformer") == (11, 20)
+    assert "15 of 20 cells, below Transformer in 11" in semantic_tables.PUBLISHED_FAULTS
+    assert published.published_lower("infersent", "skipthought") == (15, 20)
+    assert published.published_lower("infersent", "transformer") == (11, 20)
     # Three cells of WikiText-2 are no improvement by scheduled sampling.
-    assert published_wins("Table I (Penn Treebank)") == (32, 32)
-    assert published_wins("Table II (WikiText-2)") == (29, 32)
-    printed = PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
+    assert published.published_wins("Table I (Penn Treebank)") == (32, 32)
+    assert published.published_wins("Table II (WikiText-2)") == (29, 32)
+    printed = published.PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
     best = min(printed, key=lambda row: row["perplexity"])
     assert best["bleu_2"] == (31.49, 30.29)
 
 
 def test_models_find_their_counterparts_and_their_twins() -> None:
-    names = {name: paper_model(one) for name, one in MODELS.items()}
-    assert tuple(names.values()) == PAPER_MODELS
-    assert paper_model(described("cnn")) is None
-    assert not is_scheduled(described("gru", "none"))
-    assert scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
+    names = {name: semantic_tables.paper_model(one) for name, one in MODELS.items()}
+    assert tuple(names.values()) == published.PAPER_MODELS
+    assert semantic_tables.paper_model(described("cnn")) is None
+    assert not semantic_tables.is_scheduled(described("gru", "none"))
+    assert semantic_tables.scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
 
 
 # ---- tables ----
@@ -208,7 +189,7 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert own["SkipThought"] == ""  # no such evaluator
     assert own["Perplexity"] == " / ".join([f"{math.exp(5):.1f}"] * 2)
     assert lines[tables[0]]["WMD"] == "80.93 / 80.16"
-    assert PUBLISHED_FAULTS in table.note
+    assert semantic_tables.PUBLISHED_FAULTS in table.note
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
@@ -365,11 +346,11 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
 def test_the_tree_is_scipys(leaves: int) -> None:
     random = np.random.default_rng(leaves)
     condensed = random.random(leaves * (leaves - 1) // 2)
-    merges = average_linkage(squareform(condensed))
+    merges = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])
     assert [{m.first, m.second} for m in merges] == [set(map(int, row[:2])) for row in expected]
-    order = leaf_order(merges, leaves)
+    order = correlation_matrix.leaf_order(merges, leaves)
     assert sorted(order) == list(range(leaves))
     held = {leaf: {leaf} for leaf in range(leaves)}
     for number, merge in enumerate(merges, start=leaves):  # no branches cross
@@ -379,9 +360,12 @@ def test_the_tree_is_scipys(leaves: int) -> None:
 
 
 def test_measures_that_go_together_stand_together() -> None:
-    strong, weak = ShownCorrelation(-0.95, -1, -0.8), ShownCorrelation(0.1, -0.5, 0.6)
+    strong, weak = (
+        correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
+        correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
+    )
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
-    merges, order = cluster_measures(held, ["a", "b", "c"])
+    merges, order = correlation_matrix.cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
     assert order in ([0, 2, 1], [1, 0, 2])
 

@@ -24,15 +24,7 @@ from scipy.stats import t as student
 from benchmarks.calibration_semantics import coverages
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
-from beyond_perplexity.schemas.semantics import (
-    HUMAN_CORRELATIONS,
-    HUMAN_SCORES,
-    PARTNER_OF,
-    PREDICTIONS,
-    PROBES,
-    SEMANTIC_SCORES,
-    SEMANTICS,
-)
+from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics import probes as probing
 from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
@@ -95,11 +87,11 @@ def scored(rows, evaluator=None, name="words"):
 def write_scores(folder, rows, *evaluators):
     """Write predictions and their scores, and return the paths of both."""
     given = folder / "predictions.parquet"
-    write_shard(given, PREDICTIONS, pa.Table.from_pylist(rows, PREDICTIONS), {})
+    write_shard(given, semantics.PREDICTIONS, pa.Table.from_pylist(rows, semantics.PREDICTIONS), {})
     paths = []
     for name, evaluator in evaluators:
         paths.append(folder / f"{name}.parquet")
-        write_shard(paths[-1], SEMANTIC_SCORES, scored(rows, evaluator, name), {})
+        write_shard(paths[-1], semantics.SEMANTIC_SCORES, scored(rows, evaluator, name), {})
     return paths, [given]
 
 
@@ -107,7 +99,7 @@ def summary(folder, rows, *evaluators, seed=1):
     folder.mkdir(exist_ok=True)
     paths = write_scores(folder, rows, *(evaluators or [("words", WordEvaluator())]))
     table = summarize_scores(*paths, "lstm", 49, seed)
-    assert table.schema.equals(SEMANTICS)
+    assert table.schema.equals(semantics.SEMANTICS)
     return table.to_pandas()
 
 
@@ -141,7 +133,10 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
             "continued": [] if row["continued"] is None else [row["continued"]],
         }
         for measure, (kind, texts) in itertools.product(("aligned_cosine", "wmd"), told.items()):
-            for name, other in ((kind, row["target"]), (PARTNER_OF[kind], row["partner"])):
+            for name, other in (
+                (kind, row["target"]),
+                (semantics.PARTNER_OF[kind], row["partner"]),
+            ):
                 if texts:
                     first = 2 if kind == "continued" else 0  # words that were given count nowhere
                     cut = [" ".join(text.split()[first:]) for text in (other, *texts)]
@@ -169,7 +164,7 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
 def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
     rows = predictions(documents=40)
-    table = pa.Table.from_pylist(rows, PREDICTIONS)
+    table = pa.Table.from_pylist(rows, semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
         tables = [
             pa.concat_tables(
@@ -228,7 +223,9 @@ def test_means_floors_and_excesses_are_those_of_the_rows(tmp_path, kind):
     scores = scored(rows, Vectors(), "glove").to_pandas()
     for measure in ("wmd", "cosine_scaled", "aligned_cosine"):
         part = scores[(scores.measure == measure) & (scores.split == "test")]
-        own, floor = (part[part.kind == name].value.to_numpy() for name in (kind, PARTNER_OF[kind]))
+        own, floor = (
+            part[part.kind == name].value.to_numpy() for name in (kind, semantics.PARTNER_OF[kind])
+        )
         found = row_of(frame, split="test", measure=measure, kind=kind)
         groups = groups_of(rows, "test")
         named = {"value": own, "floor": floor, "excess": own - floor}
@@ -295,7 +292,7 @@ def test_the_summary_does_not_depend_on_shards(tmp_path):
             for begin in range(0, len(rows), size):
                 paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
                 table = scored(rows[begin : begin + size], evaluator, name)
-                write_shard(paths[-1], SEMANTIC_SCORES, table, {})
+                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
         given = [tmp_path / "whole" / "predictions.parquet"]
         cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
         pd.testing.assert_frame_equal(cut, whole, check_exact=True)
@@ -392,7 +389,7 @@ def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thr
     frame = pq.read_table(found).to_pandas()
     pd.testing.assert_frame_equal(frame, summary(tmp_path, rows), check_exact=True)
     output, empty = tmp_path / "out.parquet", tmp_path / "empty.parquet"
-    write_shard(empty, SEMANTIC_SCORES, SEMANTIC_SCORES.empty_table(), {})
+    write_shard(empty, semantics.SEMANTIC_SCORES, semantics.SEMANTIC_SCORES.empty_table(), {})
     flags = ["--predictions", given, "--model", "m", "--output", output]
     score = ("score_semantics", *flags, "--evaluator")
     cases = {
@@ -491,7 +488,7 @@ def test_what_is_noticed_undefined_or_few_is_said():
     """Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8."""
     units, partners = documents()
     table = probed(units, partners)
-    assert table.schema.equals(PROBES)
+    assert table.schema.equals(semantics.PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
     assert [rows[name]["value"] for name in rows] == pytest.approx([1, 0.8, 1, 1, 0])
     assert list(rows) == ["identical", "negated", "exchanged", "shuffled", "unrelated"]
@@ -660,7 +657,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     path.write_text("one\ttwo\tscore\n" + "\n".join(lines))
     scored = scored_pairs.score_pairs(SharedWords(), scored_pairs.read_scored_pairs(path, "score"))
     table = scored_pairs.correlate_people(scored, "toy", "mine")
-    assert table.schema.equals(HUMAN_CORRELATIONS)
+    assert table.schema.equals(semantics.HUMAN_CORRELATIONS)
     (row,) = table.to_pylist()
     kept = np.delete(np.arange(700), 3)
     gold, values = scored.gold[kept], scored.values["average"][kept]
@@ -670,7 +667,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     assert row["spearman"] == pytest.approx(stats.spearmanr(gold, values)[0])
     assert row["spearman_low"] < row["spearman"] < row["spearman_high"]
     pairs = scored_pairs.list_pair_scores(scored, "toy", "mine")
-    assert pairs.schema.equals(HUMAN_SCORES)
+    assert pairs.schema.equals(semantics.HUMAN_SCORES)
     assert pairs.column("value").null_count == 1
     assert pairs.column("gold").to_pylist() == scored.gold.tolist()
 

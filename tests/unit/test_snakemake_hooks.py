@@ -20,15 +20,8 @@ from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultForma
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from beyond_perplexity.commands.run import snakemake_command
+from beyond_perplexity.planning import snakemake_hooks
 from beyond_perplexity.planning import snakemake_hooks as run_record
-from beyond_perplexity.planning.snakemake_hooks import (
-    AT_WORK,
-    LOCKS,
-    RECORDS,
-    UNLOCKED,
-    RunRecord,
-    print_job_lines,
-)
 
 # ---- run record ----
 
@@ -48,14 +41,16 @@ time.sleep(60)
 
 
 @pytest.fixture
-def arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], RunRecord]]:
+def arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], snakemake_hooks.RunRecord]]:
     """Begin a run in this process; it ends with the test, or before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_record, "PATIENCE", 0.3)
     held = []
 
-    def begin() -> RunRecord:
-        held.append(RunRecord("results", elsewhere=False))
+    def begin() -> snakemake_hooks.RunRecord:
+        held.append(snakemake_hooks.RunRecord("results", elsewhere=False))
         return held[-1]
 
     yield begin
@@ -85,10 +80,10 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def lock(output: str = "results/a.parquet") -> Path:
-    LOCKS.mkdir(parents=True, exist_ok=True)
-    (LOCKS / "0.input.lock").write_text("corpus.txt\n")
-    (LOCKS / "0.output.lock").write_text(f"{output}\n")
-    return LOCKS / "0.output.lock"
+    snakemake_hooks.LOCKS.mkdir(parents=True, exist_ok=True)
+    (snakemake_hooks.LOCKS / "0.input.lock").write_text("corpus.txt\n")
+    (snakemake_hooks.LOCKS / "0.output.lock").write_text(f"{output}\n")
+    return snakemake_hooks.LOCKS / "0.output.lock"
 
 
 def test_what_a_killed_run_left_locked_is_unlocked_and_one_at_work_stays_locked(
@@ -97,14 +92,14 @@ def test_what_a_killed_run_left_locked_is_unlocked_and_one_at_work_stays_locked(
     process, _ = start()
     locked = lock()
     asked = arrive()
-    assert asked.said == AT_WORK
+    assert asked.said == snakemake_hooks.AT_WORK
     assert locked.exists()
     asked.end()
     kill(process)
     held = arrive()
-    assert held.said == UNLOCKED
+    assert held.said == snakemake_hooks.UNLOCKED
     assert not locked.exists()
-    assert list(RECORDS.iterdir()) == [held.path]
+    assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
 
 
 def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
@@ -112,11 +107,11 @@ def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
     locked = lock()
     kill(process)
     asked = arrive()
-    assert asked.said == AT_WORK
+    assert asked.said == snakemake_hooks.AT_WORK
     assert locked.exists()
     subprocess.run(["kill", f"-{signal.SIGKILL}", job], check=True)
     asked.end()
-    assert arrive().said == UNLOCKED
+    assert arrive().said == snakemake_hooks.UNLOCKED
 
 
 @pytest.mark.parametrize("who", ["nobody known", "another boot", "a cluster", "other outputs"])
@@ -125,9 +120,9 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: s
     if who != "nobody known":
         process, _ = start("elsewhere" if who == "a cluster" else "run")
         kill(process)
-        [record] = RECORDS.iterdir()
+        [record] = snakemake_hooks.RECORDS.iterdir()
     if who == "another boot":
-        record.rename(RECORDS / f"0b1c-22.{process.pid}.here")
+        record.rename(snakemake_hooks.RECORDS / f"0b1c-22.{process.pid}.here")
     for _ in range(2):  # who has asked once knows no more
         asked = arrive()
         assert asked.said.endswith("--unlock")
@@ -143,9 +138,9 @@ def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
     monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
     held = arrive()
     assert held.said == ""
-    assert list(RECORDS.iterdir()) == [held.path]
+    assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
     held.end()
-    assert list(RECORDS.iterdir()) == []
+    assert list(snakemake_hooks.RECORDS.iterdir()) == []
 
 
 # ---- job lines ----
@@ -183,7 +178,7 @@ def printed(*records: dict) -> str:
     handler.name = "DefaultStreamHandler"
     logger = logging.Logger("a run")
     logger.addHandler(handler)
-    print_job_lines(logger, "results/logs")
+    snakemake_hooks.print_job_lines(logger, "results/logs")
     for record in records:
         plain = {"levelno": logging.INFO, "levelname": "INFO", "msg": "said"}
         logger.handle(logging.makeLogRecord({**plain, **record}))

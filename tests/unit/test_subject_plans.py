@@ -144,7 +144,7 @@ def sentences_of(**given: Any) -> str:
     return str(read.sentences)
 
 
-def test_it_is_trained_on_what_is_a_sentence_when_it_is_scored() -> None:
+def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated() -> None:
     documents = {"documents_are_sentences": True}
     assert sentences_of() == "cut"
     assert sentences_of(contrastive=documents) == "documents"
@@ -153,9 +153,6 @@ def test_it_is_trained_on_what_is_a_sentence_when_it_is_scored() -> None:
     assert sentences_of(corpora={"wikipedia": trees}) == "documents"
     own = {"models.sentence-rnn.training": {"sentences": "cut"}}
     assert sentences_of(contrastive=documents, changes=own) == "cut"
-
-
-def test_its_partition_function_is_estimated_where_a_proposal_is_named() -> None:
     files = ["<results>/partitions/sentence-rnn.parquet"]
     held = contrasts()
     assert [file for file in held.files() if "partitions" in file] == files
@@ -555,15 +552,12 @@ def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
     assert "uni" not in skip
 
 
-def test_an_addition_leaves_the_jobs_of_others_as_they_are() -> None:
+def test_an_addition_leaves_other_jobs_as_they_are_and_a_transformer_waits_for_its_model() -> None:
     more = {"vectors": {"family": "vectors", "path": "x.txt"}}
     small, large = (judges(skip=SKIP, **held) for held in ({}, more))
     for ask in ("options", "training_options", "files", "code", "training_code"):
         assert getattr(small, ask)("skip") == getattr(large, ask)("skip")
     assert small.code("skip") == ["beyond_perplexity/semantics/evaluators/skipthought.py"]
-
-
-def test_a_transformer_of_the_run_waits_for_its_model() -> None:
     held = judges(states={"family": "transformer", "model": "lstm", "layers": 1})
     assert held.files("states") == ["<results>/models/lstm/model.json"]
     own = {"family": "transformer", "layers": 1, "model": "results/models/lstm"}
@@ -682,7 +676,7 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
             assert {job.setting for job in new - old} <= {"all", "particles"}
 
 
-def test_a_proposal_may_have_particles_of_its_own():
+def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again():
     held = plan("config.yaml", smc={"particles": 30, "runs": 4})
     for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
         found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
@@ -690,10 +684,7 @@ def test_a_proposal_may_have_particles_of_its_own():
         assert particles.pop("kglm-optimal") == 400
         assert set(particles.values()) == {30}
     assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
-
-
-def test_only_the_last_block_that_was_not_whole_is_drawn_again():
-    """Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples."""
+    # Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples
     common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}
     before = plan("config.yaml", instances=30, samples=10, **common)
     after = plan("config.yaml", instances=45, samples=15, **common)
@@ -728,7 +719,7 @@ def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split
     assert without.draw_files("bidirectional", "kglm-peeking") == without.gap_files() == []
 
 
-def test_every_way_to_draw_can_be_run():
+def test_every_way_to_draw_can_be_run_and_the_tables_name_the_annotation():
     """Oracle: the signatures and fields of what the rows name; the script fills them in."""
     held = plan("config.yaml")
     for name, draw in DRAWS.items():
@@ -738,9 +729,6 @@ def test_every_way_to_draw_can_be_run():
         assert is_dataclass(resolve_name(draw.options))
         assert isinstance(resolve_name(draw.schema), pa.Schema)
         assert all(resolve_name(reference) for reference in draw.code)
-
-
-def test_the_tables_say_where_the_annotation_comes_from():
     assert plan("config.yaml").data() == {
         "rnng": "wikipedia (test), automatic trees (TextBlob's chunker), caps: maximum_words 40",
         "entitynlm": "wikipedia (test), entity chains of links, no coreference, caps: "
@@ -764,7 +752,7 @@ def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monk
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []
 
 
-def test_what_chooses_is_drawn_like_what_is_reported_but_from_the_validation_split():
+def test_what_chooses_is_drawn_from_the_validation_split_and_costs_lie_beside_every_draw():
     held = plan("config.yaml", choose="validation")
     assert plan("config.yaml").choice_files() == []
     reported, choosing = held.estimate_files("estimates"), held.choice_files()
@@ -777,9 +765,6 @@ def test_what_chooses_is_drawn_like_what_is_reported_but_from_the_validation_spl
         for draw, files in drawn.items():
             moved = [path.replace("/draws/", "/choices/draws/") for path in files]
             assert again[draw] == moved or DRAWS[draw].documents
-
-
-def test_costs_lie_beside_every_draw_that_is_reduced():
     held = plan("config.yaml")
     drawn = [draws for name in held.proposals() for draws in held.draws_of(name).items()]
     # No estimate is made of simulated documents.
@@ -789,7 +774,7 @@ def test_costs_lie_beside_every_draw_that_is_reduced():
     assert not any("/posterior/" in path for path in held.cost_files())
 
 
-def test_latent_models_are_held_against_one_model_of_each_plain_family():
+def test_latent_models_are_held_against_one_of_each_plain_family_and_shown_by_one_proposal():
     """The default run has two LSTMs, and two Transformers of which one has another vocabulary."""
     assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
     named = plan("config.yaml", beside=["gru", "kn-5"])
@@ -802,9 +787,6 @@ def test_latent_models_are_held_against_one_model_of_each_plain_family():
     papers = plan("configs/paper-importance.yaml")
     assert papers.beside("entitynlm") == ["lstm-coreference"]
     assert papers.beside("kglm") == ["lstm-linked", "transformer-linked"]
-
-
-def test_latents_are_shown_of_the_analytic_proposal_where_there_is_one() -> None:
     held = plan("config.yaml")
     assert held.shown_proposal("kglm") == "kglm-optimal"
     assert held.shown_proposal("rnng") == "rnng-crf"

@@ -38,20 +38,10 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
+from beyond_perplexity.report import measured
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table, to_text
-from beyond_perplexity.report.measured import (
-    EXCESS,
-    MEASURED_TABLES,
-    RAW_TABLE,
-    TEXT_SHARES,
-    measured_table,
-    table_2,
-    table_3,
-    table_5,
-    table_6,
-)
 from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
@@ -278,7 +268,9 @@ class _Rows(HTMLParser):
 
 
 def test_html_is_escaped_and_rectangular() -> None:
-    table = measured_table(MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels())
+    table = measured.measured_table(
+        measured.MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels()
+    )
     html = to_html_table(table)
     parser = _Rows()
     parser.feed(html)
@@ -289,7 +281,7 @@ def test_html_is_escaped_and_rectangular() -> None:
 
 
 def test_text_is_aligned() -> None:
-    lines = to_text(table_3(make_measures(SOURCES), Labels())).splitlines()
+    lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
 
@@ -312,7 +304,7 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     _run(monkeypatch, tmp_path, "table_3", *labels, measures=measures)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
-    assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
+    assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(measured.TEXT_SHARES)) * len(SOURCES)
     _run(monkeypatch, tmp_path, "table_3", measures=measures)
     for name in ("t.html", "t.tex", "t.csv"):  # other data than the paper's
         assert "0.491" not in (tmp_path / name).read_text()
@@ -333,7 +325,7 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     with pytest.raises(InputError, match="not a readable Parquet file"):
         _run(monkeypatch, tmp_path, "table_3", measures=["model.json"])
     with pytest.raises(InputError, match="table 3: the measures have none of"):
-        table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
+        measured.table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()
 
 
@@ -391,8 +383,8 @@ def test_too_few_permutations_are_told_once() -> None:
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
     measures.loc[tested, ["family", "draws"]] = 8, 99
-    assert table_3(measures, Labels()).note.count(FEW) == 1
-    assert "permutations" not in table_5(measures, Labels()).note  # which tests nothing
+    assert measured.table_3(measures, Labels()).note.count(FEW) == 1
+    assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
     assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
     assert note_alone(ROW) == ""
     withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
@@ -407,17 +399,17 @@ def test_a_distance_is_held_against_the_band_of_the_floor() -> None:
     assert beyond_floor(row | {"floor_low": np.nan, "excess": 1.0}) == 0
 
 
-@pytest.mark.parametrize("specification", [*MEASURED_TABLES.values(), RAW_TABLE])
+@pytest.mark.parametrize("specification", [*measured.MEASURED_TABLES.values(), measured.RAW_TABLE])
 def test_csv_has_every_column_in_full_precision(specification) -> None:
     measures = make_measures(SOURCES)
-    table = measured_table(specification, measures, Labels())
+    table = measured.measured_table(specification, measures, Labels())
     text = table.tidy.to_csv(index=False)
     csv = pd.read_csv(io.StringIO(text), dtype={"stars": str, "mark": str})
     assert set(measures.columns) <= set(csv.columns)
     keys = ["source", "tendency", "measure"]
     joined = csv.merge(measures, on=keys, suffixes=("", "_true"))
     extra = sum(c.measure == "zipf_s_split" for c in specification.columns)
-    shown = len(specification.columns) + extra + len(TEXT_SHARES)
+    shown = len(specification.columns) + extra + len(measured.TEXT_SHARES)
     assert len(joined) == len(csv) == len(SOURCES) * shown
     for name in ("value", "p_value", "p_value_law", "floor", "excess"):
         assert joined[name].equals(joined[f"{name}_true"])
@@ -430,53 +422,53 @@ def test_stars_are_of_adjusted_values_and_laws_have_none() -> None:
     measures = make_measures(["lstm/beam"])
     tested = measures["measure"].map(compares_texts)
     measures.loc[tested, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
-    table = table_2(measures, Labels())
+    table = measured.table_2(measures, Labels())
     own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
     assert not any("*" in text for text in own)
     assert table.tidy["p_value"].min() == 0.0005
     assert table.tidy["p_value_law"].min() == 0.001
     measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
-    assert cell(table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
+    assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
 
 def test_the_floor_stands_above_and_the_excess_beside() -> None:
     measures = make_measures(["lstm/beam", "lstm/ancestral", "external/mine"])
     chosen = (measures["source"] == "lstm/beam") & (measures["measure"] == "tvd")
     measures.loc[chosen, ["value", "floor", "excess"]] = [0.5, 0.31, 0.19]
-    table = table_2(measures, Labels(decodings=["ancestral", "beam"]))
+    table = measured.table_2(measures, Labels(decodings=["ancestral", "beam"]))
     assert [row[0] for row in table.rows[:2]] == ["Human text against itself"] * 2
     assert [row[2] for row in table.rows] == ["words", "raw", "words", "words", "raw"]
     assert cell(table, 0, "Unigram TVD") == "0.220–0.310"  # sizes differ, and so do floors
     assert cell(table, 1, "Unigram TVD") == "0.220"
     assert cell(table, 3, "Unigram TVD").startswith("0.500")
-    assert cell(table, 3, "Unigram TVD", EXCESS) == "+0.190"
-    assert cell(table, 0, "Unigram TVD", EXCESS) == ""
+    assert cell(table, 3, "Unigram TVD", measured.EXCESS) == "+0.190"
+    assert cell(table, 0, "Unigram TVD", measured.EXCESS) == ""
     heads = {(column.group, column.title) for column in table.columns}
-    assert ("KS to the samples' Zipf fit", EXCESS) not in heads  # a law has no floor
+    assert ("KS to the samples' Zipf fit", measured.EXCESS) not in heads  # a law has no floor
     assert ("Unigram TVD", PAPER) not in heads  # the paper has none
 
 
 def test_shares_of_the_text_stand_beside_every_body() -> None:
-    for specification in (*MEASURED_TABLES.values(), RAW_TABLE):
-        table = measured_table(specification, make_measures(["lstm/beam"]), Labels())
-        names = TEXT_SHARES.values()
+    for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
+        table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())
+        names = measured.TEXT_SHARES.values()
         own = [cell(table, 1, "Share of the text", name) for name in names]
         assert own == ["5.0%", "20.0%", "1.2%", "31.0%"]
         human = [cell(table, 0, "Share of the text", name) for name in names]
         assert human == ["4.3%", "", "0.0%", "1.0%"]
     unknown = make_measures(["lstm/beam"]).query("measure != 'training_8grams'")
-    assert cell(table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
+    assert cell(measured.table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
 
 
 def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     measures = withhold(make_measures(SOURCES), "length", "ks", WITHHELD_NOTE)
-    table = table_3(measures, Labels())
+    table = measured.table_3(measures, Labels())
     for row in range(2, len(table.rows)):
         assert cell(table, row, "Length KS").endswith(WITHHELD)
         assert WITHHELD not in cell(table, row, "Symbols KS")
     assert f"{WITHHELD} No verdict. Length KS: {WITHHELD_NOTE}." in table.note
     assert r"\textdagger{}" in to_latex(table)
-    assert "No verdict" not in table_3(make_measures(SOURCES), Labels()).note
+    assert "No verdict" not in measured.table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
     assert held == stated(WITHHELD_NOTE)
     # many reasons are counted
@@ -484,14 +476,16 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     for place, source in enumerate(SOURCES):
         own = measures["source"] == source
         measures[own] = withhold(measures[own], "length", "ks", f"only {place} documents")
-    note = table_3(measures, Labels()).note
+    note = measured.table_3(measures, Labels()).note
     assert "only 3 documents; 3 more in the CSV." in note
     assert "Length KS of LSTM beam: only 2 documents" in note
 
 
 def test_notes_are_no_markup() -> None:
     nasty = "<script>alert(1)</script> \\input{x} $y_ \u202e\x1b[31m"
-    table = table_3(withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels())
+    table = measured.table_3(
+        withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels()
+    )
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
     assert r"\textbackslash{}input\{x\} \$y\_" in to_latex(table)
@@ -499,7 +493,7 @@ def test_notes_are_no_markup() -> None:
 
 
 def test_both_fits_of_zipf_stand_side_by_side() -> None:
-    table = table_5(make_measures(["lstm/beam"]), Labels())
+    table = measured.table_5(make_measures(["lstm/beam"]), Labels())
     titles = [c.title for c in table.columns if c.group == "Zipf s, split fit"]
     assert titles == [OWN, "95% interval", "ranks"]
     assert cell(table, 0, "Zipf s, the paper's fit") == "1.200"
@@ -508,14 +502,14 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert (split[2], split[5]) == ("2,456", "2,345")
     assert split[4].startswith("[1.0")
     # means of human text stand above their differences
-    table = table_6(make_measures(["lstm/beam"]), Labels())
+    table = measured.table_6(make_measures(["lstm/beam"]), Labels())
     assert cell(table, 0, "Length") == "57.450"
-    assert not [c for c in table.columns if c.title == EXCESS]
+    assert not [c for c in table.columns if c.title == measured.EXCESS]
 
 
 def test_published_value_stands_beside_the_family_and_kind() -> None:
     labels = Labels(families={"my_model": "cnn"}, kinds={"warm": "nucleus"})
-    table = table_3(make_measures(SOURCES), labels)
+    table = measured.table_3(make_measures(SOURCES), labels)
     rows = {(row[0], row[1]): place for place, row in enumerate(table.rows)}
     assert cell(table, rows["my model", "Warm"], "Length KS", PAPER) == "0.051"
     assert cell(table, rows["LSTM", "Beam"], "Length KS", PAPER) == "0.516"
@@ -523,10 +517,13 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     chosen = table.tidy[(table.tidy["source"] == "my_model/warm") & table.tidy[COLUMN].notna()]
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
     # the raw table has every distance and no published value
-    table = measured_table(RAW_TABLE, make_measures(["lstm/beam"]), Labels())
-    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {OWN, EXCESS}
+    table = measured.measured_table(measured.RAW_TABLE, make_measures(["lstm/beam"]), Labels())
+    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {
+        OWN,
+        measured.EXCESS,
+    }
     assert "raw text" in table.title
-    own = {(c.tendency, c.measure) for c in RAW_TABLE.columns}
+    own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
     assert own == FLOORS.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
 
 

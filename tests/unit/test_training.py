@@ -29,13 +29,8 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import factored
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.factored import (
-    FactoredModel,
-    checkpointed_cross_entropy,
-    chunked_cross_entropy,
-    fastest_products,
-)
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexities.summary import measure
@@ -53,6 +48,7 @@ from beyond_perplexity.training.options import (
     scheduled_rate,
 )
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import Fixed, TableModel, make
 from tests.unit.threads import set_threads
@@ -285,8 +281,7 @@ def test_counted_models_go_through_the_same_door(data, tmp_path, family, archite
     assert description["valid_infinite"] == (family == "trigram")
     assert math.isfinite(row["loss"]) == (family != "trigram")
     wrong = {"family": family, "architecture": {"layers": 1}}
-    with pytest.raises(InputError, match=r"architecture\.layers"):
-        fit(data, tmp_path / "wrong", tmp_path / "ck", wrong)
+    check_refused(r"architecture\.layers", fit, data, tmp_path / "wrong", tmp_path / "ck", wrong)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +293,7 @@ def test_counted_models_go_through_the_same_door(data, tmp_path, family, archite
     ],
 )
 def test_wrong_configs_are_named(data, tmp_path, config, words):
-    with pytest.raises(InputError, match=words):
-        fit(data, tmp_path / "out", tmp_path / "ck", config)
+    check_refused(words, fit, data, tmp_path / "out", tmp_path / "ck", config)
 
 
 PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
@@ -326,8 +320,7 @@ PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
     ],
 )
 def test_wrong_options_are_named(kind, values, words):
-    with pytest.raises(InputError, match=words):
-        parse_options(kind, values, "training")
+    check_refused(words, parse_options, kind, values, "training")
 
 
 def test_empty_splits_are_named(data, tmp_path):
@@ -357,9 +350,9 @@ def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
 @pytest.mark.parametrize(
     ("how", "tolerance"),
     [
-        (chunked_cross_entropy, 1e-4),
-        (partial(chunked_cross_entropy, dtype=torch.bfloat16), 0.1),
-        (partial(checkpointed_cross_entropy, rows=9), 1e-4),
+        (factored.chunked_cross_entropy, 1e-4),
+        (partial(factored.chunked_cross_entropy, dtype=torch.bfloat16), 0.1),
+        (partial(factored.checkpointed_cross_entropy, rows=9), 1e-4),
     ],
 )
 def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
@@ -453,7 +446,9 @@ def test_products_are_bfloat16_only_where_the_cpu_has_instructions_for_them(monk
         held = {"avx512_f": True, **instructions} if instructions else {}
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
         able = instructions.get("avx512_bf16", False)
-        assert fastest_products.__wrapped__() == (torch.bfloat16 if able else torch.float32)
+        assert factored.fastest_products.__wrapped__() == (
+            torch.bfloat16 if able else torch.float32
+        )
 
 
 # ---- scheduled sampling ----
@@ -523,7 +518,7 @@ def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
 def test_logits_where_nothing_is_drawn_change_no_draw(family, probability, monkeypatch):
     model, true = make(family, {}, 40, seed=3).train(), tokens(9, 12, 40)
     mixed = mix_inputs(model, true, probability, seed=1, step=2)
-    monkeypatch.setattr(FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
+    monkeypatch.setattr(factored.FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
     assert torch.equal(mixed, mix_inputs(model, true, probability, seed=1, step=2))
     assert not torch.equal(mixed, true)
 

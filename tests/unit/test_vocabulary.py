@@ -23,7 +23,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.tendencies import document_files as module
 from beyond_perplexity.tendencies.document_files import DocumentFiles, least_units, shared_words
 from beyond_perplexity.vocabulary import (
@@ -35,6 +34,7 @@ from beyond_perplexity.vocabulary import (
     build_vocabulary,
     load_vocabulary,
 )
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import write_documents
 
 TEXTS = ["b b b a a c c d", "e the lowest of the low , the lower low"]
@@ -126,8 +126,7 @@ def test_foreign_files_are_named(content, words, tmp_path):
     path = tmp_path / "v.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InputError, match=words):
-        load_vocabulary(path)
+    check_refused(words, load_vocabulary, path)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +140,7 @@ def test_foreign_files_are_named(content, words, tmp_path):
     ],
 )
 def test_wrong_options_are_named(config, words):
-    with pytest.raises(InputError, match=words):
-        build_vocabulary([TEXTS], config)
+    check_refused(words, build_vocabulary, [TEXTS], config)
 
 
 def test_building_from_options_is_json_safe():

@@ -21,7 +21,6 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import families_of, find_row
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.kglm import KGLM
@@ -40,6 +39,7 @@ from beyond_perplexity.training.options import ProposalTrainingOptions, Training
 from beyond_perplexity.training.wake import wake_loss
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.threads import set_threads
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -341,8 +341,7 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     ],
 )
 def test_wrong_wakes_are_errors(data, tmp_path, wake, training, message):
-    with pytest.raises(InputError, match=message):
-        fit(data, tmp_path, wake=wake, **training)
+    check_refused(message, fit, data, tmp_path, wake=wake, **training)
 
 
 def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path):
@@ -353,8 +352,7 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
         ("out", "out: is no model with latent variables"),
         ("foreign", "foreign: has another vocabulary than the proposal"),
     ):
-        with pytest.raises(InputError, match=message):
-            fit(data, tmp_path, wake=tmp_path / name, **WAKE)
+        check_refused(message, fit, data, tmp_path, wake=tmp_path / name, **WAKE)
 
 
 def test_only_a_proposal_with_wake_training_waits_for_its_model():
@@ -370,5 +368,4 @@ def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert {*models.code("rnng"), wake} < set(models.training_code("rnng-crf"))
     assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
-    with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
-        validate(config)
+    check_refused(r"models\.rnng\.training\.wake_steps: unknown key", validate, config)

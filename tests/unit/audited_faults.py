@@ -1,7 +1,5 @@
 """Models, tokenizers and scoring programs with one published mistake each, made of sound ones."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

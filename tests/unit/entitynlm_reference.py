@@ -4,8 +4,6 @@ Written from the definition of the model, with nothing of the package but the tr
 tests take it as an oracle, the benchmark as the plain loop.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,9 +14,7 @@ RADIX = 1024
 
 def weights_of(module):
     """Return the weights of a model or a proposal as float64 arrays."""
-    return {
-        name: value.detach().numpy().astype(float) for name, value in module.state_dict().items()
-    }
+    return {key: value.detach().numpy().astype(float) for key, value in module.state_dict().items()}
 
 
 def sigmoid(x):

@@ -1,7 +1,5 @@
 """Recurrent layers in plain loops, a word at a time in float64; small corpora for evaluators."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """What the tests of the RNNGs share: a tiny treebank, rows of trees, training, derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

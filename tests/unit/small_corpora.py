@@ -1,7 +1,5 @@
 """A small corpus with its vocabulary, as a training reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ leaving units out, adjusted p-values by hand, level and coverage by simulation. 
 `beyond_perplexity.inference` on arrays of one's own: SciPy's tests, the examples of the docstrings.
 """
 
-from __future__ import annotations
-
 import ast
 import doctest
 import importlib

@@ -10,8 +10,6 @@ CPU: torch 0.9, transformers 0.5, SciPy's statistics 0.6 and optimization 0.3, p
 matplotlib 0.3 each, NLTK and arviz-stats 0.7.
 """
 
-from __future__ import annotations
-
 import json
 import pkgutil
 import re

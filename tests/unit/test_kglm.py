@@ -7,8 +7,6 @@ where no estimate enters it; particle filters, whose mean is p(x). What all fami
 `test_latent_families`.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math
@@ -680,9 +678,7 @@ def draw_files(folder, pair, samples):
         columns = {name: np.concatenate([part[name] for part in held]) for name in held[0]}
         labels = WeightLabels("kglm", "q", temperature, "words", TYPES).in_record({})
         paths[kind] = [folder / f"{kind}.parquet"]
-        write_shard(
-            paths[kind][0], with_columns(schema, penalized_columns(schema)), columns, labels
-        )
+        write_shard(*paths[kind], with_columns(schema, penalized_columns(schema)), columns, labels)
     return argparse.Namespace(**paths, log_q=[], posterior=[], bidirectional=[], seed=1)
 
 

@@ -4,8 +4,6 @@ Oracles: a step of TransE in plain NumPy with its gradient in closed form; dicti
 look-ups of edges; codes of mentions written by hand.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -6,8 +6,6 @@ plain implementations that stop before the end; of samples of these models their
 the configuration, NLTK's trees.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -169,9 +167,7 @@ def test_samples_have_the_frequencies_of_their_probabilities(case, name, tempera
         listed = rows_of(case.latents(len(text)))
         found = dict.fromkeys(map(tuple, listed.tolist()), 0)
         for row in codes.tolist():
-            found[
-                (*(code for code in row if code != -1), *[-1] * row.count(-1))[: len(listed[0])]
-            ] += 1
+            found[(*(z for z in row if z != -1), *[-1] * row.count(-1))[: len(listed[0])]] += 1
         assert len(found) == len(listed)
         assert (codes[:, listed.shape[1] :] == -1).all()
         own = torch.full((len(listed),), place)
@@ -224,9 +220,7 @@ def test_beams_are_distinct_sorted_and_in_the_end_complete(case):
         owner = torch.zeros(total, dtype=torch.int64)
         scores = case.proposal.log_prob(batch, owner, held, [temperature])[:, 0]
         torch.testing.assert_close(scores, ranked[0])
-        log_p = [
-            case.model.log_joint(batch, owner, rows).logsumexp(0) for rows in (held, listed[0])
-        ]
+        log_p = [case.model.log_joint(batch, owner, z).logsumexp(0) for z in (held, listed[0])]
         assert float(log_p[0]) == pytest.approx(float(log_p[1]))
 
 

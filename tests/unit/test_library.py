@@ -6,8 +6,6 @@ Of models and evaluators: probabilities that an ARPA file says, cosines by hand.
 with plain values of Python, and the state of the process before them. Models have random weights.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

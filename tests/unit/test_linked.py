@@ -4,8 +4,6 @@ Needs nothing but the checkout. Oracles: documents and graphs written by hand; p
 standard library and by hand; the kinds of mentions derived again by a scan over all pairs.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import os

@@ -4,8 +4,6 @@ Needs nothing but the package. Oracles: plain Python over the documents, scipy's
 values of a body against itself, invariance to how documents are cut into batches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 

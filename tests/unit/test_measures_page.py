@@ -3,8 +3,6 @@
 Oracles: the registries of measures, estimators and tendencies; closed forms, worked out here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

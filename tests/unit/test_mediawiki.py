@@ -6,8 +6,6 @@ Of limits that are counted: the documents left without what is beyond them; an i
 without a shortcut; what would take minutes if work were not bounded.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

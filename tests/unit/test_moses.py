@@ -5,8 +5,6 @@ skipped where that is missing.
 Of the cleaning steps: sacremoses' punctuation normalizer, and Unicode's definitions.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import subprocess
@@ -118,9 +116,7 @@ def test_chunks_do_not_matter(lines, chunk):
 
 def test_unknown_language_lists_the_allowed():
     check_refused(r"'tlh'.*cs, de, en", tokenize_lines, ["a"], "tlh")
-    assert all(
-        tokenize_lines(["A b, wxyz."], language) == ["A b , wxyz ."] for language in LANGUAGES
-    )
+    assert all(tokenize_lines(["A b, wxyz."], name) == ["A b , wxyz ."] for name in LANGUAGES)
 
 
 def raw_texts():

@@ -10,8 +10,6 @@ nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, auto
 softmax worked out in tiles: torch's log softmax of all logits.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -91,9 +89,7 @@ def test_selected_and_reset_rows_go_on_alone(family, architecture):
 @every_case
 @pytest.mark.parametrize("open_vocabulary", [False, True])
 @torch.no_grad()
-def test_probabilities_sum_to_one_and_special_tokens_have_none(
-    family, architecture, open_vocabulary
-):
+def test_probabilities_sum_to_one_and_those_of_marks_to_none(family, architecture, open_vocabulary):
     logits = make(family, architecture, SIZE, open_vocabulary, noise=0.1)(prefixes(size=SIZE))
     p = logits.double().softmax(-1)
     torch.testing.assert_close(p.sum(-1), torch.ones(3, 9, dtype=torch.float64))
@@ -282,10 +278,7 @@ def test_weights_by_xavier(family, tied):
     biases = [weight for weight in model.parameters() if weight.dim() == 1]
     assert len(biases) == 5 + (model.narrow is not None)
     assert not any(bias.any() for bias in biases)
-    plain, default = (
-        make(family, {**sizes, "initialization": "torch"}, 300),
-        make(family, sizes, 300),
-    )
+    plain, default = (make(family, sizes | o, 300) for o in ({"initialization": "torch"}, {}))
     for one, other in zip(plain.parameters(), default.parameters(), strict=True):
         assert torch.equal(one, other)
 

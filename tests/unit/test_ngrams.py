@@ -7,8 +7,6 @@ family of models: p from the definition in dictionaries (`kneser_ney_reference`)
 from other batches.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -4,8 +4,6 @@ Oracles: the folder's listing afterwards; the limits of file systems (255 bytes 
 of the operating system; the rows that were written; Bash's expansion of braces.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -4,8 +4,6 @@ Needs no data. Oracles: synthetic tables of known numbers, and docutils, which m
 complain about.
 """
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 
@@ -105,17 +103,13 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert told(small, "length", table)["smallest shift found"].startswith(f"{shift:.3f} tokens")
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
-    assert "with 1,000 documents in each text (compared were 40, which find less)" in line(
-        tiny, table
-    )
+    assert "with 1,000 documents in each text (compared were 40, which find" in line(tiny, table)
     assert "was not measured" in line(measures, None)
     none = table.assign(shift=np.nan)
     assert told(measures, "length", none)["smallest shift found"] == "none"
 
 
-def test_the_worst_of_the_texts_is_named_and_the_law_follows_from_the_unit_of_the_split(
-    measures,
-) -> None:
+def test_the_worst_text_is_named_and_the_law_follows_from_the_unit_of_the_split(measures) -> None:
     copied = measures["measure"] == "training_8grams"
     measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
     rows = {row[0]: row[1:] for row in shares_table(measures)}

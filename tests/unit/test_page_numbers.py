@@ -3,8 +3,6 @@
 Oracles: the templates and the file of numbers, read here by themselves.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -5,8 +5,6 @@ hand, the mean of many estimates, closed forms of the perplexity and of its erro
 length invariance.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

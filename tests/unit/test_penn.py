@@ -6,8 +6,6 @@ several lines and read back; the text of the same documents in another format.
 Of shallow trees: TextBlob's own public `parse` on the same tokens; the tokens of the documents.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path
@@ -266,9 +264,7 @@ def test_a_real_treebank_is_read_whole():
     for path in files:
         (found,), problems = read(path)
         assert not problems.skips.counts
-        expected = [
-            Tree.fromstring(s)[0] for s in re.split(r"\n\s*\n", path.read_text()) if s.strip()
-        ]
+        expected = [Tree.fromstring(s)[0] for s in re.split(r"\n\s*\n", path.read_text().strip())]
         for tree in expected:
             for part in tree.subtrees():
                 part.set_label(re.match(r"-.*|[^-=]+", part.label())[0])

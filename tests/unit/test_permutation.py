@@ -4,8 +4,6 @@ Needs nothing but the package. Oracles: enumeration of all relabelings of tiny s
 permutation test, exact binomial sums, uniformity of p-values under the null, closed-form variances.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import contextmanager
 from fractions import Fraction

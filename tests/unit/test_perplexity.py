@@ -7,8 +7,6 @@ jackknife of a ratio is where all groups are equal; a jackknife written out. Of 
 `measure` of the same texts; simulated levels and coverages; the numbers that tables are given.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

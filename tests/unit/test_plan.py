@@ -6,8 +6,6 @@ family, made without memory (PyTorch's device ``meta``), and the counts of the p
 shipped configurations; a log written by hand; arithmetic, and counting by hand.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -190,9 +188,7 @@ def test_one_size_takes_some_of_the_time_for_the_start() -> None:
 
 @pytest.mark.parametrize("start", [0, 0.4, 3, START])
 @pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
-def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_takes(
-    start, rate
-) -> None:
+def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate) -> None:
     """Whatever of the time is the start."""
     for units in (1, 30, 50_000):
         known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])

@@ -5,8 +5,6 @@ generic optimizers on the log-likelihoods as printed in the paper, derivatives, 
 figures.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ shares of draws on a grid of numbers, which are the probabilities; the same sent
 batches, blocks and orders, bit for bit; texts by hand.
 """
 
-from __future__ import annotations
-
 import json
 from unittest.mock import patch
 

@@ -5,8 +5,6 @@ model's weights, two shards of it, and what was made of the shards; one thing th
 between a shard and the plan; stand-ins for nvidia-smi and torch, and what they say of a GPU.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

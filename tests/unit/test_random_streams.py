@@ -4,8 +4,6 @@ Oracles: NumPy's own Philox 4x64-10, bit for bit; exact fractions, the weights t
 frequencies over an even grid of numbers, and the numbers at which rounding decides.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import accumulate, product
 

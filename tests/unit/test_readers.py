@@ -5,8 +5,6 @@ Of formats: the same texts as plain lines, read by the same code. Of inputs: the
 packed; what the operating system says of a path.
 """
 
-from __future__ import annotations
-
 import bz2
 import dataclasses
 import gzip
@@ -76,12 +74,9 @@ def test_byte_order_mark_and_carriage_returns_vanish(tmp_path):
 def test_jsonl_and_parquet_give_text_and_title(tmp_path):
     rows = [{"text": "one two", "title": "A"}, {"text": "three", "title": "B"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    for reader, content in (
-        (read_jsonl, lines),
-        (read_parquet, written(pa.Table.from_pylist(rows))),
-    ):
+    for read, content in ((read_jsonl, lines), (read_parquet, written(pa.Table.from_pylist(rows)))):
         path = put(tmp_path / "c", content)
-        found = [(record.title, record.text) for record in reader(path, readers.Problems(False))]
+        found = [(record.title, record.text) for record in read(path, readers.Problems(False))]
         assert found == [("A", "one two"), ("B", "three")]
 
 

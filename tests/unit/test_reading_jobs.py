@@ -4,8 +4,6 @@ Needs nothing. Oracles: the words of the configuration, tables of the same texts
 equality of what is cut into shards in different ways.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ Oracles: SciPy's logsumexp on the same arrays, enumeration of a tiny model, equa
 for files cut, ordered and held in different ways; the syntax trees of the package.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Sequence
@@ -256,9 +254,7 @@ def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     assert read == [0, 1, 2, 3]
 
 
-def reduced(
-    tmp_path: Path, columns: dict[str, np.ndarray], options=OPTIONS, seed: int = 0
-) -> Reduction:
+def reduced(tmp_path: Path, columns: dict[str, np.ndarray], options=OPTIONS, seed=0) -> Reduction:
     pq.write_table(pa.table(columns), tmp_path / "weights.parquet")
     reader = WeightReader([tmp_path / "weights.parquet"])
     return reduce_weights(reader, options=options, seed=seed)
@@ -304,9 +300,7 @@ def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path
     table = estimated(tmp_path, {name: column[kept] for name, column in COLUMNS[1.0].items()})
     log_w = weights(1.0)
     instance = one(table, **INSTANCE)
-    wanted = sum(
-        logsumexp(row[:n]) - np.log(n) for row, n in zip(log_w, (60, 25, 60, 60), strict=True)
-    )
+    wanted = sum(logsumexp(w[:n]) - np.log(n) for w, n in zip(log_w, (60, 25, 60, 60), strict=True))
     assert instance["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
     assert "25 to 60 samples: all count" in instance["note"]
     corpus = one(table, pairing="sample_id", measure="perplexity")

@@ -4,8 +4,6 @@ Needs no data: small tables are written here. Oracles: the numbers that went in,
 numbers as the paper prints them, properties of the drawn axes, NLTK's trees.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import product
@@ -446,9 +444,7 @@ def test_the_figure_has_seconds_and_evaluations_side_by_side():
     }
     assert (160.0, importance.SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
     assert (600.0, 0.1) in points
-    (line,) = [
-        one for one in left.lines if len(one.get_xdata()) == 3 and one.get_xdata()[-1] == 1.5
-    ]
+    (line,) = [c for c in left.lines if len(c.get_xdata()) == 3 and c.get_xdata()[-1] == 1.5]
     assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
     assert line.get_ydata()[-1] == pytest.approx(0.2)
     assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))

@@ -3,8 +3,6 @@
 Needs no data. Oracles: the rows that were written, and the rules of the workflow.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

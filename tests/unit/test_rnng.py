@@ -4,8 +4,6 @@ Oracles: enumeration of all binary trees and of all short sentences, the plain p
 `rnng_reference`, gradients by finite differences, binarizations written out by hand.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -314,9 +312,7 @@ def test_malformed_trees_are_errors(tree):
 def test_instances_of_a_split(treebank):
     model = RNNG.create({"maximum_words": 8}, VOCABULARY, treebank)
     test = list(model.instances(treebank, "test", VOCABULARY))
-    assert [one.instance_id for one in test[:4]] == [105 * 65536 + i for i in (0, 1, 2)] + [
-        106 * 65536
-    ]
+    assert [one.instance_id for one in test[:4]] == [*(105 * 65536 + np.arange(3)), 106 * 65536]
     assert len(test) == 45
     assert max(len(one.arrays["tokens"]) for one in test) > 8
     valid = list(model.instances(treebank, "valid", VOCABULARY))

@@ -4,8 +4,6 @@ Oracles: enumeration of all labelled trees and of all short sentences, the plain
 `rnng_top_down_reference`, numbers of trees known beforehand, finite differences.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

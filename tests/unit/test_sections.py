@@ -3,8 +3,6 @@
 The oracle are values, defaults and rows of the page of keys written by hand.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 

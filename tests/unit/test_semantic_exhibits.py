@@ -4,8 +4,6 @@ Needs no data: tables come from `semantic_tables`. Oracles: the numbers of those
 own sentences about its tables, SciPy's average linkage, and docutils for the first page.
 """
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from pathlib import Path
@@ -226,9 +224,7 @@ def test_values_stand_beside_their_floors() -> None:
     assert note.count("another.") == 1
 
 
-def test_differences_stand_with_their_stars_and_probes_say_who_notices(
-    compared: dict[str, Any],
-) -> None:
+def test_differences_have_their_stars_and_probes_say_who_notices(compared: dict[str, Any]) -> None:
     table = make("semantics/differences", **compared)
     assert len(table.rows) == 2 * 10
     line = next(row for row in table.rows if row[0] == "GRU less Transformer")

@@ -6,8 +6,6 @@ shards of `semantic_tables`: loops over sentences, groups and sign flips, SciPy'
 correlations, and the coverage of intervals by simulation.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -298,9 +296,7 @@ def test_a_text_and_itself_have_the_most():
         " ".join((other.split() * 12)[: len(text.split())])
         for text, other in zip(texts, others, strict=True)
     ]
-    (same, another) = (
-        measure_vectors(VECTORS, *read(part, texts), OPTIONS) for part in (texts, others)
-    )
+    same, another = (measure_vectors(VECTORS, *read(x, texts), OPTIONS) for x in (texts, others))
     for name in VECTOR_MEASURES:
         assert MEASURES[name].reaches
         defined = ~np.isnan(same[name])

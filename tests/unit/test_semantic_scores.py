@@ -5,8 +5,6 @@ of a toy language; that shards, batches and order change nothing; changes worked
 evaluator whose answers are known; SciPy's correlations; deletion of items one by one.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -5,8 +5,6 @@ document; the textbook's power of the difference of means; shifts applied to doc
 the fall of every shift with the root of the number of documents.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

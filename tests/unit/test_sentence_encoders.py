@@ -7,8 +7,6 @@ hand from the blocks of a Transformer and from transformers' hidden states; sent
 one text at a time, where it is installed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

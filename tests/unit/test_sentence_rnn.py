@@ -5,8 +5,6 @@ NumPy, sentences cut by hand, a toy corpus whose distortions can be told, the sc
 form.
 """
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -225,9 +223,7 @@ def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_trainin
 def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
     def distorted(epoch):
         """Give the distortion of each sentence, which appears once an epoch, by its words."""
-        pairs = (
-            pair for entry in source.shuffled(1, epoch) for pair in pairs_of(source.batch(entry))
-        )
+        pairs = (pair for one in source.shuffled(1, epoch) for pair in pairs_of(source.batch(one)))
         return sorted((tuple(a.tolist()), tuple(b.tolist())) for a, b in pairs)
 
     for redraw in (True, False):

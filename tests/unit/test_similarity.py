@@ -3,8 +3,6 @@
 Oracles: cosines by hand; SciPy's correlations; what stands in the files that are written.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -125,9 +123,7 @@ def test_the_packages_are_names(run):
     assert len(run(evaluator="glove").out.split()) == 4
 
 
-def test_evaluators_of_a_configuration_are_names_and_a_missing_package_is_told(
-    files, run, monkeypatch
-):
+def test_evaluators_of_a_configuration_are_names_and_missing_packages_told(files, run, monkeypatch):
     monkeypatch.chdir(files)
     config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}

@@ -6,8 +6,6 @@ no variance as a proposal), the distribution of systematic resampling, on a grid
 probabilities of sentences with their trees against the frequencies of simulated ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -319,9 +317,7 @@ def test_runs_are_averaged_like_weights(tmp_path):
     assert (row["n_samples"], row["replicates"], row["temperature"]) == (5, 4, 1.0)
     assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
     held = [row for row in instances_table(reduction).to_pylist() if row["method"] == "smc"]
-    assert [one["log_likelihood"] for one in held] == pytest.approx(
-        np.log(likelihoods.mean(1)).tolist()
-    )
+    assert [one["log_likelihood"] for one in held] == pytest.approx([*np.log(likelihoods.mean(1))])
 
 
 def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):

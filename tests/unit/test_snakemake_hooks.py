@@ -4,8 +4,6 @@ Oracles: processes that hold a record, killed or alive, with Snakemake's locks a
 hand; Snakemake's own formatter, filter and parser.
 """
 
-from __future__ import annotations
-
 import atexit
 import io
 import logging
@@ -86,9 +84,7 @@ def lock(output: str = "results/a.parquet") -> Path:
     return snakemake_hooks.LOCKS / "0.output.lock"
 
 
-def test_what_a_killed_run_left_locked_is_unlocked_and_one_at_work_stays_locked(
-    arrive, start
-) -> None:
+def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start) -> None:
     process, _ = start()
     locked = lock()
     asked = arrive()

@@ -5,8 +5,6 @@ ones by the same recursion; a plain program of the formulas with dictionaries; s
 entropy of a distribution that is known; UTF-8 as Python encodes it.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -251,9 +249,7 @@ def test_without_the_vocabulary_unknown_words_sum_to_one_again():
 
 
 def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
-    model = spelling.CharacterModel(
-        ["a"], ngrams.Smoothing((0.001, 0.001, 0.001), (0.001, 0.001, 0.001))
-    )
+    model = spelling.CharacterModel(["a"], ngrams.Smoothing((0.001,) * 3, (0.001,) * 3))
     known = ["a" * length for length in range(1, 6)]
     speller = spelling.Speller(model, ClosedVocabulary(known, 0))
     assert 1 - speller.mass < 1e-4

@@ -5,8 +5,6 @@ hypothesis, `unicodedata` for symbols, gensim for its own stop words. Of small c
 `benchmarks/calibration.py`: the binomial distribution of rejections at the nominal level.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import unicodedata

@@ -4,8 +4,6 @@ Needs no data. Oracles: plain counting with words that everybody knows, the Mose
 list of gensim for English.
 """
 
-from __future__ import annotations
-
 from html import unescape
 from pathlib import Path
 

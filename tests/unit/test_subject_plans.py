@@ -4,8 +4,6 @@ Needs no data. Oracles: counts and lists by hand from the smoke configuration; t
 every sentence, instance and draw once; that a job of a smaller run is the same in a larger one.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import is_dataclass, replace
 from inspect import signature
@@ -77,10 +75,7 @@ def test_the_shards_cover_every_sentence_and_draw_once(
 
 def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": []}
-    small, large = (
-        contrasts(sentences=50, draws=7, **given),
-        contrasts(sentences=90, draws=12, **given),
-    )
+    small, large = (contrasts(sentences=n, draws=k, **given) for n, k in ((50, 7), (90, 12)))
 
     def job(held: ContrastivePlan, path: str) -> tuple[Any, ...]:
         units, draws = Path(path).stem.split("-")
@@ -398,9 +393,7 @@ def read_in(**sections: Any) -> Run:
 def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
     samples = read_in().samples
     found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
-    closed = {
-        f"{model}/{d}": "words" for model in ("lstm", "trigram") for d in ("ancestral", "beam")
-    }
+    closed = {f"{m}/{d}": "words" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
     raw = dict.fromkeys(["bpe/ancestral", "bpe/beam", "external/mine", "external/opened"], "raw")
     assert found == closed | raw | {"external/closed": "words"}
     assert samples.compared_vocabularies("wikipedia") == ["raw", "words"]

@@ -4,8 +4,6 @@ Needs no data. Oracles: the paper's own sentences about its tables, Python's sta
 measures that went in, and the structure that LaTeX and HTML demand.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -6,8 +6,6 @@ sampling: the paper's formulas written out, plain training, a table model whose 
 known (certain ones; frequencies by chi-square), whole steps.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -93,9 +91,7 @@ def whole(data):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_command_that_is_ended_goes_on_and_equals_an_uninterrupted_one(
-    data, whole, tmp_path, number
-):
+def test_a_command_that_is_ended_goes_on_and_equals_an_unended_one(data, whole, tmp_path, number):
     """The checkpoint of SIGTERM is that of a step at which none was due."""
     flags = {"seed": 1, "threads": 1, "device": "cpu", "config": json.dumps(CONFIG)}
     flags |= {"documents": data / "documents.parquet", "vocabulary": data / "vocabulary.json"}

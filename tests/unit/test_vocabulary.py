@@ -6,8 +6,6 @@ same share of compared words, where the vocabulary's own share differs because i
 training text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

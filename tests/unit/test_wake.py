@@ -4,8 +4,6 @@ Needs no data. Oracles: enumeration of all z of a toy model, for every pair of d
 worked out by autograd from the enumerated posterior; the same training without an interruption.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

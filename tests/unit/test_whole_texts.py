@@ -7,8 +7,6 @@ Models that were brought are scored on the text before cleaning, others on the c
 are the model's own loss and tokenizer, as transformers gives them for the string by itself.
 """
 
-from __future__ import annotations
-
 import bz2
 import copy
 import gzip

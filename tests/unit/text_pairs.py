@@ -3,8 +3,6 @@
 And what is measured of them by plain Python, in whole numbers: an oracle.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

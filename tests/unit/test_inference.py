@@ -217,7 +217,7 @@ def test_too_few_groups_or_blocks_give_no_verdict(sizes, groups, said):
         assert said in rows[key].note
 
 
-def test_swaps_give_verdicts_where_they_are_sound():
+def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_exchanged():
     codes = np.arange(120) // 3
     with pair_of(draw(3, 120), draw(4, 120), (codes, None)) as pair:
         rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
@@ -234,10 +234,6 @@ def test_swaps_give_verdicts_where_they_are_sound():
     assert rows["length", "ks"].note.startswith("exchanged: groups of the reference with as many")
     assert rows["unigram", "tvd"].note.startswith("tested by the held-out distance")
     assert rows["unigram", "tvd"].p_value == expected
-
-
-def test_rows_say_what_was_exchanged():
-    codes = np.arange(120) // 3
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
@@ -655,7 +651,7 @@ def test_groups_of_one_distribution_are_seldom_told_apart(scheme: str) -> None:
     assert rejected["ignored"] > 15
 
 
-def test_halves_of_a_text_are_as_far_apart_as_samples_of_its_distribution() -> None:
+def test_halves_are_as_far_apart_as_samples_and_held_out_distances_bound_from_below() -> None:
     rng = np.random.default_rng(0)
     human, alike, other = rng.normal(size=600), rng.normal(size=200), rng.normal(1, size=200)
     measure = inference.ks_of_samples
@@ -668,10 +664,6 @@ def test_halves_of_a_text_are_as_far_apart_as_samples_of_its_distribution() -> N
     assert inference.half_baseline(human[:3], other, measure) is None
     few = np.arange(600) % 30  # groups: halves of 15
     assert inference.half_baseline(human, other, measure, groups=(few, None)) is None
-
-
-def test_the_held_out_distance_bounds_the_true_one_from_below() -> None:
-    rng = np.random.default_rng(0)
     human, alike = (rng.multinomial(40, [0.4, 0.3, 0.2, 0.1], size=80) for _ in range(2))
     other = rng.multinomial(40, [0.1, 0.2, 0.3, 0.4], size=80)  # 0.4 away
     held = inference.held_out_total_variation(human, other)

@@ -32,14 +32,9 @@ def measured(numbers):
 
 
 @pytest.mark.parametrize("template", PAGES, ids=lambda path: path.name)
-def test_a_page_is_what_its_template_makes(template):
+def test_a_page_is_what_its_template_makes_and_no_number_of_the_run_is_typed(template):
     numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
     assert page_of(template).read_text(encoding="utf-8") == render(template, numbers)
-
-
-@pytest.mark.parametrize("template", PAGES, ids=lambda path: path.name)
-def test_no_number_of_the_run_is_typed(template):
-    numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
     known = {n for n in measured(numbers) if sum(c.isdigit() for c in n.strip("0.")) >= 3} - OTHER
     text = re.sub(r"\{[{%].*?[%}]\}", "", template.read_text(encoding="utf-8"), flags=re.DOTALL)
     text = re.sub(r"```.*?```|`[^`]*`|\([^)]*://[^)]*\)", "", text, flags=re.DOTALL)

@@ -249,7 +249,7 @@ def test_histogram_test_converges_to_all_relabelings(measure):
     assert found == pytest.approx(expected, abs=0.03)
 
 
-def test_mean_difference_agrees_with_scipy():
+def test_mean_differences_agree_with_scipy_and_bootstraps_have_their_standard_error():
     rng = np.random.default_rng(5)
     first, second = rng.poisson(20, 300), rng.poisson(20.6, 200)
     theirs = permutation_test(
@@ -266,6 +266,16 @@ def test_mean_difference_agrees_with_scipy():
     found = permutation_p(observed, drawn, two_sided=True)
     assert found == pytest.approx(theirs.pvalue, abs=0.03)
     assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
+    rng = np.random.default_rng(7)
+    first, second = rng.poisson(30, 400), rng.poisson(33, 300)
+    drawers = [
+        partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
+        for counts, name in zip(data[0], ("reference", "samples"), strict=True)
+    ]
+    drawn = histogram_draws.bootstrap_both(drawers, len(data[0][0]), data[1], 2000)
+    expected = np.sqrt(first.var() / 400 + second.var() / 300)
+    assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
+    assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
 
 
 def test_p_values_under_the_null_are_uniform():
@@ -279,20 +289,6 @@ def test_p_values_under_the_null_are_uniform():
         p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
     assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
     assert min(p_values) >= 1 / 100
-
-
-def test_bootstrap_of_a_mean_has_its_standard_error():
-    rng = np.random.default_rng(7)
-    first, second = rng.poisson(30, 400), rng.poisson(33, 300)
-    data = paired(first, second)
-    drawers = [
-        partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
-        for counts, name in zip(data[0], ("reference", "samples"), strict=True)
-    ]
-    drawn = histogram_draws.bootstrap_both(drawers, len(data[0][0]), data[1], 2000)
-    expected = np.sqrt(first.var() / 400 + second.var() / 300)
-    assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
-    assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
 
 
 def test_draws_do_not_depend_on_their_number(monkeypatch):

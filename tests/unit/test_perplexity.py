@@ -562,7 +562,7 @@ def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
                 assert together(tmp_path, *held, **how)[2] == expected
 
 
-def test_documents_may_have_names(tmp_path):
+def test_documents_may_have_names_and_groups_of_one_file_are_those_of_all(tmp_path):
     first, second = scores()
     expected = together(tmp_path, first, second)[2]
     order = np.random.default_rng(1).permutation(60)
@@ -572,12 +572,8 @@ def test_documents_may_have_names(tmp_path):
         found = compared(saved(tmp_path, parts, suffix))[2]
         assert found["value"] == pytest.approx(expected["value"])
         assert found["low"] == pytest.approx(expected["low"])
-
-
-def test_groups_of_one_file_are_those_of_all_and_names_may_be_numbers(tmp_path):
     first, second = scores()
     plain = {name: column for name, column in second.items() if name != "group"}
-    expected = together(tmp_path, first, second)[2]
     assert together(tmp_path, first, plain)[2] == pytest.approx(expected)
     numbered = [{**one, "group": [int(n[5:]) for n in one["group"]]} for one in (first, second)]
     assert compared(saved(tmp_path, numbered))[2] == pytest.approx(expected)
@@ -599,6 +595,13 @@ def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
     own_a, own_b, pair = together(tmp_path, free, second)
     assert "a: the spelling of unknown words is not charged" in pair["note"]
     assert own_a["note"] == pair["note"] != own_b["note"] == ""
+    second["log_likelihood"][[7, 9]] = -np.inf
+    paths = saved(tmp_path, [first, second])
+    words = r"b\.parquet: row 8: the log-likelihood is −inf: .* \(2 in all\)"
+    check_refused(words, compared, paths)
+    infinite, own = compared(paths, leave_out_infinite=True)
+    assert (own["first"], infinite["first"], infinite["value"]) == ("a", "b", np.inf)
+    assert infinite["note"] == "2 of 60 documents are impossible"
 
 
 def test_models_are_compared_on_each_text_that_they_share(tmp_path):
@@ -622,17 +625,6 @@ def test_few_groups_give_a_p_value_but_no_verdict(tmp_path):
     assert 0 < pair["p_value"] <= 1
     assert [pair[name] for name in ("low", "high", "p_adjusted", "detectable")] == [None] * 4
     assert own[0]["low"] is None
-
-
-def test_impossible_documents_are_an_error_or_leave_the_model_out(tmp_path):
-    first, second = scores()
-    second["log_likelihood"][[7, 9]] = -np.inf
-    paths = saved(tmp_path, [first, second])
-    words = r"b\.parquet: row 8: the log-likelihood is −inf: .* \(2 in all\)"
-    check_refused(words, compared, paths)
-    infinite, own = compared(paths, leave_out_infinite=True)
-    assert (own["first"], infinite["first"], infinite["value"]) == ("a", "b", np.inf)
-    assert infinite["note"] == "2 of 60 documents are impossible"
 
 
 def changed(name, place, value):

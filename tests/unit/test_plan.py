@@ -335,7 +335,7 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
         )
 
 
-def test_a_pilot_takes_what_is_there(tmp_path) -> None:
+def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path) -> None:
     for name in ("models/lstm/model.json", "evaluators/word2vec/evaluator.json", "corpora/x.y"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -350,9 +350,6 @@ def test_a_pilot_takes_what_is_there(tmp_path) -> None:
         (folder / "samples").mkdir()
         (folder / "models" / "rnn").mkdir()
     assert (tmp_path / "models/lstm/model.json").exists()
-
-
-def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
     _, run = load(SMOKE, tmp_path)
     assert prerequisites(run) == [
         f"{tmp_path}/corpora/wikipedia/documents.parquet",

@@ -147,7 +147,7 @@ def test_latents_of_an_impossible_text_are_none():
     assert drawn["annotated"] == 3
 
 
-def test_what_words_add_is_the_forward_probability_of_each():
+def test_what_words_add_is_the_forward_probability_of_each_and_parts_add_up(tmp_path):
     """Oracle: the forward algorithm, by summing over all latents of every prefix."""
     pair = make(WalkedBits, WalkedProposal)
     tokens, gold = instance().arrays["tokens"], instance().arrays["bits"]
@@ -163,10 +163,6 @@ def test_what_words_add_is_the_forward_probability_of_each():
     assert row["log_likelihood_inside"] == pytest.approx(added[gold == 1].sum(), abs=0.03)
     assert row["log_likelihood_end"] == pytest.approx(math.log(STOP), abs=1e-9)
     assert (row["n_words"], row["n_tokens"], row["n_inside"]) == (5, 6, 3)
-
-
-def test_the_parts_add_up_to_the_estimate_of_the_run(tmp_path):
-    pair = make(WalkedBits, WalkedProposal)
     (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=8))
     (row, other) = pd.DataFrame(columns).to_dict("records")
     outside = instance().arrays["bits"] == 0

@@ -361,7 +361,7 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
 # ---- unrelated sentences ----
 
 
-def test_partners_are_of_other_pages_and_as_long(tmp_path):
+def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_path):
     """Oracle: the titles and lengths of the documents that hold each partner."""
     rng = np.random.default_rng(0)
     texts = [
@@ -380,11 +380,7 @@ def test_partners_are_of_other_pages_and_as_long(tmp_path):
     assert lengths.count(0) / len(lengths) > 0.98
     distinct = {text for partners in found for text in partners}
     assert len(distinct) > len(lengths) / 2
-
-
-def test_partners_do_not_depend_on_blocks_and_may_be_none(tmp_path):
     texts = [f"a{number} . b{number} c ." for number in range(150)]
-    path = write_documents(tmp_path / "documents.parquet", texts)
     whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
     parts = []
     for first in range(0, 200, 30):

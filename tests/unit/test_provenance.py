@@ -223,7 +223,7 @@ def test_what_was_written_is_verified_and_equal_data_have_equal_hashes(tree: Pat
     assert dict(list_hashes(tree)) == content
 
 
-def test_files_cut_short_are_named_and_edits_by_their_column(tree: Path) -> None:
+def test_files_cut_short_edited_or_in_the_place_of_another_are_named(tree: Path) -> None:
     path = tree / "m/s/00002.parquet"
     path.write_bytes(path.read_bytes()[:-40])
     (tree / "summary.json").write_bytes(b"{")
@@ -235,6 +235,20 @@ def test_files_cut_short_are_named_and_edits_by_their_column(tree: Path) -> None
     cut = {"m/s/00002.parquet", "summary.json"}
     assert all("cut short" in found[name] for name in cut)
     assert set(found) == {"m/s/00000.parquet", "m/s/00001.parquet", *cut}
+    (tree / "m/model.safetensors").write_bytes(b"of another training")
+    found = problems(tree)
+    assert "model.safetensors beside it" in found["m/model.json"]
+    shards_of_it = [f"m/s/0000{number}.parquet" for number in range(3)]
+    assert all("was made of another" in found[name] for name in shards_of_it)
+    (tree / "m/model.safetensors").write_bytes(b"weights")
+    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
+    assert "was written as" in problems(tree)["m/s/00000.parquet"]
+    write(tree / "m/s/00000.parquet", ["a", "b"], first=0, count=2)
+    pq.write_table(pa.table({"a": [1]}), tree / "foreign.parquet")
+    assert "no run record" in problems(tree)["foreign.parquet"]
+    (tree / "logs").mkdir()
+    shutil.move(tree / "foreign.parquet", tree / "logs/foreign.parquet")
+    assert not problems(tree)
 
 
 @pytest.mark.parametrize(
@@ -264,23 +278,6 @@ def test_a_shard_of_another_run_is_named_with_what_was_made_of_the_former(tree: 
     found = problems(tree)
     assert set(found) == {"m/s/00002.parquet"}
     assert "option decoding" in found["m/s/00002.parquet"]
-
-
-def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
-    (tree / "m/model.safetensors").write_bytes(b"of another training")
-    found = problems(tree)
-    assert "model.safetensors beside it" in found["m/model.json"]
-    shards_of_it = [f"m/s/0000{number}.parquet" for number in range(3)]
-    assert all("was made of another" in found[name] for name in shards_of_it)
-    (tree / "m/model.safetensors").write_bytes(b"weights")
-    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
-    assert "was written as" in problems(tree)["m/s/00000.parquet"]
-    write(tree / "m/s/00000.parquet", ["a", "b"], first=0, count=2)
-    pq.write_table(pa.table({"a": [1]}), tree / "foreign.parquet")
-    assert "no run record" in problems(tree)["foreign.parquet"]
-    (tree / "logs").mkdir()
-    shutil.move(tree / "foreign.parquet", tree / "logs/foreign.parquet")
-    assert not problems(tree)
 
 
 @pytest.mark.parametrize("name", ["m/model.json", "m/vocabulary.json", "table.csv", "figure.svg"])

@@ -267,19 +267,14 @@ FILES = [
 
 
 @pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_texts_in_every_format(tmp_path, name, write, field):
+def test_the_same_texts_and_sentences_in_every_format(tmp_path, name, write, field):
     path = write(tmp_path / name)
     expected = [" ".join(text.split()) for text in FORMAT_TEXTS]
     read = [text for part in read_cleaned(path, WHITE_SPACE_ONLY, field=field) for text in part]
     assert read == expected
     groups = GroupField("group", needed=False)
     assert list(read_grouped(path, None, groups, field)) == [(text, None) for text in FORMAT_TEXTS]
-
-
-@pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_sentences_of_n_grams_in_every_format(tmp_path, name, write, field):
     reference = plain(tmp_path / "reference.txt")
-    path = write(tmp_path / name)
     ids, same = (WordIds([], UnknownRule(), grows=True) for _ in range(2))
     expected = np.concatenate(list(read_sentences([reference], ids)))
     for size in (1, 1 << 20):
@@ -321,10 +316,6 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
             list(read(plain(tmp_path / "a.txt")))
     many = put(tmp_path / "c.jsonl", json.dumps({f"k{n}": "" for n in range(99)}))
     check_refused(r"'k4', and 94 more: name that", read_cleaned, many, None)
-
-
-def test_a_corpus_of_a_configuration_names_its_field(tmp_path):
-    path = objects("body")(tmp_path / "a.jsonl")
     named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
     lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
     first, second = (
@@ -512,7 +503,7 @@ def archive(path, content=b"A" * 1000):
     return bytearray(path.read_bytes())
 
 
-def test_a_member_is_copied_part_by_part(tmp_path, monkeypatch):
+def test_members_of_archives_are_copied_part_by_part_or_told(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "INPUT_BYTES", 64)
     archive(tmp_path / "a.zip")
     sizes = []
@@ -526,6 +517,12 @@ def test_a_member_is_copied_part_by_part(tmp_path, monkeypatch):
     assert max(sizes) == 64
     take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"A" * 1000
+    archive(tmp_path / "a.zip")
+    with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
+        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
+    (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
+        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -543,15 +540,6 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
         content[(content.find(magic) if place < 100 else 0) + place] = value
     path.write_bytes(content)
     check_refused(message, take, str(path), "a.txt", tmp_path / "out")
-
-
-def test_archives_have_members(tmp_path):
-    archive(tmp_path / "a.zip")
-    with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
-        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
-    (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
-        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 # ---- JSON ----
@@ -609,7 +597,7 @@ def samples(text):
     return columns
 
 
-def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path):
+def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_path):
     text = pa.concat_arrays([pa.array(["good"]), invalid(b"\xff\xfe"), pa.array(["last"])])
     path = put(tmp_path / "t.parquet", written(pa.table({"text": text})))
     with pytest.raises(InputError, match=r"t\.parquet: row 2: not UTF-8 \(column 'text'\)"):
@@ -621,6 +609,11 @@ def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path):
     shard = tmp_path / "s.parquet"
     pq.write_table(pa.Table.from_arrays(samples(invalid(b"\xff")), schema=TEXT_SAMPLES), shard)
     check_refused(r"s\.parquet: row 1: column 'text' is no string", read_texts, [shard])
+    path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
+    check_refused("not a readable Parquet file", read_parquet, path, readers.Problems(False))
+    problems = readers.Problems(True)
+    assert not list(read_parquet(path, problems))
+    assert problems.skips.counts == {"not a readable Parquet file": 1}
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
@@ -640,11 +633,3 @@ def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
     for read in (read_record, read_labels):
         check_refused(r"t\.parquet: its run record is no JSON", read, path)
-
-
-def test_a_parquet_file_cut_short_is_told_or_skipped(tmp_path):
-    path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
-    check_refused("not a readable Parquet file", read_parquet, path, readers.Problems(False))
-    problems = readers.Problems(True)
-    assert not list(read_parquet(path, problems))
-    assert problems.skips.counts == {"not a readable Parquet file": 1}

@@ -85,7 +85,7 @@ def copied(texts: list[str]) -> float:
     return float(np.mean([gram in known for text in texts for gram in grams(text)]))
 
 
-def test_a_body_is_measured_in_its_vocabulary_and_raw(files) -> None:
+def test_a_body_is_measured_in_its_vocabulary_and_raw_whatever_the_shards(files) -> None:
     texts = drawn(2, 40)
     samples = write_samples(files / "s.parquet", texts, known=True)
     found = measured(files, [samples])
@@ -107,10 +107,6 @@ def test_a_body_is_measured_in_its_vocabulary_and_raw(files) -> None:
     floors = [row["floor"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"]
     assert 0 < floors[0] < 1
     assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
-
-
-def test_shards_do_not_change_a_table(files) -> None:
-    texts = drawn(2, 40)
     whole = measured(files, [write_samples(files / "s.parquet", texts, known=True)])
     parts = [
         write_samples(files / f"{start}.parquet", texts[start:end], start, known=True)

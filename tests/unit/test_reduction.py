@@ -264,7 +264,7 @@ def estimated(tmp_path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
     return estimates_table(reduced(tmp_path, columns))
 
 
-def test_an_instance_of_zero_weights_is_infinite_and_said_to_be(tmp_path):
+def test_zero_weights_are_infinite_and_the_posterior_gives_the_truth_without_spread(tmp_path):
     columns = {**COLUMNS[1.0]}
     columns["log_p"] = np.where(columns["instance_id"] == 10, -np.inf, columns["log_p"])
     table = estimated(tmp_path, columns)
@@ -279,10 +279,6 @@ def test_an_instance_of_zero_weights_is_infinite_and_said_to_be(tmp_path):
     jackknife = one(table, method="jackknife", measure="perplexity")
     assert jackknife["value"] is None
     assert "undefined: 1 instances" in jackknife["note"]
-
-
-def test_the_posterior_as_proposal_gives_the_truth_without_spread(tmp_path):
-    columns = {**COLUMNS[1.0]}
     posterior = np.log(P / P.sum(1, keepdims=True))
     columns["log_q"] = posterior[columns["instance_id"] // 7, (columns["latent_hash"] + 5) // 1000]
     columns = {name: column for name, column in columns.items() if "tau" not in name}

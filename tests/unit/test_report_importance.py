@@ -353,7 +353,7 @@ def found(**changes: Any) -> dict[tuple[str, float], dict[Any, Any]]:
     return {(row["method"], row["temperature"]): row for row in table.to_dict("records")}
 
 
-def test_every_estimator_is_charged_with_the_draws_that_it_is_made_of():
+def test_estimators_are_charged_with_their_draws_and_errors_need_samples_by_their_square():
     held = list(found().values())
     # of 1 and 2 seconds an instance: the mean is 1.5 of what the first costs
     seconds = [1.5 * s for s in (1.0, 2.0, 1.0 + 2.0 + 0.25, 2.0 + 4.0, 8.0, 4.0)]
@@ -362,9 +362,6 @@ def test_every_estimator_is_charged_with_the_draws_that_it_is_made_of():
     assert [row["evaluations_q"] for row in held] == [100, 100, 400, 110, 80, 10]
     # to the best bound, nats a token
     assert [row["gap"] for row in held] == pytest.approx([0.2, 0.4, 0.1, 0.3, 0.0, 1.2])
-
-
-def test_a_standard_error_of_a_hundredth_needs_four_times_the_samples_of_a_fiftieth():
     held = found()
     assert held["importance_sampling", 0.5]["error"] == pytest.approx(0.02)
     assert held["importance_sampling", 0.5]["needed"] == pytest.approx(400, abs=1)
@@ -502,14 +499,14 @@ def test_scores_are_of_the_words_of_the_end_and_of_mentions(lstm, end):
         assert row["log_likelihood_inside"] == pytest.approx(by_word[text % 2 == 1].sum(), abs=1e-5)
 
 
-def test_a_score_does_not_depend_on_the_other_instances(lstm):
+def test_scores_do_not_depend_on_other_instances_and_trees_have_no_words_inside_mentions(lstm):
     latent = Mentioning(V, {})
     together = list(score_beside(latent, lstm, instances()))
     alone = [row for one in instances() for row in score_beside(latent, lstm, [one])]
     assert together == alone
-
-
-def test_trees_have_no_words_inside_mentions_and_classes_are_unknown(lstm):
+    latent.end = 2
+    with pytest.raises(InputError, match="instance 7: the latent model counts 7 tokens of 5"):
+        list(score_beside(latent, lstm, instances()))
     latent = Parsing(V + 2, {})
     odd = Instance(1, {"tokens": np.array([4, V, V + 1]), "bits": np.array([0, 1, 0])})
     plain = Instance(1, {"tokens": np.array([4, 2, 2]), "bits": np.array([0, 1, 0])})
@@ -517,13 +514,6 @@ def test_trees_have_no_words_inside_mentions_and_classes_are_unknown(lstm):
     assert found["n_inside"] is None
     assert found["log_likelihood_inside"] is None
     assert found["log_likelihood"] == expected["log_likelihood"]
-
-
-def test_an_odd_count_of_tokens_is_an_error(lstm):
-    latent = Mentioning(V, {})
-    latent.end = 2
-    with pytest.raises(InputError, match="instance 7: the latent model counts 7 tokens of 5"):
-        list(score_beside(latent, lstm, instances()))
 
 
 def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
@@ -568,16 +558,13 @@ TEST = {
 }
 
 
-def test_without_validation_no_temperature_is_chosen():
+def test_validation_chooses_and_without_it_no_temperature_is_chosen():
     (row,) = importance_choice.choose_estimates(bits_estimates(TEST), None).to_dict("records")
     assert (row["method"], row["value"]) == (SMC, 93.0)
     assert row["chosen_by"] == "itself, the lowest of 2"
     alone = {key: value for key, value in TEST.items() if key[1] != "mixture"}
     (row,) = importance_choice.choose_estimates(bits_estimates(alone), None).to_dict("records")
     assert row["chosen_by"] == importance_choice.BY_NOTHING
-
-
-def test_validation_chooses_and_the_test_split_does_not():
     valid = bits_estimates({**TEST, ("q", SAMPLING, 1.0): 80.0, ("q", SAMPLING, 0.5): 85.0})
     (row,) = importance_choice.choose_estimates(bits_estimates(TEST), valid).to_dict("records")
     assert (row["temperature"], row["value"], row["chosen_by"]) == (
@@ -643,9 +630,6 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
     (row,) = beside_table(whole, own, scores, None, Labels()).tidy.to_dict("records")
     assert row["penalized"] == 130.0
     assert row["penalized_beside"] == pytest.approx(math.exp(5.0 + 0.2 * math.log(7)))
-
-
-def test_other_instances_or_other_tokens_are_an_error():
     own, scores = paired(5, 0.0, 0.1)
     chosen = bits_estimates({("q", SMC, 1.0): 93.0})
     with pytest.raises(InputError, match=r"bits and lstm are of different instances \(4 and 5\)"):

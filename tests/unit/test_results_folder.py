@@ -74,7 +74,7 @@ def tree(tmp_path) -> Path:
     return folder
 
 
-def test_only_what_is_there_is_named(tree) -> None:
+def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     results = load_results(tree)
     there = ["perplexity", "tendencies", "contrastive", "contrastive_differences"]
     assert list(results) == there
@@ -84,6 +84,13 @@ def test_only_what_is_there_is_named(tree) -> None:
     assert not hasattr(results, "semantics")
     with pytest.raises(KeyError, match="has no 'semantics'; there are perplexity"):
         results["semantics"]
+    assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
+        ["wiki", "gru", 0.5]
+    ]
+    assert results["contrastive_differences"]["first"].tolist() == ["gru"]
+    page = results._repr_html_()  # names of folders are no markup
+    assert "some" not in page
+    assert "<table" in page
 
 
 def test_a_body_of_text_is_told_once(tree) -> None:
@@ -96,17 +103,6 @@ def test_a_body_of_text_is_told_once(tree) -> None:
         ["external", "mine", "ks", 3.0, ""],
         ["gru", "nucleus", "ks", 2.0, ""],
     ]
-
-
-def test_files_of_one_pattern_and_of_another_kind(tree) -> None:
-    results = load_results(tree)
-    assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
-        ["wiki", "gru", 0.5]
-    ]
-    assert results["contrastive_differences"]["first"].tolist() == ["gru"]
-    page = results._repr_html_()  # names of folders are no markup
-    assert "some" not in page
-    assert "<table" in page
 
 
 def test_perplexities_are_a_row_a_number(tree) -> None:

@@ -76,7 +76,7 @@ def test_joint_is_that_of_the_plain_program(options):
 
 
 @torch.no_grad()
-def test_probabilities_of_all_sentences_approach_one():
+def test_probabilities_of_all_sentences_approach_one_and_those_of_a_word_are_by_hand():
     model = make(vocabulary=4)  # two words: <unk> and one more
     model.reduce.bias.fill_(3.0)  # short stacks, so that little mass is on long sentences
     model.word_bias[1] = 3.0
@@ -90,11 +90,6 @@ def test_probabilities_of_all_sentences_approach_one():
         sums.append(sums[-1] + float(found.exp().sum()))
     assert all(a < b for a, b in itertools.pairwise(sums))
     assert 0.95 < sums[-1] <= 1 + 1e-9
-
-
-@torch.no_grad()
-def test_the_joint_of_one_word_is_two_softmaxes_by_hand():
-    model = make(vocabulary=4)
     batch = batch_of([2], [3], [2, 3])
     found = model.log_joint(batch, torch.arange(3), rows_of([(0,), (0,), (0, 0, 1)]))
     zero = torch.zeros(5).double()
@@ -150,7 +145,7 @@ def test_stack_memory_has_the_gradients_of_indexing():
 
 
 @torch.no_grad()
-def test_crf_is_that_of_enumeration():
+def test_crf_and_its_entropy_are_those_of_enumeration():
     crf = make(SpanCRF, positions=4)
     batch, owner, latents = everything()
     found = crf.log_prob(batch, owner, latents, TEMPERATURES)
@@ -163,6 +158,15 @@ def test_crf_is_that_of_enumeration():
     for place in range(len(SENTENCES)):
         sums = found[owner == place].exp().sum(0)
         torch.testing.assert_close(sums, torch.ones(3).double(), atol=1e-10, rtol=0)
+    crf = make(SpanCRF)
+    for temperature in TEMPERATURES:
+        log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
+        expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
+        scores = crf.scores(batch) / temperature
+        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
+        torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
+        found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
+        torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(("length", "count"), CATALAN.items())
@@ -196,20 +200,6 @@ def test_beam_of_a_long_sentence_begins_with_the_same_trees():
     assert torch.unique(large[0], dim=0).shape[0] == 50
     for size in (1, 7, 20):
         assert torch.equal(crf.beam(batch, size), large[:, :size])
-
-
-@torch.no_grad()
-def test_entropy_is_that_of_enumeration():
-    crf = make(SpanCRF)
-    batch, owner, latents = everything()
-    for temperature in TEMPERATURES:
-        log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
-        expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
-        scores = crf.scores(batch) / temperature
-        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
-        torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
-        found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
-        torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
 
 
 @torch.no_grad()

@@ -643,7 +643,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     assert (own["n"], own["groups"]) == (120, 40)
 
 
-def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path):
+def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_width(tmp_path):
     """Such as one that predicts the same word everywhere."""
     paths = write_scores(tmp_path, SKILLS, sentences())
     (path,) = (p for p in paths if "/b/glove/" in p)
@@ -655,6 +655,17 @@ def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path):
     assert np.allclose(found.loc[inside, kept], expected.loc[inside, kept])
     assert set(found.loc[inside, "note"]) == {"of 2 of 3 models"}
     assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
+    # A logistic of a cosine has its ranks
+    for path in (p for p in paths if "/glove/" in p):
+        table = pq.read_table(path).to_pandas()
+        source = table.loc[table["measure"] == "aligned_cosine", "value"].to_numpy()
+        table.loc[table["measure"] == "cosine", "value"] = 1 / (1 + np.exp(-source))
+        write_shard(path, SEMANTIC_SCORES, pa.Table.from_pandas(table, SEMANTIC_SCORES), {})
+    found = correlations(paths, "sentences")
+    own = found[(found["first_measure"] == "aligned_cosine") & (found["method"] == "spearman")]
+    own = own[own["second_measure"] == "cosine"]
+    assert set(own["note"]) == {"one follows from the other"}
+    assert np.allclose(own[["value", "low", "high"]], 1)
 
 
 def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_path, shards):
@@ -676,21 +687,6 @@ def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_pat
     two = write_scores(tmp_path, {"a": 0.0, "b": 1.0}, sentences(n=30, per_document=1))
     assert correlations(two, "models")["value"].isna().all()
     assert len(correlations(two, "sentences"))  # documents of one sentence are fine
-
-
-def test_a_measure_that_follows_from_another_has_no_width(tmp_path):
-    """A logistic of a cosine has its ranks."""
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    for path in (p for p in paths if "/glove/" in p):
-        table = pq.read_table(path).to_pandas()
-        source = table.loc[table["measure"] == "aligned_cosine", "value"].to_numpy()
-        table.loc[table["measure"] == "cosine", "value"] = 1 / (1 + np.exp(-source))
-        write_shard(path, SEMANTIC_SCORES, pa.Table.from_pandas(table, SEMANTIC_SCORES), {})
-    found = correlations(paths, "sentences")
-    own = found[(found["first_measure"] == "aligned_cosine") & (found["method"] == "spearman")]
-    own = own[own["second_measure"] == "cosine"]
-    assert set(own["note"]) == {"one follows from the other"}
-    assert np.allclose(own[["value", "low", "high"]], 1)
 
 
 @pytest.mark.parametrize("items", [5, 6, 8])

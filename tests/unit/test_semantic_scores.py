@@ -260,7 +260,7 @@ def test_bleu_is_of_all_sentences_and_its_mean_stands_beside(tmp_path):
     assert row_of(frame, split="test", measure="bleu_2", kind="predicted").low > 0
 
 
-def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
+def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(tmp_path):
     rows = [row for row in predictions(documents=90) if row["split"] == "test"]
     frame = summary(tmp_path, rows)
     right = sum(
@@ -278,25 +278,6 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
     for name in ("target", "predicted"):
         share = sum(row[f"unknown_{name}"] for row in rows) / words
         assert accuracy[f"unknown_{name}"] == pytest.approx(share)
-
-
-def test_the_summary_does_not_depend_on_shards(tmp_path):
-    """Bit for bit: shards of one sentence, a few, all; other row groups."""
-    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
-    whole = summary(tmp_path / "whole", rows, *both)
-    for size in (1, 11):
-        paths = []
-        for name, evaluator in both:
-            for begin in range(0, len(rows), size):
-                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
-                table = scored(rows[begin : begin + size], evaluator, name)
-                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
-        given = [tmp_path / "whole" / "predictions.parquet"]
-        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
-        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
-
-
-def test_what_lacks_is_said(tmp_path):
     rows = predictions(documents=12, samples=0, aligned=False)
     for row in rows:
         row["partner"] = None
@@ -314,6 +295,22 @@ def test_what_lacks_is_said(tmp_path):
     impossible = row_of(frame, split="valid", measure="cross_entropy")
     assert "the model finds a sentence impossible: no value" in impossible.note
     assert np.isnan(impossible.value)
+
+
+def test_the_summary_does_not_depend_on_shards(tmp_path):
+    """Bit for bit: shards of one sentence, a few, all; other row groups."""
+    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
+    whole = summary(tmp_path / "whole", rows, *both)
+    for size in (1, 11):
+        paths = []
+        for name, evaluator in both:
+            for begin in range(0, len(rows), size):
+                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
+                table = scored(rows[begin : begin + size], evaluator, name)
+                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
+        given = [tmp_path / "whole" / "predictions.parquet"]
+        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
+        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
 
 
 # ---- what a score rewards ----
@@ -466,7 +463,7 @@ def documents(count: int = 60):
     return units, partners
 
 
-def test_changes_are_those_of_the_sentence_alone():
+def test_changes_are_of_the_sentence_alone_and_what_is_noticed_is_said():
     units, partners = documents()
     whole = probing.probe_sentences(units, partners, 7)
     part = probing.probe_sentences(units[::-1][:9], partners[::-1][:9], 7)
@@ -475,16 +472,7 @@ def test_changes_are_those_of_the_sentence_alone():
         assert [text for pair in backward for text in pair] == whole.versions[name][-18:]
     another = probing.probe_sentences(units, partners, 8)
     assert another.versions["shuffled"] != whole.versions["shuffled"]
-
-
-def probed(units, partners, evaluator=None):
-    sentences = probing.probe_sentences(units, partners, 7)
-    return probing.probe_evaluator(evaluator or SharedWords(), sentences, "toy")
-
-
-def test_what_is_noticed_undefined_or_few_is_said():
-    """Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8."""
-    units, partners = documents()
+    # Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8
     table = probed(units, partners)
     assert table.schema.equals(semantics.PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
@@ -507,6 +495,11 @@ def test_what_is_noticed_undefined_or_few_is_said():
     rows = probed(*documents(6)).to_pylist()
     assert {row["note"] for row in rows} == {"fewer than 20 effective groups: no interval"}
     assert {row["low"] for row in rows} == {None}
+
+
+def probed(units, partners, evaluator=None):
+    sentences = probing.probe_sentences(units, partners, 7)
+    return probing.probe_evaluator(evaluator or SharedWords(), sentences, "toy")
 
 
 def test_intervals_of_probes_are_over_groups():

@@ -302,7 +302,7 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
     return WeightReader([weights]), paths
 
 
-def test_runs_are_averaged_like_weights(tmp_path):
+def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_path):
     """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
@@ -318,12 +318,8 @@ def test_runs_are_averaged_like_weights(tmp_path):
     assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
     held = [row for row in instances_table(reduction).to_pylist() if row["method"] == "smc"]
     assert [one["log_likelihood"] for one in held] == pytest.approx([*np.log(likelihoods.mean(1))])
-
-
-def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):
-    """Oracle: the spread of the estimate over 300 instances that are alike."""
+    # Oracle: the spread of the estimate over 300 instances that are alike
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
-    reader, paths = files_of_runs(tmp_path, log_likelihoods)
     reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
     true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
     found = np.sqrt(np.square(dict(reduction.estimators)["smc"].standard_error_samples).mean())

@@ -365,17 +365,13 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
         assert logs[1] > logs[2]
 
 
-def test_special_tokens_of_a_text_are_words_like_others_and_another_text_is_refused():
+def test_special_tokens_are_words_like_others_and_samples_of_types_a_matter_of_letters():
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], 200)
     speller = spelling.build_speller([*words[:400], "<unk>", "<s>"], words[400:], vocabulary)
     assert np.isfinite(speller.log_probs(["<unk>", "</s>"])).all()
     with pytest.raises(InputError, match="lacks 3 types of its training text, of this one 2"):
         spelling.build_speller(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
-
-
-def test_a_sample_of_types_is_a_matter_of_their_letters():
-    words = small_corpus()
     chosen = spelling.sample_types(words, 50)
     assert len(chosen) == 50
     assert chosen == spelling.sample_types(words[::-1], 50) == sorted(chosen)

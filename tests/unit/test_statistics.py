@@ -394,7 +394,7 @@ def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, voca
     assert sum(rejected.values()) > 0
 
 
-def test_what_differs_is_rejected_and_few_groups_have_no_verdict():
+def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
     assert EqualTexts("few", TEXT, 12, (True, False))(0) == {ANY: False}
     # The simulation itself can reject: another population on the other side.
 
@@ -407,8 +407,6 @@ def test_what_differs_is_rejected_and_few_groups_have_no_verdict():
     assert found["length ks"]
     assert found[ANY]
 
-
-def test_a_rate_counts_what_happened_and_says_what_fails():
     class Every:
         name, nominal, limits = "every third", "1/3", (0.3, 0.4)
 
@@ -432,7 +430,7 @@ def units_of(columns, groups=None, used=None):
     return intervals.sums_by_unit(np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups)
 
 
-def test_the_error_of_a_mean_of_documents_is_the_textbook_one():
+def test_the_error_of_a_mean_is_the_textbook_one_and_groups_are_left_out_whole():
     values = np.random.default_rng(0).normal(10, 3, 50)
     error = mean_error(units_of(values[:, None]))
     assert error.variance == pytest.approx(values.var(ddof=1) / 50)
@@ -445,9 +443,6 @@ def test_the_error_of_a_mean_of_documents_is_the_textbook_one():
     cells = intervals.sums_by_unit(counts, values[:, None], counts >= 0, lambda: counts, None)
     single = units_of(np.repeat(values, counts)[:, None])
     assert mean_error(cells) == pytest.approx(mean_error(single))
-
-
-def test_groups_are_left_out_whole():
     rng = np.random.default_rng(1)
     groups = np.repeat([0, 1, 3, 4, 5], [1, 9, 4, 2, 7])  # group 2 has no document
     values = rng.normal(5, 1, 23) + groups
@@ -487,7 +482,7 @@ def test_one_step_without_a_unit_is_a_refit(grouped):
         assert error == pytest.approx(exact, rel=0.01)
 
 
-def test_what_is_not_defined_has_no_limits():
+def test_errors_are_joined_by_their_formulas_and_what_is_not_defined_has_no_limits():
     one = units_of(np.array([[3.0]]))
     assert all(map(math.isnan, mean_error(one).limits(3.0, 0.95)))
     lengths, types = np.array([4, 4, 9]), np.array([3, 4, 6])
@@ -497,9 +492,6 @@ def test_what_is_not_defined_has_no_limits():
     assert all(math.isnan(error.variance) for error in errors)
     nothing = heaps_errors(units_of(columns, None, used), Heaps(math.nan, math.nan))
     assert all(math.isnan(error.variance) for error in nothing)
-
-
-def test_errors_are_joined_by_their_formulas():
     found = StandardError(4.0, 9.0).mean_with(StandardError(16.0, 5.0))
     assert found == pytest.approx((9, 5))
     # Oracle: the formula at two points; equal errors and sizes double the freedom.

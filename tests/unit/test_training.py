@@ -198,16 +198,15 @@ def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeyp
     assert_equal_models(tmp_path / "out", tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):
+def test_damaged_checkpoints_are_passed_over_and_other_seeds_never_take_one_up(
+    data, whole, tmp_path, caplog
+):
     shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
     *_, newest = sorted(tmp_path.glob("ck/*/0*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-100])
     fit(data, tmp_path / "out", tmp_path / "ck")
     assert "is damaged" in caplog.text
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
-
-
-def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_path):
     shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
     fit(data, tmp_path / "out", tmp_path / "ck", seed=2)
     assert len(list((tmp_path / "ck").iterdir())) == 2

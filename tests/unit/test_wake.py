@@ -85,7 +85,7 @@ def expected_gradient(model, proposal, count):
     return gradient_of(terms, proposal), bound
 
 
-def test_the_gradient_is_that_of_all_tuples_of_draws():
+def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_own():
     """Means over 20,000 instances alike, within 4 standard errors; K = 2 and 3."""
     model, proposal = make_pair()
     for count in (2, 3):
@@ -105,6 +105,11 @@ def test_the_gradient_is_that_of_all_tuples_of_draws():
         assert error.max() < 0.01 < expected.abs().max()
         deviation = np.std(values, ddof=1) / math.sqrt(20)
         assert abs(np.mean(values) - bound) < 4 * deviation
+    # The numbers of an instance do not depend on its batch; each pass has numbers of its own
+    loss = partial(wake_loss, proposal, model, 4, 3)
+    alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
+    assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)
+    assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
 
 
 def test_with_many_latents_the_gradient_is_that_of_the_divergence():
@@ -181,15 +186,6 @@ def test_every_family_of_proposals_with_wake_training_is_here():
     assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
 
 
-def test_what_a_row_draws_is_its_own():
-    """The numbers of an instance do not depend on its batch; each pass has numbers of its own."""
-    model, proposal = make_pair()
-    loss = partial(wake_loss, proposal, model, 4, 3)
-    alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
-    assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)
-    assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
-
-
 def train_toy(model, proposal, folder, **options):
     held = list(itertools.product(range(2, 6), repeat=2))
     stores = []
@@ -222,7 +218,7 @@ def exact_loss(model, proposal):
     return -total / 16 / 3
 
 
-def test_a_proposal_that_can_converges_to_the_posterior(tmp_path):
+def test_a_proposal_converges_to_the_posterior_and_weights_that_no_step_betters_are_kept(tmp_path):
     model, proposal = make_pair(independent=True)
     before = divergence(model, proposal)
     result = train_toy(model, proposal, tmp_path)
@@ -233,11 +229,7 @@ def test_a_proposal_that_can_converges_to_the_posterior(tmp_path):
     assert losses[0] - exact_loss(model, proposal) > 0.005
     assert losses[-1] == pytest.approx(exact_loss(model, proposal), abs=5e-4)
     assert result.rows[0]["step"] == 0
-
-
-def test_weights_that_no_step_betters_are_kept(tmp_path):
-    """The exact posterior, and steps that leave it: it stays, and its bound is log p(x)."""
-    model, proposal = make_pair(independent=True)
+    # The exact posterior, and steps that leave it: it stays, and its bound is log p(x)
     with torch.no_grad():
         words, bits = model.words.log_softmax(1), model.bits[0].log_softmax(0)
         proposal.logits.copy_((words + bits[:, None]).T)

@@ -311,12 +311,22 @@ def models(tmp_path_factory):
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys):
+def test_perplexity_and_the_partition_function_are_of_all_documents(
+    files, models, form, tmp_path, capsys
+):
     flags = ["--model", str(models / "counted"), "--text", str(files[form, FEW]), "--tokenized"]
     perplexity.main([*flags, "--per-document", str(tmp_path / "d.parquet"), "--device", "cpu"])
     shown = capsys.readouterr()
     assert json.loads(shown.out)["unknown"] == 1
     assert pq.read_table(tmp_path / "d.parquet")["unknown"].to_pylist() == [0] * 9 + [1]
+    assert counts(FEW, "without a token") in shown.err
+    flags = ["--model", models / "sentence-rnn", "--text", files[form, FEW], "--tokenized"]
+    flags += ["--options", '{"samples": 20}', "--device", "cpu"]
+    run_script(estimate_partition, *flags)
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (found["sentences"], found["words"], found["unknown"]) == (10, 20, 1)
+    assert found["files"][0]["used"] == 10
     assert counts(FEW, "without a token") in shown.err
 
 
@@ -343,19 +353,6 @@ def test_an_audit_says_how_many_documents_it_drew(files, models, said):
     run_function("audit", [*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
     drawn = "11 documents read, 3 used; left out: 7 (not drawn for the checks), 1 (without a token)"
     assert said() == [drawn]
-
-
-@FORMS
-@pytest.mark.usefixtures("small_batches")
-def test_the_partition_function_is_of_all_sentences(files, models, form, capsys):
-    flags = ["--model", models / "sentence-rnn", "--text", files[form, FEW], "--tokenized"]
-    flags += ["--options", '{"samples": 20}', "--device", "cpu"]
-    run_script(estimate_partition, *flags)
-    shown = capsys.readouterr()
-    found = json.loads(shown.out)
-    assert (found["sentences"], found["words"], found["unknown"]) == (10, 20, 1)
-    assert found["files"][0]["used"] == 10
-    assert counts(FEW, "without a token") in shown.err
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
@@ -473,7 +470,9 @@ def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path):
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
 
 
-def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
+def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
+    corpus, tmp_path, monkeypatch
+):
     held = pq.read_table(corpus / "raw.parquet")
     documents = str(corpus / "documents.parquet")
     for name, table in (
@@ -485,10 +484,6 @@ def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
         write_shard(tmp_path / name, RAW, table, {})
         with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
             list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
-
-
-def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch):
-    held = pq.read_table(corpus / "raw.parquet")
     with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))

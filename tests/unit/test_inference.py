@@ -110,13 +110,19 @@ def test_swaps_are_all_the_swaps(n):
     assert not without & set(drawn)
 
 
-def test_groups_count_by_what_they_are():
+def test_groups_count_by_what_they_are_and_thresholds_are_fixed():
     assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
     assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
     assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
     assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
     assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
     assert exchanged_units.effective_groups(np.zeros(3)) == 0
+    assert measures.EFFECTIVE_GROUPS == 20
+    assert held_out.HALVINGS == 7
+    assert document_measures.DOCUMENTS_AT_LENGTHS == 20
+    assert power_laws.OCCURRENCES == 10
+    assert power_laws.SPLIT_RANKS == 30
+    assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -327,7 +333,7 @@ def test_what_permutations_cannot_reach_is_said():
             assert (needed or 1) == next(enough)
 
 
-def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
+def test_few_documents_say_what_is_missing_and_the_largest_difference_its_word(monkeypatch):
     first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
     for least, withheld in ((20, True), (15, False)):
         monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
@@ -339,9 +345,6 @@ def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
     assert math.isnan(rows["unigram", "tvd"].value)
     assert "longer than the other text" in rows["unigram", "tvd"].note
     assert rows["length", "mean"].value == 1
-
-
-def test_the_largest_difference_is_named_in_plain_text():
     note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
@@ -470,15 +473,6 @@ def test_groups_of_samples_count_by_their_effective_number(monkeypatch):
         held_out.held_out_distance(pair.documents, (codes, codes), 0)
         held_out.held_out_distance(pair.documents, (codes, None), 0)
     assert asked == [True] * held_out.HALVINGS + [False] * held_out.HALVINGS
-
-
-def test_thresholds_are_those_that_were_fixed():
-    assert measures.EFFECTIVE_GROUPS == 20
-    assert held_out.HALVINGS == 7
-    assert document_measures.DOCUMENTS_AT_LENGTHS == 20
-    assert power_laws.OCCURRENCES == 10
-    assert power_laws.SPLIT_RANKS == 30
-    assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)
 
 
 FEW = MeasurementOptions(permutations=40, bootstrap=0, monte_carlo=0, zipf_ranks=None)

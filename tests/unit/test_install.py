@@ -80,7 +80,9 @@ def listing(folder: Path) -> dict[str, int]:
     }
 
 
-def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) -> None:
+def test_the_wheel_carries_the_workflow_of_the_checkout_with_its_fingerprint(
+    installed: Installed,
+) -> None:
     tops = [ROOT / name for name in CARRIED]
     files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
     wanted = {
@@ -99,10 +101,7 @@ def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) ->
     }
     assert "beyond_perplexity/py.typed" in held
     assert not (ROOT / "beyond_perplexity" / "workflow").exists()
-
-
-def test_the_code_has_the_fingerprint_that_it_has_in_the_checkout(installed: Installed) -> None:
-    """So what a checkout made is not made again by the installed package."""
+    # So what a checkout made is not made again by the installed package
     status, said, error = installed.call("python", "-c", FINGERPRINT)
     found, root = said.split()
     assert (status, error) == ("0", "")
@@ -110,7 +109,7 @@ def test_the_code_has_the_fingerprint_that_it_has_in_the_checkout(installed: Ins
     assert root == str(installed.packages / "beyond_perplexity" / "workflow")
 
 
-def test_version_help_and_wrong_use(installed: Installed) -> None:
+def test_version_help_wrong_use_and_a_filter(installed: Installed) -> None:
     version = f"beyond-perplexity {beyond_perplexity.__version__}\n"
     assert installed.call("beyond-perplexity", "--version") == ["0", version, ""]
     assert installed.call("python", "-m", "beyond_perplexity", "--version") == ["0", version, ""]
@@ -124,9 +123,6 @@ def test_version_help_and_wrong_use(installed: Installed) -> None:
         assert (status, said) == ("2", "")
         assert "Traceback" not in error
         assert error.startswith("usage: beyond-perplexity")
-
-
-def test_a_filter_and_its_signals(installed: Installed) -> None:
     status, said, error = installed.call("beyond-perplexity", "tokenize", text="Hello, world!\n")
     assert (status, said, error) == ("0", "Hello , world !\n", "stdin: 1 line read, all used\n")
     status, _, error = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
@@ -237,13 +233,10 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
     assert (conda[0], conda[2].count("\n")) == ("1", 1)
 
 
-def test_the_subcommands_are_the_modules_and_functions() -> None:
+def test_subcommands_are_modules_and_functions_and_extras_install_what_messages_say() -> None:
     files = {path.stem for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
     names = files - {"library_functions"} | OPTION_SETS.keys()
     assert {name.replace("_", "-") for name in names} == set(SUBCOMMANDS)
-
-
-def test_extras_install_what_the_messages_say() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
         extra: {Requirement(r).name.lower() for r in held}
@@ -274,13 +267,10 @@ def declared() -> list[Requirement]:
     return [r for r in map(Requirement, listed) if r.name != project["name"]]  # an extra of ours
 
 
-def test_the_lock_satisfies_every_declared_range():
+def test_the_lock_satisfies_every_declared_range_and_names_no_build_of_one_machine():
     pins = locked()
     for requirement in declared():
         assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
-
-
-def test_the_lock_names_no_build_of_one_machine():
     assert not [pin for pin in locked().values() if "+" in pin]
 
 
@@ -397,19 +387,13 @@ def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> No
     assert set(found[names[-1]]) == set(needs), "the table says too much"
 
 
-def test_a_plan_imports_neither_torch_nor_statistics() -> None:
+def test_plans_stop_words_and_scoring_by_hugging_face_import_little(tmp_path: Path) -> None:
     """Every start of Snakemake, and so every job on a cluster, pays for what planning imports."""
     modules = [f"beyond_perplexity.planning.{name}" for name in ("run", "job_costs", "validation")]
     found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), modules])))
     assert not {"torch", "transformers", "scipy.stats", "nltk"} & set(found[modules[-1]])
-
-
-def test_scoring_by_a_hugging_face_model_imports_little_but_its_library(tmp_path: Path) -> None:
+    load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
+    assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"
     make_gpt2(tmp_path)
     (tmp_path / "text.txt").write_text("the cat sat on the mat .\n")
     assert python(SCORE, str(tmp_path), str(tmp_path / "text.txt")).splitlines()[-1] == "none"
-
-
-def test_gensims_stop_words_come_without_gensim() -> None:
-    load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
-    assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"

@@ -230,7 +230,7 @@ def masses(model, words, longest, unknown_types):
         yield float((log_p - costs).exp().sum()), goes_on
 
 
-def test_probabilities_of_all_documents_sum_to_one():
+def test_probabilities_of_all_documents_sum_to_one_and_without_a_penalty_to_no_more():
     # Σ over documents of at most L words, and the mass of what goes on after L, is 1. The unknown
     # words are 300 and 301, which can be copied, and 302: the three types that share p(<unk>).
     model, total = make().double(), 0.0
@@ -238,9 +238,6 @@ def test_probabilities_of_all_documents_sum_to_one():
         before, total = total, total + mass
         assert before < total < 1
         assert total + goes_on == pytest.approx(1, abs=1e-9)
-
-
-def test_without_a_penalty_texts_that_differ_in_ids_sum_to_no_more_than_one():
     # Of texts that are one with unknown words merged one counts: what copies of the others have is
     # missing, so that a text is not more probable than its ids are. Where no alias has an unknown
     # word, nothing is missing.
@@ -476,7 +473,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
         AWDOptions(weight_dropout=1.0)
 
 
-def test_modules_are_rebuilt_from_their_tensors():
+def test_modules_are_rebuilt_from_their_tensors_and_latents_described():
     model, proposal, documents = larger()
     batch, owner = batch_of(*documents), torch.arange(3)
     rows = torch.zeros(3, 60, dtype=torch.int64)
@@ -487,9 +484,6 @@ def test_modules_are_rebuilt_from_their_tensors():
         found = getattr(again, score)(batch_of(*documents), *given)
         assert torch.equal(found, getattr(module, score)(batch, *given))
     assert model.n_tokens(batch).tolist() == [61, 36, 2]
-
-
-def test_latents_are_described():
     model = make().double()
     instance = instance_of(3, [3, 4, 2, 3])
     described = model.readable(instance, torch.tensor([2, 5, 1, 0, -1]))["mentions"]
@@ -518,7 +512,7 @@ def enumerated(model, document):
     return codes, model.log_joint(batch_of(document), owner, codes)
 
 
-def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_of_the_text():
+def test_without_related_entities_or_aliases_the_look_ahead_is_that_of_the_definition():
     # No edges, every entity has every word: the messages leave nothing out, and so the proposal is
     # the posterior of the whole text.
     aliases = {entity: [[3, 4, 300]] for entity in range(4)}
@@ -529,9 +523,6 @@ def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_
     owner = torch.zeros(len(codes), dtype=torch.int64)
     log_q = proposal.log_prob(batch_of(document), owner, codes, [1.0])[:, 0]
     torch.testing.assert_close(log_p - log_q, log_p.logsumexp(0).expand(len(codes)))
-
-
-def test_without_any_alias_every_latent_is_estimated():
     graph = make_graph()
     bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
     torch.manual_seed(0)
@@ -547,7 +538,7 @@ def test_without_any_alias_every_latent_is_estimated():
     assert torch.isfinite(model.log_joint(batch_of(document), owner[:1].expand(64), drawn)).all()
 
 
-def test_a_mention_that_an_alias_goes_on_with_is_expected():
+def test_a_mention_that_an_alias_goes_on_with_is_expected(monkeypatch):
     # The same first word; with the look-ahead it is taken for a mention more often where the second
     # word of the alias follows. Without aliases both texts are alike: 300 and 302 are unknown.
     shares = {}
@@ -560,10 +551,7 @@ def test_a_mention_that_an_alias_goes_on_with_is_expected():
             shares[bool(aliases), word] = proposal.follow(state, 0, first + NEW, 1.0)[0].item()
     assert shares[True, 300] > shares[True, 302] + 0.01
     assert shares[False, 300] == shares[False, 302]
-
-
-def test_a_mention_that_begins_with_a_common_word_is_looked_at(monkeypatch):
-    """Oracle: the aliases; of the two that have the first word, one goes on with the second."""
+    # Oracle: the aliases; of the two that have the first word, one goes on with the second
     monkeypatch.setattr(lookahead, "CANDIDATES", 1)
     for second in (0, 1):
         model = make(held_aliases={1 - second: [[3]], second: [[3, 4, 300]]}).double()

@@ -657,14 +657,11 @@ def test_the_loss_leaves_the_end_out_where_it_is_asked_for(family):
         make(train_eos=False)
 
 
-def test_without_an_end_an_rnng_has_none_to_count_or_train():
+def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_here():
     model, batch = test_rnng.make(eos=False), test_rnng.batch_of([4, 3, 8], [5])
     joint = model.log_joint(batch, torch.arange(2), model.annotated(batch)).detach()
     assert float(model.loss(batch).detach()) == pytest.approx(-float(joint.sum()), rel=1e-6)
     assert model.n_tokens(batch).tolist() == [3, 1]
-
-
-def test_all_models_with_latent_variables_are_here():
     assert set(families_of("latent")) == set(ENDED)
 
 
@@ -701,15 +698,12 @@ def test_texts_are_as_probable_as_the_sum_over_their_latents():
     assert chisquare(observed, [4000 * p for p in probability.values()]).pvalue > 1e-3
 
 
-def test_a_document_does_not_depend_on_the_shard():
+def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tmp_path):
     whole = draw(0, SIMULATED_AT_ONCE + 30)
     part = draw(SIMULATED_AT_ONCE - 5, 20)
     assert [one.instance.instance_id for one in whole] == list(range(SIMULATED_AT_ONCE + 30))
     expected = whole[SIMULATED_AT_ONCE - 5 : SIMULATED_AT_ONCE + 15]
     assert [one.words for one in part] == [one.words for one in expected]
-
-
-def test_a_shard_has_words_as_written_and_no_log_p(tmp_path):
     documents = draw(3, 40)
     write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
     rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
@@ -746,12 +740,18 @@ def planned(models: list[str], decodings: list[str], **corpora) -> Run:
     return Run(config)
 
 
-def test_latent_models_write_by_ancestral_sampling_and_are_not_scored():
+def test_latent_models_write_by_ancestral_sampling_are_not_scored_and_need_a_free_name():
     run = planned(["lstm", "kglm", "rnng"], ["ancestral", "nucleus"])
     ancestral = ["lstm/ancestral", "lstm/nucleus", "kglm/ancestral"]
     assert run.samples.sources("wikipedia") == ancestral
     assert run.samples.sources("wikipedia-sentences") == ["rnng/ancestral"]
     assert run.models.scored() == ["lstm"]
+    with pytest.raises(InputError, match="'kglm' has latent variables and writes by ancestral"):
+        planned(["lstm", "kglm"], ["nucleus"])
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    taken = {"wikipedia-sentences": config["corpora"]["wikipedia"]}
+    with pytest.raises(InputError, match="wikipedia-sentences: this name is kept"):
+        planned(["rnng"], ["ancestral"], **taken)
 
 
 def test_a_model_of_sentences_is_compared_with_sentences():
@@ -769,9 +769,6 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert group in run.report.groups("tendencies")
     assert "Sentences of the test set" in run.report.labels(group)
     assert "Sentences of the test set" not in run.report.labels("tendencies/wikipedia")
-
-
-def test_no_table_of_sentences_is_planned_without_files():
     from beyond_perplexity.report import TABLES
 
     report = planned(["lstm", "rnng"], ["ancestral"]).report
@@ -780,15 +777,6 @@ def test_no_table_of_sentences_is_planned_without_files():
     assert "table_1" not in names
     assert "sentence" in report.caption(TABLES, "tendencies/wikipedia-sentences", "table_2")
     assert "*sentence*" not in report.caption(TABLES, "tendencies/wikipedia", "table_2")
-
-
-def test_a_latent_model_needs_a_decoding_and_a_free_name():
-    with pytest.raises(InputError, match="'kglm' has latent variables and writes by ancestral"):
-        planned(["lstm", "kglm"], ["nucleus"])
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    taken = {"wikipedia-sentences": config["corpora"]["wikipedia"]}
-    with pytest.raises(InputError, match="wikipedia-sentences: this name is kept"):
-        planned(["rnng"], ["ancestral"], **taken)
 
 
 # ---- sentences ----

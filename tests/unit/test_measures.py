@@ -193,6 +193,13 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
     assert ("stop_words", "ks") not in rows
     assert rows["type_token_unigrams", "heaps_beta"]["value"] is None
     assert curves(empty, QUICK, "x", full).num_rows > 0
+    assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
+    assert MeasurementOptions.from_config({}) == MeasurementOptions()
+    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
+    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
+    assert sizes_below(100, SampleSizeOptions()) == []
+    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
+    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
 
 
 @pytest.mark.parametrize(
@@ -208,16 +215,6 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
 )
 def test_wrong_options_are_named(options, values, message):
     check_refused(message, options.from_config, values)
-
-
-def test_options_have_their_defaults():
-    assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
-    assert MeasurementOptions.from_config({}) == MeasurementOptions()
-    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
-    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
-    assert sizes_below(100, SampleSizeOptions()) == []
-    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
-    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
@@ -386,7 +383,7 @@ def subsets():
         return sample_sizes(pair, rows, FEW_TESTS, HOW, 3, "model/beam"), rows
 
 
-def test_the_last_point_is_the_table_of_measures(subsets):
+def test_points_summarize_the_subsets_and_the_last_is_the_table_of_measures(subsets):
     found, rows = subsets
     assert found.schema == SAMPLE_SIZE
     points = found.to_pylist()
@@ -401,9 +398,6 @@ def test_the_last_point_is_the_table_of_measures(subsets):
     assert ("unigram", "tvd") in last
     assert ("type_token_unigrams", "ks_heaps_reference") in last
     assert ("rank_frequency", "zipf_s_reference") not in last
-
-
-def test_points_summarize_the_subsets(subsets):
     points = {(p["tendency"], p["measure"], p["n"]): p for p in subsets[0].to_pylist()}
     for n in SIZES:
         point = points["unigram", "tvd", n]

@@ -69,19 +69,6 @@ def mentions(paragraph):
 # ---- the stream of pages ----
 
 
-def test_pages_and_namespaces_are_read(tmp_path):
-    held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
-    dump = write_dump(tmp_path / "d.xml", *held, page_xml("Talk:A", "hm", namespace=1))
-    stream = PageStream(dump, Problems(False))
-    pages = [parse_page(raw) for raw in stream]
-    assert stream.namespaces == {"kategorie"}
-    assert [(p.title, p.namespace, p.redirect, p.text) for p in pages] == [
-        ("A", 0, None, "x < y & [[B]]"),
-        ("C", 0, "A", ""),
-        ("Talk:A", 1, None, "hm"),
-    ]
-
-
 def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
@@ -120,7 +107,7 @@ def test_broken_pages_say_why(xml, reason):
         parse_page(RawPage("here", xml))
 
 
-def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
+def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_other(tmp_path):
     broken = page_xml("Broken", "x").removesuffix("</page>")
     dump = write_dump(tmp_path / "d.xml", page_xml("A", "x"), broken, page_xml("B", "y"))
     found = []
@@ -130,6 +117,16 @@ def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
         except PageError:
             found.append(f"broken: {raw.describe().split(' (')[0]}")
     assert found == ["A", "broken: Broken", "B"]
+    held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
+    dump = write_dump(tmp_path / "d.xml", *held, page_xml("Talk:A", "hm", namespace=1))
+    stream = PageStream(dump, Problems(False))
+    pages = [parse_page(raw) for raw in stream]
+    assert stream.namespaces == {"kategorie"}
+    assert [(p.title, p.namespace, p.redirect, p.text) for p in pages] == [
+        ("A", 0, None, "x < y & [[B]]"),
+        ("C", 0, "A", ""),
+        ("Talk:A", 1, None, "hm"),
+    ]
 
 
 AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
@@ -296,7 +293,7 @@ def spans(paragraph, **switches):
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
-def test_token_spans_survive_normalization_and_tokenization():
+def test_token_spans_survive_cleaning_and_anchors_inside_tokens_are_left_out():
     (paragraph,) = markup.parse_article(
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
@@ -304,6 +301,17 @@ def test_token_spans_survive_normalization_and_tokenization():
     expected = Preprocessing.from_config({}).apply([anchor for anchor, *_ in mentions(paragraph)])
     assert ["".join(f.split()) for f in found] == ["".join(e.split()) for e in expected]
     assert len(found) == 6
+    (paragraph,) = markup.parse_article("anti-[[war]] and [[peace]]").paragraphs
+    assert spans(paragraph) == ["peace"]
+
+    def swap(texts):  # reorders across an edge, as ," becomes ",
+        return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
+
+    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
+    paragraph = markup.Paragraph("a b c d", links)
+    ((tokens, kept),) = tokenize([paragraph], swap)
+    assert tokens == ["a", "c", "b", "d"]
+    assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
 
 def test_spans_of_the_excerpt_spell_their_anchors():
@@ -324,22 +332,6 @@ def test_spans_of_the_excerpt_spell_their_anchors():
     # alone, an abbreviation at the end of the anchor may lose its full stop
     same = sum(tokens == alone for tokens, alone in zip(spelled, expected, strict=True))
     assert same > 0.99 * len(anchors)
-
-
-def test_anchor_inside_a_token_is_left_out():
-    (paragraph,) = markup.parse_article("anti-[[war]] and [[peace]]").paragraphs
-    assert spans(paragraph) == ["peace"]
-
-
-def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
-    def swap(texts):  # reorders across an edge, as ," becomes ",
-        return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
-
-    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
-    paragraph = markup.Paragraph("a b c d", links)
-    ((tokens, kept),) = tokenize([paragraph], swap)
-    assert tokens == ["a", "c", "b", "d"]
-    assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
 
 def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
@@ -413,6 +405,11 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     with pytest.raises(InputError, match=r"entity Q1: holds .*expected pairs") as caught:
         list(graph(tmp_path, content).triples())
     assert len(str(caught.value)) < 400
+    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
+    with pytest.raises(InputError, match="field 'id'") as caught:
+        list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
+    assert len(str(caught.value)) < 400
 
 
 # ---- pages ----
@@ -428,7 +425,7 @@ def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
     assert markup.parse_article("Some words. " + mark * 3).infoboxes == 0
 
 
-def test_what_is_closed_does_not_count():
+def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeypatch):
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
     assert markup.unclosed_marks(page) == []
     assert markup.unended_elements(page, ("ref",)) == []
@@ -437,9 +434,6 @@ def test_what_is_closed_does_not_count():
     assert markup.unclosed_marks("}} ]] </b> {{") == [11]
     assert markup.unended_elements("<ref></ref><ref>", ("ref",)) == [11]
     assert markup.unended_elements("<REF></rEf >", ("ref",)) == []
-
-
-def test_the_limit_grows_with_the_page(monkeypatch):
     monkeypatch.setattr(markup_limits, "FREE_CHARACTERS", 100)
     monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
     text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
@@ -494,24 +488,13 @@ def test_kinds_are_those_of_the_definition_for_nested_mentions():
     assert min(seen[kind] for kind in ("new", "related", "ongoing")) > 50
 
 
-def test_many_entities_over_each_other_are_read(tmp_path):
+def test_chains_of_entities_become_one_however_many_lie_over_each_other(tmp_path):
     """Compared with all mentions before it, each of these would take minutes in all."""
     spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
     path = put(tmp_path / "a", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}))
     source = SourceOptions("linked-wikitext", ["x"], mentions="all")
     (document,) = Reader(source, Problems(False)).read(path)
     assert len(document.mentions) == 20_000
-
-
-def test_chains_of_entities_become_one():
     n = 3000
     spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
     assert len({entity for _, _, entity in merge_entities(spans)}) == 1
-
-
-def test_a_foreign_value_in_a_message_is_short(tmp_path):
-    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
-    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
-    with pytest.raises(InputError, match="field 'id'") as caught:
-        list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
-    assert len(str(caught.value)) < 400

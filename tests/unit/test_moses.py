@@ -91,9 +91,11 @@ def test_other_scripts_equal_sacremoses_on_letters(language):
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
-def test_rules_of_the_perl_script_that_sacremoses_lacks():
+def test_rules_that_sacremoses_lacks_and_languages_that_are_allowed():
     assert tokenize_lines(["EU:ssa on: A:B"], "fi") == ["EU:ssa on : A : B"]
     assert tokenize_lines(["東京。「はい」"], "ja") == ["東京 。 「 はい 」"]
+    check_refused(r"'tlh'.*cs, de, en", tokenize_lines, ["a"], "tlh")
+    assert all(tokenize_lines(["A b, wxyz."], name) == ["A b , wxyz ."] for name in LANGUAGES)
 
 
 @settings(max_examples=150, deadline=None)
@@ -112,11 +114,6 @@ def test_chunks_do_not_matter(lines, chunk):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moses, "CHUNK", chunk)
         assert tokenize_lines(lines) == together
-
-
-def test_unknown_language_lists_the_allowed():
-    check_refused(r"'tlh'.*cs, de, en", tokenize_lines, ["a"], "tlh")
-    assert all(tokenize_lines(["A b, wxyz."], name) == ["A b , wxyz ."] for name in LANGUAGES)
 
 
 def raw_texts():
@@ -194,11 +191,14 @@ def test_normalize_punctuation_equals_sacremoses(language):
     assert normalize_punctuation("\n".join(lines), language).split("\n") == expected
 
 
-def test_replace_unicode_punctuation_equals_sacremoses():
+def test_punctuation_is_replaced_as_by_sacremoses_and_in_known_texts():
     lines = random_lines([*WIDE, "a", "é", "中", " ", "\t"])
     normalizer = MosesPunctNormalizer("en")
     expected = [normalizer.replace_unicode_punct(line) for line in lines]
     assert replace_unicode_punctuation("\n".join(lines)).split("\n") == expected
+    assert lower_case("ÀB\nÇ") == "àb\nç"
+    assert remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
+    assert normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000") == '" oui " ,\n"Hello," 1.000'
 
 
 @settings(max_examples=100, deadline=None)
@@ -210,12 +210,6 @@ def test_non_printing_and_accents_by_definition(text):
     decomposed = unicodedata.normalize("NFD", text)
     bare = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
     assert remove_accents(text) == bare
-
-
-def test_known_texts():
-    assert lower_case("ÀB\nÇ") == "àb\nç"
-    assert remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
-    assert normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000") == '" oui " ,\n"Hello," 1.000'
 
 
 @settings(max_examples=100, deadline=None)

@@ -176,8 +176,18 @@ def test_probabilities_sum_to_one(prune):
         assert math.isclose(probabilities(model, context).sum(), 1, rel_tol=1e-12)
 
 
-def test_words_without_a_count_share_the_uniform_distribution():
-    """Closed form: γ / (V − 1) for a word that was not seen, of all but <s>."""
+def test_words_without_a_count_share_the_uniform_and_short_sentences_lower_the_order(caplog):
+    sentences = [[3], [4], [3], [], [5]]
+    with caplog.at_level(logging.WARNING):
+        model = fit(sentences, 5)
+    assert model.order == 3  # <s> w </s>
+    assert "the model is of order 3" in caplog.text
+    plain = PlainKneserNey(sentences, 5, V)
+    for context in ((0,), (0, 3), (0, 9)):
+        expected = [plain.probability(context, word) for word in range(1, V)]
+        assert np.allclose(probabilities(model, context), expected, rtol=1e-12)
+        assert math.isclose(sum(expected), 1)
+    # Closed form: γ / (V − 1) for a word that was not seen, of all but <s>
     sentences = draw_sentences()
     model = fit(sentences, 1)
     seen = Counter(word for sentence in sentences for word in [*sentence, 1])
@@ -195,19 +205,6 @@ def test_words_without_a_count_share_the_uniform_distribution():
     assert without.levels[0].log_probs[2] == -np.inf
     assert probabilities(without, (0, 4, 5)).sum() == pytest.approx(1, rel=1e-12)
     assert without.n_counts[0] == V - 1
-
-
-def test_short_sentences_lower_the_order(caplog):
-    sentences = [[3], [4], [3], [], [5]]
-    with caplog.at_level(logging.WARNING):
-        model = fit(sentences, 5)
-    assert model.order == 3  # <s> w </s>
-    assert "the model is of order 3" in caplog.text
-    plain = PlainKneserNey(sentences, 5, V)
-    for context in ((0,), (0, 3), (0, 9)):
-        expected = [plain.probability(context, word) for word in range(1, V)]
-        assert np.allclose(probabilities(model, context), expected, rtol=1e-12)
-        assert math.isclose(sum(expected), 1)
 
 
 def test_missing_counts_of_counts_fall_back_with_a_warning_and_wrong_thresholds_are_named(caplog):

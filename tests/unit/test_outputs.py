@@ -82,16 +82,13 @@ def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: s
     assert sorted(place.rglob("*")) == before
 
 
-def test_the_streams_of_the_system_are_not_replaced() -> None:
+def test_streams_are_not_replaced_and_folders_are_no_outputs(place: Path, monkeypatch) -> None:
     """Standard output may be a regular file; its name in /dev is a link that all processes use."""
     check = "from beyond_perplexity.storage.outputs import check_output as c; c('/dev/stdout')"
     with tempfile.TemporaryFile() as held:
         done = subprocess.run([sys.executable, "-c", check], stdout=held, stderr=subprocess.PIPE)
     assert b"is no place for files" in done.stderr
     assert Path("/dev/stdout").is_symlink()
-
-
-def test_folders_as_outputs_and_without_permission(place: Path, monkeypatch) -> None:
     check_output_folder(place / "folder")
     check_output_folder(place / "new" / "deep")
     check_refused("is a file; name a folder", check_output_folder, place / "file")

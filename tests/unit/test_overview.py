@@ -79,9 +79,6 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(floor=np.nan), "all")["its distance"] == "—"
-
-
-def test_withheld_verdicts_are_counted_and_the_floor_is_told_of_every_tendency(measures) -> None:
     found = told(withhold(measures, "length", "ks", WITHHELD_NOTE), "all")
     assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
     measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "floor"] = 0.3
@@ -186,12 +183,22 @@ def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), *
     )
 
 
-def test_unseen_is_said_only_of_models_that_were_trained_here(measures) -> None:
+def test_corpora_are_told_apart_and_unseen_is_said_of_models_trained_here_alone(measures) -> None:
     for more, known in (({"counted", "latent"}, True), ({"brought"}, False), ({"external"}, False)):
         compared = [Compared("wikipedia", "document", measures)]
         said = published(render(compared, {"trained", *more})).astext().replace("\n", " ")
         assert ("a test split that no model has seen." in said) == known
         assert ("what others have seen is not known." in said) != known
+    corpora = {"a": ["lstm/beam"], "b": ["trigram/beam"], "c": ["gru/beam"]}
+    extractions = {"a": {"split": {"unit": "page"}}, "b": {}, "c": {}}
+    first, second = by_corpus(corpora, extractions, measures, [make_sensitivity()])
+    assert (first.name, first.unit, set(first.measures["source"])) == ("a", "page", {"lstm/beam"})
+    assert first.sensitivity is not None
+    assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
+    assert by_corpus(corpora, extractions, None, []) == []
+    text = published(render([first, second])).astext()
+    assert text.count("smallest shift found") == 2
+    assert "Corpus b:" in text
 
 
 def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
@@ -204,19 +211,6 @@ def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
     assert Run(config).report.sensitivities() == [
         *Run(config).report.inputs(TABLES, "tendencies/wikipedia", "sensitivity")["sensitivity"]
     ]
-
-
-def test_corpora_are_told_apart(measures) -> None:
-    corpora = {"a": ["lstm/beam"], "b": ["trigram/beam"], "c": ["gru/beam"]}
-    extractions = {"a": {"split": {"unit": "page"}}, "b": {}, "c": {}}
-    first, second = by_corpus(corpora, extractions, measures, [make_sensitivity()])
-    assert (first.name, first.unit, set(first.measures["source"])) == ("a", "page", {"lstm/beam"})
-    assert first.sensitivity is not None
-    assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
-    assert by_corpus(corpora, extractions, None, []) == []
-    text = published(render([first, second])).astext()
-    assert text.count("smallest shift found") == 2
-    assert "Corpus b:" in text
 
 
 def test_the_first_page_is_sound(measures, tmp_path) -> None:

@@ -42,14 +42,11 @@ def test_a_page_is_what_its_template_makes_and_no_number_of_the_run_is_typed(tem
     assert not typed & known
 
 
-def test_a_number_that_is_missing_is_an_error(tmp_path):
+def test_missing_numbers_are_errors_and_every_column_has_a_meaning(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("{{ perplexity.nobody.token }}")
     with pytest.raises(Exception, match="nobody"):
         render(page, {"perplexity": {}})
-
-
-def test_every_column_of_a_file_has_a_meaning_and_every_meaning_a_column():
     meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
     tables = json.loads(NUMBERS.read_text(encoding="utf-8"))["tables"]
     kinds = [*file_kinds().items(), *tables.items()]

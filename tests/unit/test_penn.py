@@ -107,9 +107,11 @@ def test_a_malformed_tree_says_why(reason, texts):
         assert error.value.reason == reason
 
 
-def test_function_labels_go_but_labels_of_hyphens_stay():
+def test_function_labels_go_and_a_plain_tree_is_what_nltk_reads():
     labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
     assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+    text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
+    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 def random_tree(draw, depth=0):
@@ -134,11 +136,6 @@ def test_writing_and_reading_gives_the_tree_back(seed):
     other = [f"w({n}" for n in range(len(tree.leaves()))]
     assert leaves(replace_leaves(line, other)) == other
     assert replace_leaves(line, tree.leaves()) == line
-
-
-def test_a_plain_tree_is_what_nltk_reads():
-    text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
-    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -221,7 +218,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
 # ---- the tables ----
 
 
-def test_a_treebank_becomes_documents_and_trees(tmp_path):
+def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
     first, second = put(tmp_path / "a.mrg", text), put(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
@@ -239,9 +236,6 @@ def test_a_treebank_becomes_documents_and_trees(tmp_path):
     steps = {"lower_case": False, "remove_accents": False, "tokenizer": "none"}
     kept = run(tmp_path / "kept", paths, "penn", preprocessing=steps)
     assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
-
-
-def test_trees_as_documents_are_split_one_by_one(tmp_path):
     path = put(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
     options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
     found = run_options(tmp_path / "out", options)
@@ -325,11 +319,15 @@ def test_sentences_end_after_a_run_of_marks(text, expected):
     assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
 
 
-def test_the_phrases_of_a_sentence():
+def test_the_phrases_of_a_sentence_and_sentences_without_a_tree():
     assert parse_sentence(SENTENCE.split()) == (
         "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
         "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
     )
+    text = "a b . c d e . a -LRB- . f ."
+    trees, left_out = parse_document(text.split(), 3)
+    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
+    assert left_out == {LONG: 1, ESCAPED: 1}
 
 
 def bracketed(tagged):
@@ -382,13 +380,6 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
     assert [word for _, tree in trees for word in leaves(tree)] == tokens
     assert not any(left_out.values())
     assert all(parse_tree(tree) == tree for _, tree in trees)
-
-
-def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
-    text = "a b . c d e . a -LRB- . f ."
-    trees, left_out = parse_document(text.split(), 3)
-    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
-    assert left_out == {LONG: 1, ESCAPED: 1}
 
 
 def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):

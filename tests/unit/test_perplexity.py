@@ -154,7 +154,7 @@ def test_every_unit_of_a_model_enumerated_by_hand_and_the_penalized_distribution
     assert total == pytest.approx(1, abs=1e-6)
 
 
-def test_impossible_text_has_no_finite_perplexity():
+def test_impossible_text_has_no_finite_perplexity_and_scores_that_are_no_numbers_are_errors():
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     found = measure(Fixed([0.0, 0.5, 0.0, 0.5, 0.0]), vocabulary, ["a", "b a b", "a b"])
     assert found["infinite"]
@@ -164,6 +164,11 @@ def test_impossible_text_has_no_finite_perplexity():
     # A row without any probability is impossible, and no NaN.
     scores = list(score_encoded(Fixed([0.0] * 5), [np.array([3], np.int32)]))
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
+    model = Fixed([0.25, 0.25, 0.25, math.nan])
+    words = "doc_id 0: the model gives it the log-probability NaN"
+    check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
+    assert math.isnan(perplexity_of(math.nan, 3))
+    assert perplexity_of(-math.inf, 3) == math.inf
 
 
 @pytest.mark.parametrize("family", TINY)
@@ -176,13 +181,22 @@ def test_batches_equal_step_by_step_scoring(family):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_order_and_pools_do_not_matter(monkeypatch):
+def test_order_and_pools_do_not_matter_and_subwords_are_counted_as_tokens(monkeypatch):
     model, documents = neural("lstm"), random_documents(40, 30, 20)
     whole = [score.log_prob for score in score_encoded(model, documents)]
     monkeypatch.setattr("beyond_perplexity.models.likelihoods.POOL", 7)
     monkeypatch.setattr("beyond_perplexity.models.likelihoods.LOGIT_ROWS", 5)
     parts = [score.log_prob for score in score_encoded(model, documents)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
+    vocabulary = BPEVocabulary.build([["low lower lowest"] * 3], 262)
+    model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
+    found = measure(model, vocabulary, ["lower xyz"])
+    assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
+    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
+    assert found["unknown"] == 0
+    assert "unknown_penalized" not in found
+    (score,) = score_documents(model, vocabulary, ["lower xyz"])
+    assert score.log_prob == found["log_prob"]
 
 
 @pytest.mark.parametrize(("context", "stride"), [(12, 5), (12, None), (6, 1), (5, 5)])
@@ -217,26 +231,6 @@ def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monk
     ):
         check_refused(words, check_window, *given)
     check_refused("nothing to score", summarize, Totals(), ClosedVocabulary(["a"], 0))
-
-
-def test_subwords_are_counted_as_tokens_and_words_as_words():
-    vocabulary = BPEVocabulary.build([["low lower lowest"] * 3], 262)
-    model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
-    found = measure(model, vocabulary, ["lower xyz"])
-    assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
-    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
-    assert found["unknown"] == 0
-    assert "unknown_penalized" not in found
-    (score,) = score_documents(model, vocabulary, ["lower xyz"])
-    assert score.log_prob == found["log_prob"]
-
-
-def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
-    model = Fixed([0.25, 0.25, 0.25, math.nan])
-    words = "doc_id 0: the model gives it the log-probability NaN"
-    check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
-    assert math.isnan(perplexity_of(math.nan, 3))
-    assert perplexity_of(-math.inf, 3) == math.inf
 
 
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])
@@ -456,16 +450,13 @@ def test_all_signs_give_scipys_p_value(groups):
     assert found == pytest.approx(expected.pvalue, abs=1e-12)
 
 
-def test_drawn_signs_come_near_all_of_them(monkeypatch):
+def test_drawn_signs_come_near_all_whatever_is_held_or_stands_beside(monkeypatch):
     bits = np.random.default_rng(3).normal([0.5, 0], size=(14, 2))
     (exact,) = sign_flip_p_values(bits, PAIR, 1, 0)
     monkeypatch.setattr(sign_flips, "EXACT_GROUPS", 0)
     (drawn,) = sign_flip_p_values(bits, PAIR, 19_999, 0)
     assert drawn == pytest.approx(exact, abs=5 * np.sqrt(exact / 20_000))
     assert 0.01 < exact < 0.5
-
-
-def test_signs_do_not_depend_on_how_many_are_held_or_which_models_stand_beside(monkeypatch):
     bits = np.random.default_rng(4).normal([0.2, 0, -0.1], size=(130, 3))
     pairs = [(0, 1), (0, 2), (1, 2)]
     found = sign_flip_p_values(bits, pairs, 700, 5)
@@ -475,14 +466,11 @@ def test_signs_do_not_depend_on_how_many_are_held_or_which_models_stand_beside(m
     assert sign_flip_p_values(bits, pairs, 700, 6) != found
 
 
-def test_equal_models_have_p_1_and_ties_count():
+def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
     bits = np.random.default_rng(5).normal(size=(40, 1)) * np.ones(2)
     assert sign_flip_p_values(bits, PAIR, 99, 0) == [1.0]
     ones = np.array([[0.1, 0.0]] * 4)  # |sum| of 4 tenths: of 16 signs two are as large
     assert sign_flip_p_values(ones, PAIR, 99, 0) == [2 / 16]
-
-
-def test_flips_must_do_for_the_number_of_tests():
     flip_warning = partial(draw_warning, name="flips")
     assert flip_warning(1, 9999) == flip_warning(49, 9999) == flip_warning(0, 1) == ""
     assert flip_warning(50, 9999).endswith("50 tests: 10,000 are needed")
@@ -514,7 +502,7 @@ def test_level_coverage_and_power_by_simulation(setting):
     assert found["paired"] > found["unpaired"] + 0.1
 
 
-def test_a_pair_differs_by_the_difference_of_bits_and_rows_may_have_any_order(tmp_path):
+def test_a_pair_differs_by_the_difference_of_bits_from_any_program_in_any_order(tmp_path):
     first, second = scores()
     own_a, own_b, pair = together(tmp_path, first, second)
     size = (first["bytes"] + 1).sum()
@@ -528,9 +516,6 @@ def test_a_pair_differs_by_the_difference_of_bits_and_rows_may_have_any_order(tm
     order = np.random.default_rng(0).permutation(60)
     turned = {name: np.asarray(column)[order] for name, column in second.items()}
     assert together(tmp_path, first, turned)[2] == pytest.approx(pair)
-
-
-def test_files_of_other_programs_need_two_columns(tmp_path):
     plain = [{name: one[name] for name in ("bytes", "log_likelihood")} for one in scores()]
     by_order = compared(saved(tmp_path, plain, "csv"))[2]
     assert by_order["groups"] == by_order["documents"] == 60
@@ -618,13 +603,19 @@ def test_models_are_compared_on_each_text_that_they_share(tmp_path):
     assert min(r["p_adjusted"] for r in rows if r["second"]) == pytest.approx(4 * smallest)
 
 
-def test_few_groups_give_a_p_value_but_no_verdict(tmp_path):
+def test_few_groups_give_no_verdict_and_half_filled_spellings_are_refused(tmp_path):
     few = [{name: column[:19] for name, column in one.items()} for one in scores()]
     *own, pair = compared(saved(tmp_path, few))
     assert pair["note"] == "fewer than 20 effective groups: no verdict"
     assert 0 < pair["p_value"] <= 1
     assert [pair[name] for name in ("low", "high", "p_adjusted", "detectable")] == [None] * 4
     assert own[0]["low"] is None
+    (one,) = scores(1)
+    one["log_likelihood_spelled"] = one["log_likelihood"]
+    for place in (0, 30, 59):
+        path = write(tmp_path / "a.parquet", changed("log_likelihood_spelled", place, None)(one))
+        words = rf"row {place + 1}: log_likelihood_spelled is empty or NaN"
+        check_refused(words, read_scores, path)
 
 
 def changed(name, place, value):
@@ -684,24 +675,12 @@ def test_equal_scores_find_no_smallest_difference(tmp_path):
     assert "same likelihood" not in others["note"]
 
 
-def test_half_filled_spellings_are_refused(tmp_path):
-    (one,) = scores(1)
-    one["log_likelihood_spelled"] = one["log_likelihood"]
-    for place in (0, 30, 59):
-        path = write(tmp_path / "a.parquet", changed("log_likelihood_spelled", place, None)(one))
-        words = rf"row {place + 1}: log_likelihood_spelled is empty or NaN"
-        check_refused(words, read_scores, path)
-
-
-def test_wrong_csv_values_are_named_by_their_line_and_files_that_are_missing(tmp_path):
+def test_wrong_values_and_missing_files_are_named_and_other_texts_are_no_company(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("bytes,log_likelihood\n12,-3.5\n9,nought\n")
     check_refused(r"a\.csv: line 3: .*'nought'", read_scores, str(path))
     for name in ("no.parquet", "no.csv", "no.csv.gz"):
         check_refused(rf"{name}: no such file$", read_scores, str(tmp_path / name))
-
-
-def test_scores_of_different_texts_have_no_company(tmp_path):
     first, second = scores()
     parts = [{**first, "scored_text": ["cleaned"] * 60}, {**second, "scored_text": ["raw"] * 60}]
     files = [one for path in saved(tmp_path, parts) for one in read_scores(path)]
@@ -770,12 +749,17 @@ def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
     assert shades[0, 1] < 0 < shades[1, 0]
 
 
-def test_each_text_has_a_row_of_panels_also_a_lone_infinite_model(tmp_path):
+def test_each_text_has_a_row_of_panels_and_the_terminal_drops_empty_columns(tmp_path):
     _, figure = made(differences(tmp_path, texts=("cleaned", "raw")))
     assert [axis.get_title() for axis in figure.axes[::2]] == ["cleaned text", "raw text"]
     _, figure = made(differences(tmp_path, 1))
     assert texts_of(figure.axes[0]) == ["∞"]
     assert not figure.axes[1].get_visible()
+    said = describe_differences(differences(tmp_path), Labels())
+    models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
+    assert "p adjusted" not in models
+    assert "less model" not in models
+    assert "p adjusted" in pairs
 
 
 def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):
@@ -824,11 +808,3 @@ def test_wrong_flags_are_one_line(tmp_path, monkeypatch, capsys, flags, words):
     assert words in said
     assert said.startswith("error: ")
     assert said.count("\n") == 1
-
-
-def test_the_terminal_drops_columns_without_content(tmp_path):
-    said = describe_differences(differences(tmp_path), Labels())
-    models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
-    assert "p adjusted" not in models
-    assert "less model" not in models
-    assert "p adjusted" in pairs

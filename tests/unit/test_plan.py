@@ -64,12 +64,19 @@ def paper() -> JobCosts:
 # ---- what jobs ask for ----
 
 
-def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most(paper) -> None:
+def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
             asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
             assert asked == [asked[0], 2 * asked[0], 4 * asked[0]]
     assert paper.minutes("train", {"model": "transformer"}) == DAY
+    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 9_000, 0)})
+    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
+    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
+    assert known.minutes("generate", SHARD, attempt=2) == 520
+    assert known.megabytes("generate", SHARD) == 13_500
+    small = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 10, 0)})
+    assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
 
 
 def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
@@ -113,16 +120,6 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     each = [(seconds(n) - START) / n for n in (100, 5_000, 1_000_000)]
     assert each == pytest.approx([each[0]] * 3)
     assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
-
-
-def test_what_was_measured_is_asked_for_with_a_margin(paper) -> None:
-    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 9_000, 0)})
-    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
-    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
-    assert known.minutes("generate", SHARD, attempt=2) == 520
-    assert known.megabytes("generate", SHARD) == 13_500
-    small = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 10, 0)})
-    assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
 
 
 def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
@@ -170,20 +167,23 @@ def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
 # ---- jobs that ran ----
 
 
-def test_two_sizes_tell_the_start_from_the_rate() -> None:
+def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
     assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
     assert timing.megabytes == 130
     assert timing.output_bytes == pytest.approx(8)
     assert timing.total(1000) == pytest.approx(507)
-
-
-def test_one_size_takes_some_of_the_time_for_the_start() -> None:
     timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
     assert (timing.start, timing.seconds) == (START, 1)
     timing = job_costs.fit_timing([(10, 24, 0, 0)])
     assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
+    # A larger job that was faster, and one that took more than in proportion
+    for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
+        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
+        assert timing.start >= 0
+        assert timing.total(30) == pytest.approx(jobs[1][1])
+        assert timing.seconds > 0
 
 
 @pytest.mark.parametrize("start", [0, 0.4, 3, START])
@@ -194,15 +194,6 @@ def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(st
         known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
         real = start + rate * 4 * units
         assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
-
-
-def test_noise_gives_no_negative_time() -> None:
-    """A larger job that was faster, and one that took more than in proportion."""
-    for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
-        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
-        assert timing.start >= 0
-        assert timing.total(30) == pytest.approx(jobs[1][1])
-        assert timing.seconds > 0
 
 
 BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
@@ -266,7 +257,7 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
 # ---- weights ----
 
 
-def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
+def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper) -> None:
     millions = {
         "transformer": 204.4,
         "transformer-adaptive-softmax": 315.0,
@@ -276,10 +267,7 @@ def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
     }
     found = {name: paper.models.weights(name) / 1e6 for name in millions}
     assert found == pytest.approx(millions, rel=0.01)
-
-
-def test_options_change_the_count_as_they_change_the_model() -> None:
-    """By hand: two directions of embeddings and biases; an LSTM has four gates."""
+    # By hand: two directions of embeddings and biases; an LSTM has four gates
     asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
     gates = 4 * 30 * (10 + 30 + 2)
     assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
@@ -573,7 +561,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     assert len(set(files)) == len(files) == expected
 
 
-def test_a_figure_that_has_nothing_to_show_is_left_out(config):
+def test_figures_with_nothing_to_show_are_left_out_and_neural_models_ask_for_a_gpu(config):
     config["generation"]["models"] = ["trigram"]
     report = Run(config).report
     (group,) = report.groups("tendencies")
@@ -582,9 +570,6 @@ def test_a_figure_that_has_nothing_to_show_is_left_out(config):
     config["generation"]["models"], config["external_samples"] = [], {}
     config["contrastive"]["models"] = config["semantics"]["models"] = []
     assert Run(config).report.groups() == Run(config).report.files() == []
-
-
-def test_only_neural_models_ask_for_a_gpu(config):
     models = Run(config).models
     assert [models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
     assert all((ROOT / file).is_file() for file in models.code("lstm"))
@@ -609,7 +594,7 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
     assert run.models.gpus("local") == 1
 
 
-def test_the_summary_adds_up(config):
+def test_the_summary_adds_up_counts_latent_models_and_names_missing_files(config, tmp_path):
     jobs = [
         PlannedJob("generate", gpus=1, minutes=90, measured=True, megabytes=5000, output_bytes=2e9),
         PlannedJob("generate", gpus=1, minutes=60, measured=True, megabytes=4000, output_bytes=1e9),
@@ -624,9 +609,6 @@ def test_the_summary_adds_up(config):
     ):
         assert said in text
     assert "missing" not in text
-
-
-def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(config, tmp_path):
     config["external_samples"]["own"] = {
         **config["external_samples"]["mine"],
         "path": str(tmp_path / "own.txt"),

@@ -138,13 +138,23 @@ def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
     assert [row["method"] for row in found] == [way, "samples"]
 
 
-def test_latents_of_an_impossible_text_are_none():
+def test_impossible_texts_have_no_latents_and_entities_are_names_or_what_they_refer_to():
     pair = make(Bits, ToyProposal)
     with torch.no_grad():
         pair.model.words[:, 5] = -math.inf
     believed, drawn = compared(pair, 8)
     assert math.isnan(believed["found"])
     assert drawn["annotated"] == 3
+    gold = mentions((0, 1, 0), (2, 4, 1), (5, 6, 0), (7, 8, 1))
+    other = mentions((0, 1, 5), (2, 4, 5), (5, 6, 5), (7, 9, 2))
+    counts = latents.count_spans(latents.entities_by_span(gold), latents.entities_by_span(other))
+    # (0, 1) is new in both; (2, 4) is new in one alone; (5, 6) refers back to other mentions
+    assert counts == latents.SpanCounts(4, 4, 3, 1)
+    named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
+    wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
+    assert latents.count_spans(
+        latents.entities_by_span(named), latents.entities_by_span(wrong)
+    ) == latents.SpanCounts(3, 3, 3, 2)
 
 
 def test_what_words_add_is_the_forward_probability_of_each_and_parts_add_up(tmp_path):
@@ -175,19 +185,6 @@ def test_what_words_add_is_the_forward_probability_of_each_and_parts_add_up(tmp_
 
 def mentions(*spans: tuple[int, int, Any]) -> dict[str, Any]:
     return {"mentions": [dict(zip(("start", "end", "entity"), s, strict=True)) for s in spans]}
-
-
-def test_entities_with_names_are_their_names_and_numbered_ones_what_they_refer_back_to():
-    gold = mentions((0, 1, 0), (2, 4, 1), (5, 6, 0), (7, 8, 1))
-    other = mentions((0, 1, 5), (2, 4, 5), (5, 6, 5), (7, 9, 2))
-    counts = latents.count_spans(latents.entities_by_span(gold), latents.entities_by_span(other))
-    # (0, 1) is new in both; (2, 4) is new in one alone; (5, 6) refers back to other mentions
-    assert counts == latents.SpanCounts(4, 4, 3, 1)
-    named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
-    wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
-    assert latents.count_spans(
-        latents.entities_by_span(named), latents.entities_by_span(wrong)
-    ) == latents.SpanCounts(3, 3, 3, 2)
 
 
 TREES_OF = ["(S #0)", "#0", "(S (X #0 #1) #2)", "(# (NP #0 (# (C #1 #2))) (D #3 #4))"]
@@ -269,7 +266,7 @@ def shown(instance: Instance) -> list[dict]:
     return latents.describe(pair, "m", [document(3, []), instance], vocabulary)
 
 
-def test_of_a_long_document_the_part_with_most_mentions_is_shown():
+def test_the_part_of_a_document_with_most_mentions_is_shown_or_a_short_one_whole():
     places = [(5, 0), (130, 1), (133, 0), (139, 1), (150, 1)]
     annotation, likeliest = shown(document(400, places))
     assert len(annotation["tokens"]) == latents.MOST_WORDS
@@ -280,9 +277,6 @@ def test_of_a_long_document_the_part_with_most_mentions_is_shown():
     found = [start + mention["start"] for mention in annotation["mentions"]]
     assert found == [130, 133, 139, 150]
     assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in likeliest["mentions"])
-
-
-def test_a_short_document_is_shown_whole_and_a_shorter_one_not():
     annotation, _ = shown(document(9, [(2, 0), (4, 0)]))
     assert annotation["title"] == "annotation"
     assert [mention["start"] for mention in annotation["mentions"]] == [2, 4]

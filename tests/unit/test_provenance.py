@@ -308,7 +308,9 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
+def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(
+    tmp_path: Path, monkeypatch
+) -> None:
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -320,9 +322,6 @@ def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
     noted = dict(outputs.read_notes(tmp_path / "results"))
     assert noted == {tmp_path / "results" / name: sha256(b"a\n").hexdigest() for name in names}
     assert set(dict(outputs.read_notes(tmp_path / "results/t"))) == set(noted)
-
-
-def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:
     for name in ("between", "last"):
         shards.write_shard(tmp_path / f"{name}.parquet", ALIASES, {"entity": [], "alias": []}, {})
         list(shards.read_batches(tmp_path / f"{name}.parquet", ALIASES, ["entity"]))
@@ -482,7 +481,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
+def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(
+    tmp_path, monkeypatch
+) -> None:
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None
@@ -491,9 +492,6 @@ def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
     (tmp_path / "nvidia-smi").unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance.busy_percent("GPU-7") is None
-
-
-def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)

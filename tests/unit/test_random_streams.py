@@ -31,7 +31,12 @@ def test_uniforms_equal_numpy_bit_for_bit(start, count):
     assert np.array_equal(by_tensors(key, ids, wanted, count).numpy(), exact)  # what a GPU does
 
 
-def test_each_item_may_have_its_own_start_and_any_key():
+def test_items_have_their_own_start_and_streams_differ_by_seed_purpose_and_item():
+    keys = product((0, 1), ("a", "b"), (0, 1))
+    assert len({stream(*key).random() for key in keys}) == 8
+    counts, _ = np.histogram(uniforms(0, "u", torch.arange(2000), 0, 50).numpy(), 100, (0, 1))
+    chi_square = ((counts - 1000) ** 2 / 1000).sum()
+    assert 50 < chi_square < 170  # 99 degrees of freedom: P(outside) < 1e-4
     starts = torch.tensor([(7 * item) % 50 for item in range(200)])
     exact = [expected(1, "x", [item], start, 6)[0] for item, start in enumerate(starts.tolist())]
     assert np.array_equal(uniforms(1, "x", torch.arange(200), starts, 6), exact)
@@ -41,14 +46,6 @@ def test_each_item_may_have_its_own_start_and_any_key():
         found = by_tensors(stream_key(seed, "x"), items, nothing, 8).numpy()
         assert np.array_equal(found, expected(seed, "x", range(300), 0, 8))
     assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
-
-
-def test_streams_differ_by_seed_purpose_and_item_and_are_uniform():
-    keys = product((0, 1), ("a", "b"), (0, 1))
-    assert len({stream(*key).random() for key in keys}) == 8
-    counts, _ = np.histogram(uniforms(0, "u", torch.arange(2000), 0, 50).numpy(), 100, (0, 1))
-    chi_square = ((counts - 1000) ** 2 / 1000).sum()
-    assert 50 < chi_square < 170  # 99 degrees of freedom: P(outside) < 1e-4
 
 
 LAST = 1 - 2.0**-53  # the largest number below 1

@@ -66,23 +66,17 @@ def texts(reader, path, skip=False):
     return [record.text for record in reader(path, readers.Problems(skip))]
 
 
-def test_byte_order_mark_and_carriage_returns_vanish(tmp_path):
-    path = put(tmp_path / "windows.txt", "\ufeffone\r\ntwo\r\n".encode())
-    assert texts(read_text, path) == ["one", "two"]
-
-
-def test_jsonl_and_parquet_give_text_and_title(tmp_path):
+def test_jsonl_and_parquet_give_text_and_title_without_marks_and_line_breaks(tmp_path):
     rows = [{"text": "one two", "title": "A"}, {"text": "three", "title": "B"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     for read, content in ((read_jsonl, lines), (read_parquet, written(pa.Table.from_pylist(rows)))):
         path = put(tmp_path / "c", content)
         found = [(record.title, record.text) for record in read(path, readers.Problems(False))]
         assert found == [("A", "one two"), ("B", "three")]
-
-
-def test_line_breaks_inside_a_json_text_become_blanks(tmp_path):
     path = put(tmp_path / "c.jsonl", json.dumps({"text": "one\ntwo\u2028three"}) + "\n")
     assert texts(read_jsonl, path) == ["one two three"]
+    path = put(tmp_path / "windows.txt", "\ufeffone\r\ntwo\r\n".encode())
+    assert texts(read_text, path) == ["one", "two"]
 
 
 DEEP, MANY_DIGITS = b'{"text": ' + b"[" * 100_000, b'{"n": ' + b"1" * 5000 + b"}\n"
@@ -162,11 +156,14 @@ def test_parquet_without_text_is_an_error(tmp_path):
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
 
 
-def test_paths_are_resolved_or_named():
+def test_paths_are_resolved_or_named_and_names_end_before_their_packing():
     assert readers.resolve_path("embedded:enwiki-excerpt").is_file()
     with pytest.raises(InputError, match="no such embedded corpus; there are enwiki-excerpt"):
         readers.resolve_path("embedded:frwiki")
     check_refused("no such file", readers.resolve_path, "/nowhere/corpus.txt")
+    for end in inputs.PACKED:
+        assert formats.guess_format(Path(f"a.jsonl{end}")) == "jsonl"
+        assert readers.document_name(Path(f"a.b.conll{end}")) == "a.b"
 
 
 def test_skips_count_all_and_list_the_first():
@@ -183,16 +180,13 @@ def test_skips_count_all_and_list_the_first():
     ]
 
 
-def test_every_format_has_a_reader():
+def test_every_format_has_a_reader_and_options_of_the_configuration():
     assert set(formats.TEXT_FORMATS) == {"text", "jsonl", "parquet"}
     for name, row in formats.FORMATS.items():
         assert callable(row.load()), name
         if row.kind == "annotated":
             assert issubclass(row.load(), readers.AnnotatedReader)
-
-
-def test_formats_and_their_options_are_those_of_the_configuration():
-    """The oracle is what the sections of the configuration allow."""
+    # The oracle is what the sections of the configuration allow
     assert choices_of(keys_of(Source)["format"].hint) == list(formats.FORMATS)
     assert set(keys_of(Source)) == {field.name for field in fields(SourceOptions)}
     assert choices_of(keys_of(External)["format"].hint) == [
@@ -364,7 +358,7 @@ def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, mo
     check_refused(message, configured, path, **more)
 
 
-def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
+def test_imported_samples_and_both_texts_of_a_comparison_name_their_field(tmp_path, monkeypatch):
     path, output = objects("body")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
     steps = json.dumps(dataclasses.asdict(WHITE_SPACE_ONLY))
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
@@ -372,9 +366,6 @@ def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
     import_samples.main()
     found = [text for part in read_texts([output]) for text in part.to_pylist()]
     assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
-
-
-def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
     reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
     both = CompareOptions(str(reference), str(samples), field="body")
     both.check_fields()
@@ -417,12 +408,6 @@ def test_every_packing_is_known_by_its_content(tmp_path, pack):
 def test_other_kinds_are_named(tmp_path, start, what):
     path = put(tmp_path / "a.txt", start + bytes(20))
     check_refused(f"a.txt: is {what}.*name", inputs.open_input, path)
-
-
-def test_names_end_before_their_packing():
-    for end in inputs.PACKED:
-        assert formats.guess_format(Path(f"a.jsonl{end}")) == "jsonl"
-        assert readers.document_name(Path(f"a.b.conll{end}")) == "a.b"
 
 
 # ---- what is no file ----
@@ -487,11 +472,19 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path):
         check_refused(r"pipe\.csv: is a pipe.*write it to a file", open_it, tmp_path / "pipe.csv")
 
 
-def test_what_is_held_whole_is_unpacked_and_utf8(tmp_path):
+def test_what_is_held_whole_is_utf8_and_two_columns_of_one_name_are_refused(tmp_path):
     path = put(tmp_path / "a.txt", gzip.compress(bytes(3000)))
     assert len(inputs.read_whole(path)) == 3000
     path.write_bytes("\ufeffa\nb".encode() + b"\xff")
     check_refused("line 2: is not UTF-8", inputs.read_utf8, path)
+    path = tmp_path / "t.parquet"
+    columns = [*samples(pa.array(["a"])), pa.array(["b"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
+    for read in (
+        lambda: list(read_texts([path])),
+        lambda: list(read_parquet(path, readers.Problems(False))),
+    ):
+        check_refused("has column 'text' more than once", read)
 
 
 # ---- zip archives ----
@@ -565,13 +558,10 @@ def test_what_is_no_json_is_told(tmp_path, text, message):
         inputs.read_json(path, "speller", "build it")
 
 
-def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path):
+def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(tmp_path):
     value = {"a": [1, 2.5, None, "é"]}
     (tmp_path / "a.json").write_text("\ufeff" + json.dumps(value), encoding="utf-8")
     assert inputs.read_json(tmp_path / "a.json", "file", "") == value
-
-
-def test_a_brief_form_takes_little_work():
     doubled: object = ("a", "b")
     for _ in range(200):
         doubled = (doubled, doubled)
@@ -614,17 +604,6 @@ def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_
     problems = readers.Problems(True)
     assert not list(read_parquet(path, problems))
     assert problems.skips.counts == {"not a readable Parquet file": 1}
-
-
-def test_two_columns_of_one_name_are_refused(tmp_path):
-    path = tmp_path / "t.parquet"
-    columns = [*samples(pa.array(["a"])), pa.array(["b"])]
-    pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
-    for read in (
-        lambda: list(read_texts([path])),
-        lambda: list(read_parquet(path, readers.Problems(False))),
-    ):
-        check_refused("has column 'text' more than once", read)
 
 
 @pytest.mark.parametrize("footer", [b"{nope", b"\xff\xfe", b"[1]", b"[" * 100_000, b"1" * 5000])

@@ -298,7 +298,7 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     assert rows["contrastive/entropy", None, "b", "c"]["probability_both"] == 1
 
 
-def test_joint_probabilities_are_of_the_same_documents(tmp_path):
+def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_order(tmp_path):
     """A measure that is perplexity itself is right just when perplexity is: no product."""
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gathered(perplexities=paths)
@@ -308,6 +308,17 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path):
     (row,) = measures.compare_orders(measures.RelatedMeasures(found.rows, sums, draws)).to_pylist()
     assert not row["differs"]
     assert row["probability_both"] == row["probability"] == row["probability_perplexity"] < 1
+    bits = drawn_bits(a=0, b=10, c=20)
+    bits["c"][0] = math.inf
+    contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
+    many = gathered(write_documents(tmp_path / "p", bits), contrasts=contrasts)
+    assert {key[2:] for key in orders(many)} == {("a", "b")}
+    pages = [f"page {k % 10}" for k in range(DOCUMENTS)]
+    few = write_documents(tmp_path / "q", drawn_bits(a=0, b=10), group=pages)
+    found = orders(gathered(few, contrasts=contrasts))
+    row = found["contrastive/entropy", None, "a", "b"]
+    assert row["probability"] is None
+    assert row["note"].startswith("fewer than 20 effective groups")
 
 
 def test_the_order_of_texts_is_from_their_errors(tmp_path):
@@ -326,21 +337,7 @@ def test_the_order_of_texts_is_from_their_errors(tmp_path):
     assert other["note"] == "the measure has no standard error"
 
 
-def test_infinite_models_and_few_groups_have_no_order(tmp_path):
-    bits = drawn_bits(a=0, b=10, c=20)
-    bits["c"][0] = math.inf
-    contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
-    many = gathered(write_documents(tmp_path / "p", bits), contrasts=contrasts)
-    assert {key[2:] for key in orders(many)} == {("a", "b")}
-    pages = [f"page {k % 10}" for k in range(DOCUMENTS)]
-    few = write_documents(tmp_path / "q", drawn_bits(a=0, b=10), group=pages)
-    found = orders(gathered(few, contrasts=contrasts))
-    row = found["contrastive/entropy", None, "a", "b"]
-    assert row["probability"] is None
-    assert row["note"].startswith("fewer than 20 effective groups")
-
-
-def test_a_model_that_is_added_changes_no_other(tmp_path):
+def test_a_model_that_is_added_changes_no_other_and_without_files_there_is_none(tmp_path):
     bits = drawn_bits(a=0, b=5, c=9)
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []
@@ -350,9 +347,6 @@ def test_a_model_that_is_added_changes_no_other(tmp_path):
         found = orders(gathered(scored, contrasts=lost))
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
-
-
-def test_nothing_is_related_without_files():
     found = gathered()
     assert found.table().num_rows == 0
     assert measures.compare_orders(found).num_rows == 0

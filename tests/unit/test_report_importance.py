@@ -138,13 +138,17 @@ def test_table_1_holds_each_estimate_beside_the_published_one():
     assert "mine: 40 instances" in table.note
 
 
-def test_table_2_shows_the_lowest_strict_bound_of_each_size():
+def test_table_2_shows_the_lowest_strict_bounds_and_table_1_ends_with_plain_models():
     table = beam_table(estimates(), LABELS)
     assert [list(row) for row in table.rows] == [
         ["k = 1", "390.0", "150.2", "393.0", "96.3"],
         ["k = 10", "300.0", "147.1", "303.0", "87.0"],
     ]
     assert "the lowest bound is shown" in table.note
+    _, scores = paired(4, 0.0, 0.1)
+    table = sampling_table(bits_estimates(TEST), scores, Labels(names={"lstm": "My LSTM"}))
+    assert list(table.rows[-1][1:]) == ["My LSTM", f"{math.exp(5.0):,.1f}"]
+    assert "same instances" in table.rows[-1][0]
 
 
 def test_the_diagnostics_name_the_bound_of_every_estimate():
@@ -192,7 +196,17 @@ def test_the_curves_fall_and_have_a_panel_per_model():
     check_refused("no curves", importance.aggregation, curves().iloc[:0], LABELS)
 
 
-def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
+def test_densities_need_eight_replicates_and_levels_are_of_the_model_with_most_proposals():
+    many = replicates()
+    many.loc[0, "value"] = float("inf")
+    few = [axis for axis in importance.densities(replicates(7), LABELS).axes if axis.get_visible()]
+    full = [axis for axis in importance.densities(many, LABELS).axes if axis.get_visible()]
+    assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
+    assert [len(axis.lines) for axis in full] == [6, 2]
+    for line in full[0].lines[1::2]:
+        assert max(line.get_ydata()) == pytest.approx(1.0)
+    check_refused("replicates", importance.densities, many.iloc[:0], LABELS)
+
     def shown(rows):
         return importance.aggregation(rows, LABELS).axes[0].get_title().split(",")[0]
 
@@ -203,18 +217,6 @@ def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
     assert shown(pd.concat([table, second])) == "mine"  # as many: the first
     assert shown(pd.concat([second, table])) == "other"
     assert shown(pd.concat([table, second, third])) == "other"
-
-
-def test_densities_need_eight_replicates_and_skip_the_infinite():
-    many = replicates()
-    many.loc[0, "value"] = float("inf")
-    few = [axis for axis in importance.densities(replicates(7), LABELS).axes if axis.get_visible()]
-    full = [axis for axis in importance.densities(many, LABELS).axes if axis.get_visible()]
-    assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
-    assert [len(axis.lines) for axis in full] == [6, 2]
-    for line in full[0].lines[1::2]:
-        assert max(line.get_ydata()) == pytest.approx(1.0)
-    check_refused("replicates", importance.densities, many.iloc[:0], LABELS)
 
 
 @pytest.mark.parametrize("tree", ["(S #0)", "(S (X #0 #1) #2)", "(S (A #0 (B (C #1))) (D #2))"])
@@ -370,10 +372,25 @@ def test_estimators_are_charged_with_their_draws_and_errors_need_samples_by_thei
     assert math.isnan(unknown["smc", 1.0]["needed"])
 
 
-def test_missing_costs_and_no_finite_bounds_are_errors():
+def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missing():
     with pytest.raises(InputError, match="q: what its draws cost is missing"):
         bounds_with_costs(costly_estimates(), costs("other"))
     check_refused("no finite bound", bounds_with_costs, costly_estimates(value=math.inf), costs())
+    table = importance_choice.costs_table(costly_estimates(), costs(), Labels())
+    assert table.rows[0][3] == "Sequential Monte Carlo"
+    assert table.rows[0][4] == "20 × 4"
+    bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
+    assert importance_choice.costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
+    advice = importance_choice.advice_table(costly_estimates(), costs(), None, Labels())
+    (row,) = advice.rows
+    assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
+    assert row[1].endswith("runs")
+    assert row[-1] == "itself, the lowest of 2"
+    valid = costly_estimates()
+    valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
+    (row,) = importance_choice.advice_table(costly_estimates(), costs(), valid, Labels()).rows
+    assert row[1].startswith("Importance sampling with q at τ = 0.5, K = 100; ± 0.01")
+    assert row[1].endswith("samples")
 
 
 def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(monkeypatch):
@@ -401,24 +418,6 @@ def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(m
     total = sum(range(10**6))
     assert total
     assert 0 < now() - begun < 60
-
-
-def test_the_tables_say_what_to_use_and_what_an_error_takes():
-    table = importance_choice.costs_table(costly_estimates(), costs(), Labels())
-    assert table.rows[0][3] == "Sequential Monte Carlo"
-    assert table.rows[0][4] == "20 × 4"
-    bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
-    assert importance_choice.costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
-    advice = importance_choice.advice_table(costly_estimates(), costs(), None, Labels())
-    (row,) = advice.rows
-    assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
-    assert row[1].endswith("runs")
-    assert row[-1] == "itself, the lowest of 2"
-    valid = costly_estimates()
-    valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
-    (row,) = importance_choice.advice_table(costly_estimates(), costs(), valid, Labels()).rows
-    assert row[1].startswith("Importance sampling with q at τ = 0.5, K = 100; ± 0.01")
-    assert row[1].endswith("samples")
 
 
 def costly_curves() -> pd.DataFrame:
@@ -636,10 +635,3 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
         beside_table(chosen, own.iloc[1:], scores, None, Labels())
     own.loc[0, "n_tokens"] = 11
     check_refused("count different tokens", beside_table, chosen, own, scores, None, Labels())
-
-
-def test_table_1_ends_with_the_models_without_latent_variables():
-    _, scores = paired(4, 0.0, 0.1)
-    table = sampling_table(bits_estimates(TEST), scores, Labels(names={"lstm": "My LSTM"}))
-    assert list(table.rows[-1][1:]) == ["My LSTM", f"{math.exp(5.0):,.1f}"]
-    assert "same instances" in table.rows[-1][0]

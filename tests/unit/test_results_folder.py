@@ -93,7 +93,7 @@ def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     assert "<table" in page
 
 
-def test_a_body_of_text_is_told_once(tree) -> None:
+def test_a_body_of_text_is_told_once_and_perplexities_are_a_row_a_number(tree) -> None:
     """What joins the measures of all bodies stands for their own files; others are kept."""
     table = load_results(tree).tendencies
     rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
@@ -103,9 +103,6 @@ def test_a_body_of_text_is_told_once(tree) -> None:
         ["external", "mine", "ks", 3.0, ""],
         ["gru", "nucleus", "ks", 2.0, ""],
     ]
-
-
-def test_perplexities_are_a_row_a_number(tree) -> None:
     table = load_results(tree).perplexity
     names = ["model", "text", "split", "unknown_words", "measure", "unit", "value", "low", "high"]
     assert table[[*names, "n"]].astype(object).fillna("").to_numpy().tolist() == [

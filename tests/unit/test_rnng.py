@@ -299,7 +299,7 @@ def test_malformed_trees_are_errors(tree):
         parse(tree)
 
 
-def test_instances_of_a_split(treebank):
+def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     model = RNNG.create({"maximum_words": 8}, VOCABULARY, treebank)
     test = list(model.instances(treebank, "test", VOCABULARY))
     assert [one.instance_id for one in test[:4]] == [*(105 * 65536 + np.arange(3)), 106 * 65536]
@@ -310,9 +310,6 @@ def test_instances_of_a_split(treebank):
     for one in test:
         assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
     assert find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
-
-
-def test_unknown_words_get_classes(treebank):
     options = {"unknown_classes": True}
     model = RNNG.create(options, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)

@@ -178,16 +178,13 @@ def test_options_of_a_job_are_read_at_their_path(given, refused):
         sections.read_section(Engine, given, "d")
 
 
-def test_a_field_without_a_description_is_an_error():
+def test_fields_need_a_description_and_tables_of_names_limit_what_is_parsed():
     class Bare(sections.SectionModel):
         size: int
 
     with pytest.raises(ValueError, match=r"Top level: no docstring describes 'size'"):
         render(Bare)
 
-
-def test_a_table_of_names_limits_what_is_parsed():
-    @dataclass(frozen=True)
     class Race:
         rule: Annotated[str, Limit(enum=("free", "racing"))]
 

@@ -193,15 +193,12 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
-def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:
+def test_every_measure_has_its_line_and_values_stand_beside_their_floors() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
     assert lines["Cross-entropy"][3:6] == ["0 to ∞", "lower", "none"]
     assert lines["Cosine"][1].endswith("(equation 10)")
-
-
-def test_values_stand_beside_their_floors() -> None:
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
@@ -355,7 +352,9 @@ def test_the_tree_is_scipys(leaves: int) -> None:
         assert max(places) - min(places) == len(places) - 1
 
 
-def test_measures_that_go_together_stand_together() -> None:
+def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
+    compared: dict[str, Any],
+) -> None:
     strong, weak = (
         correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
         correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
@@ -364,9 +363,6 @@ def test_measures_that_go_together_stand_together() -> None:
     merges, order = correlation_matrix.cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
     assert order in ([0, 2, 1], [1, 0, 2])
-
-
-def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
     for axis in figure.axes:
         measures = len(axis.get_yticks())
@@ -439,15 +435,12 @@ def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
         assert stand == ("values stand below" in caption) == expected
 
 
-def test_the_curve_is_that_of_equation_13() -> None:
+def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -> None:
     figure = draw_figure("semantics/figure_3", given(), LABELS)
     drawn = [np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()]
     assert float(np.interp(0.8, *drawn[2].T)) == pytest.approx(0.5)
     marks = dict(points[0] for points in drawn if len(points) == 1)
     assert marks[0.7] == pytest.approx(1 / (1 + math.exp(1)))  # the mean cosine of the last model
-
-
-def test_titles_and_order_of_measures() -> None:
     names = [("b", "similarity"), ("glove", "wmd"), ("words", "accuracy"), ("glove", "cosine")]
     assert sort_measures(names) == [names[2], names[0], names[3], names[1]]
     assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"

@@ -98,7 +98,7 @@ def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
     assert found == pytest.approx(theirs, abs=5e-5)
 
 
-def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
+def test_bleu_by_hand_and_of_sentences_shorter_than_its_orders():
     texts = [random_texts(seed, 200) for seed in (3, 4)]
     pairs = [(one, other) for one, other in zip(*texts, strict=True)]
     pairs = [tuple(text.replace("<unk>", "x").replace("</s>", "y") for text in p) for p in pairs]
@@ -107,9 +107,6 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
         metric = BLEU(max_ngram_order=order, tokenize="none", effective_order=True)
         theirs = [metric.sentence_score(one, [other]).score / 100 for one, other in pairs]
         assert bleu_of(counts, order, effective=True) == pytest.approx(theirs)
-
-
-def test_bleu_by_hand_what_is_no_word_matches_nothing_but_counts():
     same = count_bleu([("a <unk> b </s>", "a <unk> b </s>")])
     unlike = count_bleu([("a y b z", "a <unk> b </s>")])
     assert same.tolist() == unlike.tolist() == [[4, 4, 2, 0, 0, 0, 4, 3, 2, 1]]
@@ -481,7 +478,7 @@ def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(sha
     assert len(held) == 30
 
 
-def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
+def test_many_groups_are_flipped_in_bundles_and_equal_models_do_not_differ(tmp_path, monkeypatch):
     """As if the documents of a bundle were one page; values and intervals stay."""
     names = {"glove": ["wmd"], "words": ["bleu_2"]}
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences(), evaluators=names)
@@ -493,10 +490,7 @@ def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
     grid = bundled["p_value"] * 2**10  # of ten units all flips are tried
     assert np.allclose(grid, grid.round())
     assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
-
-
-def test_equal_models_do_not_differ_and_a_group_counts_as_one(tmp_path):
-    """Ten documents a page: the groups of the table are pages."""
+    # Ten documents a page: the groups of the table are pages
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:
         if "/b/" in path:

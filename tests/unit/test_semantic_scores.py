@@ -297,22 +297,6 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(
     assert np.isnan(impossible.value)
 
 
-def test_the_summary_does_not_depend_on_shards(tmp_path):
-    """Bit for bit: shards of one sentence, a few, all; other row groups."""
-    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
-    whole = summary(tmp_path / "whole", rows, *both)
-    for size in (1, 11):
-        paths = []
-        for name, evaluator in both:
-            for begin in range(0, len(rows), size):
-                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
-                table = scored(rows[begin : begin + size], evaluator, name)
-                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
-        given = [tmp_path / "whole" / "predictions.parquet"]
-        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
-        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
-
-
 # ---- what a score rewards ----
 
 
@@ -362,10 +346,23 @@ def test_only_the_proper_score_is_best_for_the_truth_and_of_accuracy_is_briers(t
     assert found.excess == pytest.approx(sampled.excess)  # the spread is the same in both
 
 
-def test_intervals_hold_what_they_name():
+def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name(tmp_path):
     """A small case of `benchmarks/calibration_semantics.py`: 100 repeats of 30 pages."""
     found = coverages(100, 30)
     assert min(found) >= 0.86, found  # of 95% less than a thousandth part is below
+    # Bit for bit: shards of one sentence, a few, all; other row groups
+    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
+    whole = summary(tmp_path / "whole", rows, *both)
+    for size in (1, 11):
+        paths = []
+        for name, evaluator in both:
+            for begin in range(0, len(rows), size):
+                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
+                table = scored(rows[begin : begin + size], evaluator, name)
+                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
+        given = [tmp_path / "whole" / "predictions.parquet"]
+        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
+        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
 
 
 # ---- commands ----

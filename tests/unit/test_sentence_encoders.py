@@ -106,7 +106,7 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
     check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
 
 
-def test_groups_have_one_length_and_whole_quanta_of_rows():
+def test_groups_have_one_length_and_unknown_words_are_left_out_or_counted(table):
     assert QUANTUM_OF_ROWS == QUANTUM  # that of the matrix products, which imports torch
     lengths = np.random.default_rng(0).integers(1, 30, 300)
     seen: list[int] = []
@@ -116,9 +116,6 @@ def test_groups_have_one_length_and_whole_quanta_of_rows():
         assert len(group) <= 32
         seen += dict.fromkeys(group.tolist())
     assert sorted(seen) == list(range(300))  # each text once
-
-
-def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
     encoder = InferSentEncoder(make(), table[0])
     found = encoder.encode(["w1 none w2", "w1 w2", "<unk> w1 </s> w2", "none", "", "<unk>"])
     np.testing.assert_array_equal(found[[1, 2]], found[[0, 0]])
@@ -731,7 +728,17 @@ def test_equation_9_by_hand(layers, folder):
     assert evaluator.texts == "tokens"
 
 
-def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
+def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(folder):
+    words = ClosedVocabulary(WORDS, 0)
+    encoder = RunLayers(make_transformer("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
+    assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    recurrent = registry.build(config, len(WORDS) + 3)
+    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
+    check_refusals(RunLayers, cases)
+    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
+        load_transformer(model=folder[1], layers=9)
+    check_refusals(load_transformer, {"give model, of a run, or path": ()})
     evaluator = load_transformer(model=folder[1])
     encoder = evaluator.encoder
     texts = some_texts(60, 18)
@@ -745,19 +752,6 @@ def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(fo
     described = evaluator.describe()
     assert described["truncated"] == 4 * long
     assert described["title"] == "Transformer (model)"
-
-
-def test_models_with_other_layers_of_attention_or_without_any(folder):
-    words = ClosedVocabulary(WORDS, 0)
-    encoder = RunLayers(make_transformer("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
-    assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    recurrent = registry.build(config, len(WORDS) + 3)
-    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
-    check_refusals(RunLayers, cases)
-    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
-        load_transformer(model=folder[1], layers=9)
-    check_refusals(load_transformer, {"give model, of a run, or path": ()})
 
 
 def make_bert(folder, layers=2):

@@ -198,7 +198,7 @@ def curve(model, split):
     return [row for row in rows if row["split"] == split]
 
 
-def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
+def test_training_raises_the_contrastive_entropy_of_what_is_no_language_model(whole):
     for split in ("train", "valid"):
         rows = curve(whole, split)
         assert len(rows) == 6
@@ -206,6 +206,8 @@ def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
         assert entropies[-1] > max(0.5, 2 * entropies[0])
         assert rows[-1]["loss"] < rows[0]["loss"] < 1
         assert {row["perplexity"] for row in rows} == {None}
+    check_refused(r"scores sentences without a likelihood.*estimate_partition", load_model, whole)
+    assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
 
 
 def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_training(data, whole):
@@ -250,7 +252,9 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     assert read(sentences="documents") == ["a b . c ! ! d", "a a a a a"]
 
 
-def test_the_watched_sentences_are_a_fixed_part(monkeypatch):
+def test_the_watched_sentences_are_a_fixed_part_and_open_vocabularies_are_refused(
+    monkeypatch, data, tmp_path
+):
     assert learning.watched_places(40, 1).tolist() == list(range(40))
     monkeypatch.setattr(contrasts, "WATCHED", 10)
     found = learning.watched_places(40, 1)
@@ -258,17 +262,9 @@ def test_the_watched_sentences_are_a_fixed_part(monkeypatch):
     assert (np.diff(found) > 0).all()
     assert np.array_equal(found, learning.watched_places(40, 1))
     assert not np.array_equal(found, learning.watched_places(40, 2))
-
-
-def test_an_open_vocabulary_is_refused(data, tmp_path):
     BPEVocabulary.build([["a b c"]], 260).save(tmp_path / "bpe.json")
     with pytest.raises(InputError, match="vocabulary: is of parts of words, but a sentence-rnn"):
         fit(data, tmp_path, vocabulary=tmp_path / "bpe.json")
-
-
-def test_it_is_no_language_model_and_the_refusal_names_the_command(whole):
-    check_refused(r"scores sentences without a likelihood.*estimate_partition", load_model, whole)
-    assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
 
 
 AS_THE_AUTHORS = {

@@ -216,7 +216,7 @@ def test_an_instance_does_not_depend_on_the_others(name, context):
                 assert torch.equal(alone.effective[0], both.effective[row, : len(text)])
 
 
-def test_resampling_helps_long_documents():
+def test_systematic_resampling_and_that_it_helps_long_documents():
     """By Jensen's inequality the better estimator has the higher mean logarithm."""
     model, proposal = make_model(), make_proposal()
     tokens = tuple(np.random.default_rng(1).integers(2, 9, 40).tolist())
@@ -228,9 +228,6 @@ def test_resampling_helps_long_documents():
     )
     assert better.mean() > plain.mean()
     assert better.std() < plain.std()
-
-
-def test_systematic_resampling():
     weights = torch.tensor([0.1, 0.0, 0.45, 0.2, 0.25]).double()
     starts = torch.linspace(0, 1, 1001).double()[:-1]
     chosen = systematic(weights.log().expand(1000, 5), starts)
@@ -273,10 +270,15 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
     assert (found[0]["ess_min"] >= 1).all()
 
 
-def test_a_model_that_does_not_go_word_by_word_is_refused():
+def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name(tmp_path):
     pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4), range(1)))
+    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, ["<unk-digit>"]).eval()
+    with torch.no_grad():
+        model.word_bias[4] = 2.0
+    words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}
+    assert words == {"<unk>", "a", "<unk-digit>"}
 
 
 # ---- reading and averaging runs ----
@@ -644,11 +646,3 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
 
 
 # ---- simulated sentences ----
-
-
-def test_classes_of_unknown_words_are_written_by_their_names(tmp_path):
-    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, ["<unk-digit>"]).eval()
-    with torch.no_grad():
-        model.word_bias[4] = 2.0
-    words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}
-    assert words == {"<unk>", "a", "<unk-digit>"}

@@ -75,11 +75,19 @@ def words_up_to(length, letters):
         yield from map("".join, itertools.product(letters, repeat=size))
 
 
-def test_probabilities_are_those_of_a_plain_program():
+def test_probabilities_are_those_of_a_plain_program_and_long_words_do_not_underflow():
     model, plain = spelling.CharacterModel(TYPES, THREE), PlainSpeller(TYPES, THREE)
     words = list(words_up_to(5, "ab"))
     expected = [plain.log_p(word) for word in words]
     np.testing.assert_allclose(model.log_probs(words), expected, rtol=1e-12)
+    plain = PlainSpeller(TYPES, THREE)
+    for history in itertools.product(["a", "b", "ESC"], repeat=3):
+        assert plain.p("END", ["BEGIN", *history]) > 0
+    model = spelling.CharacterModel(["abc"], spelling.UNTUNED)
+    assert np.isfinite(model.log_probs(["a", "ab", "c" * 5, "xyz"])).all()
+    model = spelling.CharacterModel(TYPES, THREE)
+    one, many = model.log_probs(["ab" * 10, "ab" * 100_000])
+    assert -1e6 < many < 1_000 * one
 
 
 @pytest.mark.parametrize("smoothing", [THREE, spelling.UNTUNED, ngrams.Smoothing((0.5,), (0.2,))])
@@ -143,17 +151,6 @@ def test_every_string_without_a_blank_is_possible(word):
 def test_what_is_no_word_is_refused(word, message):
     check_refused(message, spelling.CharacterModel(TYPES, THREE).log_probs, ["a", word])
     assert ngrams.code_points(["aé"])[0].tolist() == [97, 233]
-
-
-def test_the_end_is_possible_after_every_character_and_a_long_word_does_not_underflow():
-    plain = PlainSpeller(TYPES, THREE)
-    for history in itertools.product(["a", "b", "ESC"], repeat=3):
-        assert plain.p("END", ["BEGIN", *history]) > 0
-    model = spelling.CharacterModel(["abc"], spelling.UNTUNED)
-    assert np.isfinite(model.log_probs(["a", "ab", "c" * 5, "xyz"])).all()
-    model = spelling.CharacterModel(TYPES, THREE)
-    one, many = model.log_probs(["ab" * 10, "ab" * 100_000])
-    assert -1e6 < many < 1_000 * one
 
 
 def test_order_and_neighbours_do_not_matter(monkeypatch):
@@ -236,7 +233,7 @@ def test_weights_of_the_best_order_are_the_best_of_all_tried():
         assert value < best
 
 
-def test_without_the_vocabulary_unknown_words_sum_to_one_again():
+def test_unknown_words_sum_to_one_again_whatever_mass_the_vocabulary_has():
     vocabulary = ClosedVocabulary(["ab", "b", "bbb"], unknown_types=3)
     speller = spelling.Speller(spelling.CharacterModel(TYPES, THREE), vocabulary)
     plain = PlainSpeller(TYPES, THREE)
@@ -246,9 +243,6 @@ def test_without_the_vocabulary_unknown_words_sum_to_one_again():
     expected = [plain.log_p(word) - math.log(1 - mass) for word in words]
     np.testing.assert_allclose(speller.log_probs(words), expected, rtol=1e-12)
     check_refused("'bbb' is in the vocabulary", speller.log_probs, ["a", "bbb"])
-
-
-def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
     model = spelling.CharacterModel(["a"], ngrams.Smoothing((0.001,) * 3, (0.001,) * 3))
     known = ["a" * length for length in range(1, 6)]
     speller = spelling.Speller(model, ClosedVocabulary(known, 0))
@@ -312,7 +306,7 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     assert speller.log_probs([unseen]) < 0
 
 
-def test_a_word_that_is_read_as_unknown_though_known_is_an_error():
+def test_a_file_gives_the_same_speller_and_known_words_read_as_unknown_are_errors(tmp_path):
     speller = spelling.Speller(
         spelling.CharacterModel(TYPES, THREE), ClosedVocabulary(["a", "bb"], 4)
     )
@@ -322,6 +316,13 @@ def test_a_word_that_is_read_as_unknown_though_known_is_an_error():
     other = ClosedVocabulary(["a"], 5)
     with pytest.raises(InputError, match="its vocabulary lacks 1"):
         measure(Fixed([0.0, 0.5, 0.25, 0.25]), other, ["a bb ba"], spell=speller.spell)
+    speller, vocabulary, path = saved(tmp_path)
+    again = spelling.load_speller(path, vocabulary)
+    words = [*small_corpus()[200:], "日本", "\n"]
+    assert (again.log_probs(words) == speller.log_probs(words)).all()
+    assert (again.mass, again.origin) == (speller.mass, speller.origin)
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
 def small_corpus(number=400):
@@ -385,16 +386,6 @@ def saved(tmp_path):
     speller = spelling.build_speller(words[:200] + words[300:], words[200:300], vocabulary)
     speller.save(tmp_path / "words.speller.json")
     return speller, vocabulary, tmp_path / "words.speller.json"
-
-
-def test_a_file_gives_the_same_speller(tmp_path):
-    speller, vocabulary, path = saved(tmp_path)
-    again = spelling.load_speller(path, vocabulary)
-    words = [*small_corpus()[200:], "日本", "\n"]
-    assert (again.log_probs(words) == speller.log_probs(words)).all()
-    assert (again.mass, again.origin) == (speller.mass, speller.origin)
-    again.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
 def test_broken_files_give_one_clear_error(tmp_path):

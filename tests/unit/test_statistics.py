@@ -144,7 +144,7 @@ def test_split_is_that_of_python(space):
     assert found == [(text or "").split() for text in texts]
 
 
-def test_slices_are_read_and_short_documents_told_before_any_cut():
+def test_slices_are_read_resamples_are_subsets_and_short_documents_told_before_a_cut(documents):
     batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
     assert batch.types.to_pylist() == ["a", "b", "c"]
     assert batch.offsets.tolist() == [0, 2, 3]
@@ -153,6 +153,17 @@ def test_slices_are_read_and_short_documents_told_before_any_cut():
     assert WHOLE_TEXT.admits(texts).all()
     view = TextView(pa.array(["b", "a"]), 3, 2)
     assert json.loads(json.dumps(view.describe())) == view.describe()
+
+    def drawn(resample: int) -> list[str]:
+        batches = read_resample([documents], "train", 10, resample, 7)
+        return [text for batch in batches for text in batch.to_pylist()]
+
+    train = [t for batch in read_texts([documents], "train") for t in batch.to_pylist()]
+    assert len(train) == 30
+    assert len(set(drawn(0))) == 10
+    assert set(drawn(0)) < set(train)
+    assert drawn(0) == drawn(0) != drawn(1)
+    check_refused("cannot be drawn from 30", read_resample, [documents], "train", 31, 0, 7)
 
 
 @pytest.mark.parametrize(("s_symbols", "classes"), [(True, "PNS"), (False, "PN")])
@@ -213,19 +224,6 @@ def documents(tmp_path):
     return write_documents(tmp_path / "documents.parquet", texts, splits, [""] * 40)
 
 
-def test_resample_is_a_subset_of_the_split(documents):
-    def drawn(resample: int) -> list[str]:
-        batches = read_resample([documents], "train", 10, resample, 7)
-        return [text for batch in batches for text in batch.to_pylist()]
-
-    train = [t for batch in read_texts([documents], "train") for t in batch.to_pylist()]
-    assert len(train) == 30
-    assert len(set(drawn(0))) == 10
-    assert set(drawn(0)) < set(train)
-    assert drawn(0) == drawn(0) != drawn(1)
-    check_refused("cannot be drawn from 30", read_resample, [documents], "train", 31, 0, 7)
-
-
 def test_scripts_count_and_merge(documents, tmp_path):
     output, merged = tmp_path / "s.parquet", tmp_path / "m.parquet"
     common = ["--input", documents, "--kind", "documents", "--output", output]
@@ -276,15 +274,6 @@ def test_reading_twice_changes_nothing(texts):
     assert words(view.read(once)) == words(once)
 
 
-def test_a_closed_vocabulary_reads_the_text_as_its_model_does():
-    texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
-    vocabulary = ClosedVocabulary(["the", "cat"], 3)
-    view = TextView(pa.array(["the", "cat"]))
-    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
-    read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
-    assert read == vocabulary.decode(vocabulary.encode(texts))
-
-
 @pytest.mark.parametrize("size", [1, 3, 1024])
 def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     """The plain program of `test_statistics` holds at the default; here blocks are made small."""
@@ -302,7 +291,7 @@ def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     }
 
 
-def test_classes_of_long_documents_take_more_passes():
+def test_a_closed_vocabulary_reads_as_its_model_and_long_documents_take_more_passes():
     """Bits of a class are as many as the longest document needs; 3 * 21 + 3 * 21 bits here."""
     n = 2**20 + 5
     ids = (np.arange(n + 3) % 3).astype(np.int32)
@@ -313,9 +302,15 @@ def test_classes_of_long_documents_take_more_passes():
     for k in range(3):
         assert found[str(k)].tolist() == [n - np.count_nonzero(ids[:n] == k), 0, 2]
         assert found[f"all{k}"].tolist() == [n, 0, 3]
+    texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
+    vocabulary = ClosedVocabulary(["the", "cat"], 3)
+    view = TextView(pa.array(["the", "cat"]))
+    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
+    read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
+    assert read == vocabulary.decode(vocabulary.encode(texts))
 
 
-def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path):
+def test_statistics_are_of_the_view_with_vocabularies_of_models_or_users(tmp_path):
     texts = ["the cat saw a cat", "a dog", "the end"]
     view = TextView(pa.array(["the", "cat"]), 4)
     closed = count(tmp_path / "closed.parquet", texts, view=view)
@@ -329,9 +324,6 @@ def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path
     check_refused("vocabulary 'raw'", check_comparable, closed, plain)
     longer = count(tmp_path / "longer.parquet", texts, view=TextView(view.words, 5))
     check_refused("maximum_tokens 5", check_comparable, closed, longer)
-
-
-def test_vocabularies_of_models_and_of_users(tmp_path):
     closed, bpe, listed = (tmp_path / name for name in ("v.json", "bpe.json", "words.txt"))
     ClosedVocabulary(["the", "cat"], 3).save(closed)
     BPEVocabulary.build([["a cat"]], 259).save(bpe)

@@ -43,7 +43,7 @@ def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["tendency"] == "stop_words"].set_index("measure")
 
 
-def test_every_language_of_the_tokenizer_has_a_list_and_its_licence():
+def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims():
     lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
     assert all(len(words.words) > 40 and not words.missing for words in lists)
     assert len({words.name for words in lists}) == len(LANGUAGES)
@@ -54,9 +54,6 @@ def test_every_language_of_the_tokenizer_has_a_list_and_its_licence():
         assert lines == [line.strip() for line in lines if line]
         assert all(" " not in line for line in lines)
         assert len(set(lines)) == len(lines)
-
-
-def test_english_is_gensims_list_as_before() -> None:
     words = load_stop_words(stop_word_list("auto", "en"))
     assert words.name == "gensim"
     assert len(words.words) == 337
@@ -75,7 +72,7 @@ def test_words_match_what_cleaning_makes_of_them(language) -> None:
     assert not {"haus", "kinder", "homme", "uomo", "ninos", "."} & words
 
 
-def test_a_german_text_has_german_stop_words() -> None:
+def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path) -> None:
     found = beyond_perplexity.compare(GERMAN, GERMAN[::-1], language="de", **FAST)
     words = load_stop_words("language:de").words
     shares = [
@@ -86,6 +83,15 @@ def test_a_german_text_has_german_stop_words() -> None:
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))
     english = beyond_perplexity.compare(GERMAN, GERMAN, language="de", stop_words="gensim", **FAST)
     assert stop_rows(english.table)["value"]["mean"] < 0.1
+    (tmp_path / "list.txt").write_text("und\nder\n")
+    how = {"tokenized": True, "stop_words": str(tmp_path / "list.txt"), **FAST}
+    found = beyond_perplexity.compare(GERMAN, GERMAN, **how)
+    expected = np.mean([np.mean([t in ("und", "der") for t in x.split()]) for x in GERMAN])
+    assert stop_rows(found.table)["value"]["mean"] == pytest.approx(expected)
+    with pytest.raises(InputError, match="language: has no effect"):
+        beyond_perplexity.compare(GERMAN, GERMAN, language="et", **how)
+    with pytest.raises(InputError, match="there is no list for the language 'et'"):
+        load_stop_words("nltk:et")
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -106,18 +112,6 @@ def test_a_language_without_a_list_has_no_numbers_but_a_reason(grouped, tmp_path
     assert (tmp_path / "distances.svg").exists()
     others = found.table[found.table["tendency"] == "symbols"]
     assert others["value"].notna().all()
-
-
-def test_a_list_of_ones_own_serves_any_language(tmp_path) -> None:
-    (tmp_path / "list.txt").write_text("und\nder\n")
-    how = {"tokenized": True, "stop_words": str(tmp_path / "list.txt"), **FAST}
-    found = beyond_perplexity.compare(GERMAN, GERMAN, **how)
-    expected = np.mean([np.mean([t in ("und", "der") for t in x.split()]) for x in GERMAN])
-    assert stop_rows(found.table)["value"]["mean"] == pytest.approx(expected)
-    with pytest.raises(InputError, match="language: has no effect"):
-        beyond_perplexity.compare(GERMAN, GERMAN, language="et", **how)
-    with pytest.raises(InputError, match="there is no list for the language 'et'"):
-        load_stop_words("nltk:et")
 
 
 @pytest.mark.parametrize(

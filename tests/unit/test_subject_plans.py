@@ -88,6 +88,10 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     assert same == {f"{units:05d}-{draws:05d}" for units, draws in product((0, 1), (0, 1))}
     assert small.limit("00002") == [50]
     assert small.limit("00001") == []
+    small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
+    predicted = {path for path in small if "predictions" in path}
+    same = {Path(path).stem for path in predicted if small[path] == large[path]}
+    assert same == {"00000", "00001"}
 
 
 def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
@@ -109,11 +113,23 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
     assert contrasts(models=["lstm"]).files() == [f"{folder}/wikipedia/lstm.parquet"]
 
 
-def test_without_models_there_is_nothing() -> None:
+def test_without_models_there_is_nothing_and_relations_need_two() -> None:
     held, asked = contrasts(models=[]), meaning(models=[])
     assert held.files() == held.corpora() == []
     assert asked.files() == asked.corpora() == asked.evaluators() == []
     assert held.describe() == asked.describe() == "none"
+    one = {"models": ["lstm"]}
+    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
+    nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
+    assert nothing.relations.files() == []
+    assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []
+    texts = run_of(**NOTHING_ELSE)
+    assert texts.relations.corpora() == ["wikipedia"]
+    assert texts.relations.inputs("wikipedia")["semantics"] == []
+    given = {"levels": [0.5, 0.1, 0.2, 1.0], "base_level": 0.1}
+    held = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations
+    assert (held.split, held.level, held.confidence) == ("valid", 0.5, 0.95)
+    assert run_of().relations.split == "test"
 
 
 @pytest.mark.parametrize(
@@ -187,13 +203,6 @@ def test_the_blocks_cover_every_sentence_once(sentences: int) -> None:
         seen += range(first, first + count)
         assert held.limit(block) == ([sentences] if block == held.blocks()[-1] else [])
     assert seen == list(range(sentences))
-
-
-def test_more_sentences_leave_whole_blocks_as_they_are() -> None:
-    small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
-    predicted = {path for path in small if "predictions" in path}
-    same = {Path(path).stem for path in predicted if small[path] == large[path]}
-    assert same == {"00000", "00001"}
 
 
 @pytest.mark.parametrize(
@@ -286,21 +295,6 @@ def test_all_measures_of_a_corpus_are_related() -> None:
     assert inputs["contrasts"] == run.contrastive.all_score_files("wikipedia")
     assert inputs["semantics"] == run.semantics.all_score_files("wikipedia")
     assert inputs["tendencies"] == run.embeddings.measures("wikipedia")
-
-
-def test_relations_need_two_models_and_the_flags_say_what_is_measured() -> None:
-    one = {"models": ["lstm"]}
-    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
-    nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
-    assert nothing.relations.files() == []
-    assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []
-    texts = run_of(**NOTHING_ELSE)
-    assert texts.relations.corpora() == ["wikipedia"]
-    assert texts.relations.inputs("wikipedia")["semantics"] == []
-    given = {"levels": [0.5, 0.1, 0.2, 1.0], "base_level": 0.1}
-    held = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations
-    assert (held.split, held.level, held.confidence) == ("valid", 0.5, 0.95)
-    assert run_of().relations.split == "test"
 
 
 def test_what_the_report_has_and_what_evaluators_are_called() -> None:

@@ -265,7 +265,10 @@ class _Rows(HTMLParser):
             self.rows[-1] += int(dict(attrs).get("colspan") or 1)
 
 
-def test_html_is_escaped_and_rectangular() -> None:
+def test_html_is_escaped_and_rectangular_and_text_is_aligned() -> None:
+    lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
+    assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
+    assert max(map(len, lines)) == len(lines[1])
     table = measured.measured_table(
         measured.MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels()
     )
@@ -276,12 +279,6 @@ def test_html_is_escaped_and_rectangular() -> None:
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
     assert "class='published'" in html
-
-
-def test_text_is_aligned() -> None:
-    lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
-    assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
-    assert max(map(len, lines)) == len(lines[1])
 
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
@@ -356,7 +353,19 @@ def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: st
     assert (verdict(row), verdict_mark(row)) == (said, mark)
 
 
-def test_the_reason_is_told_from_what_else_a_note_says() -> None:
+FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
+
+
+def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
+    measures = make_measures(SOURCES)
+    tested = measures["p_value"].notna()
+    measures.loc[tested, ["family", "draws"]] = 8, 99
+    assert measured.table_3(measures, Labels()).note.count(FEW) == 1
+    assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
+    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
+    assert note_alone(ROW) == ""
+    withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
+    assert note_alone(withheld) == ""
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}
     lengths = "3 shared lengths with 5 of 400 documents (4 of the reference), fewer than 20"
     few = reason("few_at_lengths", note=lengths.partition(" (")[0], there=4, least=20)
@@ -374,27 +383,22 @@ def test_the_reason_is_told_from_what_else_a_note_says() -> None:
     assert reason_withheld({**ROW, "reason": held}) == ""
 
 
-FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
-
-
-def test_too_few_permutations_are_told_once() -> None:
-    measures = make_measures(SOURCES)
-    tested = measures["p_value"].notna()
-    measures.loc[tested, ["family", "draws"]] = 8, 99
-    assert measured.table_3(measures, Labels()).note.count(FEW) == 1
-    assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
-    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
-    assert note_alone(ROW) == ""
-    withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
-    assert note_alone(withheld) == ""
-
-
-def test_a_distance_is_held_against_the_band_of_the_floor() -> None:
+def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() -> None:
     """Where the texts were made smaller for the floor, the value itself is of other sizes."""
     row = {"value": 9.0, "floor": 0.125, "floor_low": 0.0625, "floor_high": 0.25}
     places = [beyond_floor(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
     assert places == [-1, 0, 0, 1]
     assert beyond_floor(row | {"floor_low": np.nan, "excess": 1.0}) == 0
+    measures = make_measures(["lstm/beam"])
+    tested = measures["measure"].map(compares_texts)
+    measures.loc[tested, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
+    table = measured.table_2(measures, Labels())
+    own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
+    assert not any("*" in text for text in own)
+    assert table.tidy["p_value"].min() == 0.0005
+    assert table.tidy["p_value_law"].min() == 0.001
+    measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
+    assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
 
 @pytest.mark.parametrize("specification", [*measured.MEASURED_TABLES.values(), measured.RAW_TABLE])
@@ -414,19 +418,6 @@ def test_csv_has_every_column_in_full_precision(specification) -> None:
     assert (joined["stars"].fillna("") == joined["p_adjusted"].map(stars)).all()
     assert len(table.rows) == 2 + len(SOURCES)
     assert all(len(row) == len(table.columns) for row in table.rows)
-
-
-def test_stars_are_of_adjusted_values_and_laws_have_none() -> None:
-    measures = make_measures(["lstm/beam"])
-    tested = measures["measure"].map(compares_texts)
-    measures.loc[tested, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
-    table = measured.table_2(measures, Labels())
-    own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
-    assert not any("*" in text for text in own)
-    assert table.tidy["p_value"].min() == 0.0005
-    assert table.tidy["p_value_law"].min() == 0.001
-    measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
-    assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
 
 def test_the_floor_stands_above_and_the_excess_beside() -> None:
@@ -553,9 +544,6 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
         *("–", "–", "–", "–", "0.10", "0.0", "0.0"),
     ]
     assert "generate" in to_text(table)
-
-
-def test_what_is_no_record_of_a_job_is_left_out(tmp_path: Path) -> None:
     write(tmp_path / "train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
     (tmp_path / "train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
     assert list(resources_table(tmp_path).tidy["jobs"]) == [2]

@@ -318,13 +318,10 @@ def test_wrong_options_are_named(kind, values, words):
     check_refused(words, parse_options, kind, values, "training")
 
 
-def test_empty_splits_are_named(data, tmp_path):
+def test_every_prediction_is_in_one_batch_of_every_epoch_and_empty_splits_are_named(data, tmp_path):
     vocabulary = ClosedVocabulary(["w1"], 0)
     with pytest.raises(InputError, match="the split 'test' has no documents"):
         TokenStore.write(tmp_path, data / "documents.parquet", "test", vocabulary)
-
-
-def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
     vocabulary = ClosedVocabulary([f"w{i}" for i in range(9)], 1)
     store = TokenStore.write(tmp_path, data / "documents.parquet", "train", vocabulary)
     expected = sorted(token for ids in store for token in [*ids.tolist(), 1])
@@ -367,7 +364,7 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
-def test_the_schedule_rises_and_falls():
+def test_the_schedule_rises_and_falls_and_products_are_those_the_cpu_is_made_for(monkeypatch):
     options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
     rates = [scheduled_rate(options, step, 12) for step in range(12)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
@@ -379,6 +376,13 @@ def test_the_schedule_rises_and_falls():
     assert inverse.distortion == 0.1
     rates = [scheduled_rate(inverse, 9, 99, 0, epoch) for epoch in (0, 1, 100)]
     assert rates == [0.1, pytest.approx(0.1 / 1.001), pytest.approx(0.1 / 1.1)]
+    for instructions in ({"avx512_bf16": False}, {"avx512_bf16": True}, {}):
+        held = {"avx512_f": True, **instructions} if instructions else {}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
+        able = instructions.get("avx512_bf16", False)
+        assert factored.fastest_products.__wrapped__() == (
+            torch.bfloat16 if able else torch.float32
+        )
 
 
 def test_the_rate_is_halved_where_validation_does_not_improve(data, tmp_path):
@@ -434,16 +438,6 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     words = load_vocabulary(data / "vocabulary.json")
     TokenStore.write(tmp_path, data / "documents.parquet", "train", words)
     assert {path.name for path in tmp_path.iterdir()} == {"train.values.npy", "train.ends.npy"}
-
-
-def test_products_are_bfloat16_only_where_the_cpu_has_instructions_for_them(monkeypatch):
-    for instructions in ({"avx512_bf16": False}, {"avx512_bf16": True}, {}):
-        held = {"avx512_f": True, **instructions} if instructions else {}
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
-        able = instructions.get("avx512_bf16", False)
-        assert factored.fastest_products.__wrapped__() == (
-            torch.bfloat16 if able else torch.float32
-        )
 
 
 # ---- scheduled sampling ----

@@ -40,16 +40,13 @@ BPE = BPEVocabulary.build([TEXTS], 300)
 WORDS = st.text(st.characters(exclude_characters=" ", codec="utf-8"), min_size=1, max_size=6)
 
 
-def test_words_are_cut_by_count_and_ties_go_by_code_point():
+def test_words_are_cut_by_count_and_encoded_and_decoded():
     built = ClosedVocabulary.build([["b b b c"], pa.array(["a a c d </s>"])], minimum_count=2)
     assert built.describe()["words"] == ["b", "a", "c"]
     assert (built.size, built.unknown_types) == (6, 1)
     cut = ClosedVocabulary.build([["b b b c", "a a c d"]], maximum_size=2)
     assert cut.describe()["words"] == ["b", "a"]
     assert cut.unknown_types == 2
-
-
-def test_closed_encoding_and_decoding():
     closed = ClosedVocabulary(["a", "b"], 0)
     ids = closed.encode(["a  x b ", "", "<unk> a"])
     assert [part.tolist() for part in ids] == [[3, UNK, 4], [], [UNK, 3]]
@@ -71,32 +68,15 @@ def test_bpe_gives_back_any_text(words):
     assert all(3 <= token < BPE.size for token in ids[0])
 
 
-def test_bpe_words_are_alike_at_the_start_and_inside():
+def test_bpe_words_are_alike_everywhere_and_broken_ids_decode_to_clean_words():
     first, inside = BPE.encode(["low", "the low"])
     the = BPE.encode(["the"])[0]
     assert inside.tolist() == [*the, *first]
-
-
-def test_generated_ids_that_are_no_text_decode_to_clean_words():
     byte = BPE.encode(["\u00e9"])[0]
     broken = np.concatenate([[BOS], byte[:-1], byte[:1], byte[:1], [EOS]])
     (text,) = BPE.decode([broken])
     assert "  " not in text
     assert "<s>" not in text
-
-
-def test_bpe_does_not_depend_on_threads_or_on_the_process():
-    code = (
-        "import sys; from beyond_perplexity.vocabulary import *;"
-        "texts = [' '.join(f'w{i % 97}x{j % 13}' for j in range(50)) for i in range(400)];"
-        "print(BPEVocabulary.build([texts[:100], texts[100:]], 500).hash)"
-    )
-    found = set()
-    for parallel, hashing in (("false", "1"), ("true", "2")):
-        environment = {"TOKENIZERS_PARALLELISM": parallel, "PYTHONHASHSEED": hashing}
-        command, own = [sys.executable, "-c", code], {**os.environ, **environment}
-        found.add(subprocess.run(command, env=own, capture_output=True, check=True).stdout)
-    assert len(found) == 1
 
 
 @pytest.mark.parametrize("vocabulary", [ClosedVocabulary(["a", "é"], 7), BPE])
@@ -141,8 +121,19 @@ def test_wrong_options_are_named(config, words):
     check_refused(words, build_vocabulary, [TEXTS], config)
 
 
-def test_building_from_options_is_json_safe():
+def test_bpe_does_not_depend_on_threads_and_options_are_json_safe():
     json.dumps(build_vocabulary([TEXTS], {"kind": "closed"}).describe())
+    code = (
+        "import sys; from beyond_perplexity.vocabulary import *;"
+        "texts = [' '.join(f'w{i % 97}x{j % 13}' for j in range(50)) for i in range(400)];"
+        "print(BPEVocabulary.build([texts[:100], texts[100:]], 500).hash)"
+    )
+    found = set()
+    for parallel, hashing in (("false", "1"), ("true", "2")):
+        environment = {"TOKENIZERS_PARALLELISM": parallel, "PYTHONHASHSEED": hashing}
+        command, own = [sys.executable, "-c", code], {**os.environ, **environment}
+        found.add(subprocess.run(command, env=own, capture_output=True, check=True).stdout)
+    assert len(found) == 1
 
 
 TYPES, MINIMUM = 400, 3

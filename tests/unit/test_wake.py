@@ -112,20 +112,6 @@ def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_
     assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
 
 
-def test_with_many_latents_the_gradient_is_that_of_the_divergence():
-    """−∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration."""
-    model, proposal = make_pair()
-    log_p, log_q = enumerate_z(model, proposal)
-    expected = gradient_of((log_p.softmax(0) * log_q).sum(), proposal)
-    proposal.train()
-    batch = InstanceBatch.of(instances(200))
-    found = -gradient_of(wake_loss(proposal, model, 500, 3, batch, 0.0), proposal) / 200
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
-    one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
-    assert one_sample.abs().max() < 1e-12
-    assert expected.abs().max() > 0.1
-
-
 FAMILIES = {
     "discriminative-rnng": (
         lambda: (test_rnng_top_down.make(), test_rnng_top_down.make(DiscriminativeRNNG)),
@@ -181,9 +167,20 @@ def test_every_proposal_learns(family):
             torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_every_family_of_proposals_with_wake_training_is_here():
+def test_with_many_latents_the_gradient_is_of_the_divergence_and_all_families_are_here():
     kinds = {name: find_row(name).training for name in families_of("proposal")}
     assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
+    # −∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration
+    model, proposal = make_pair()
+    log_p, log_q = enumerate_z(model, proposal)
+    expected = gradient_of((log_p.softmax(0) * log_q).sum(), proposal)
+    proposal.train()
+    batch = InstanceBatch.of(instances(200))
+    found = -gradient_of(wake_loss(proposal, model, 500, 3, batch, 0.0), proposal) / 200
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
+    one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
+    assert one_sample.abs().max() < 1e-12
+    assert expected.abs().max() > 0.1
 
 
 def train_toy(model, proposal, folder, **options):
@@ -334,7 +331,7 @@ def test_wrong_wakes_are_errors(data, tmp_path, wake, training, message):
     check_refused(message, fit, data, tmp_path, wake=wake, **training)
 
 
-def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path):
+def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data, tmp_path):
     fit(data, tmp_path, wake=None)
     words = ClosedVocabulary([f"v{i}" for i in range(8)], 1)
     save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
@@ -343,9 +340,6 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
         ("foreign", "foreign: has another vocabulary than the proposal"),
     ):
         check_refused(message, fit, data, tmp_path, wake=tmp_path / name, **WAKE)
-
-
-def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert ProposalTrainingOptions().wake_steps == 0
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}

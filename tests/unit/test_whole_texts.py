@@ -165,13 +165,21 @@ def test_packed_files_are_read_to_their_end(tmp_path, form, suffix):
     assert list(READERS["as they are"](path)) == texts_of(MANY)
 
 
-def test_a_reader_that_is_left_early_and_an_account_that_does_not_agree_are_errors(files):
+def test_readers_left_early_are_errors_and_tokenize_writes_a_line_for_each(
+    files, monkeypatch, capsysbinary
+):
     with pytest.raises(InputError, match="4,096 documents were read, but it has more"), accounts():
         assert next(read_cleaned(files["text", MANY], None))
     account = Account("a.txt", "documents")
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
         account.close(MANY)
+    lines = "\n".join(texts_of(MANY))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    tokenize.main(["--tokenizer", "none"])
+    shown = capsysbinary.readouterr()
+    assert shown.out.decode().splitlines() == texts_of(MANY)
+    assert shown.err == b"stdin: 20,000 lines read, all used\n"
 
 
 @FORMS
@@ -230,15 +238,6 @@ def test_imported_samples_are_all_documents(files, form, tmp_path, said):
     found = pq.read_table(tmp_path / "s.parquet")["text"].to_pylist()
     assert (len(found), found[-1]) == (MANY - 1, MARKED)
     assert said() == [counts(MANY, "without a token")]
-
-
-def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
-    lines = "\n".join(texts_of(MANY))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    tokenize.main(["--tokenizer", "none"])
-    shown = capsysbinary.readouterr()
-    assert shown.out.decode().splitlines() == texts_of(MANY)
-    assert shown.err == b"stdin: 20,000 lines read, all used\n"
 
 
 @pytest.fixture(params=[".parquet", ".csv", ".csv.gz"])

@@ -356,9 +356,6 @@ def test_what_is_no_tree_is_impossible():
             assert (found[1:] == -math.inf).all()
 
 
-# ---- what the models write ----
-
-
 class Writing(NamedTuple):
     """A model that writes short texts over a few words; log p of each with all its latents.
 
@@ -729,9 +726,6 @@ def test_only_the_models_own_distribution_can_be_drawn_from(change):
         )
 
 
-# ---- planning ----
-
-
 def planned(models: list[str], decodings: list[str], **corpora) -> Run:
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     config["generation"] |= {"models": models, "decodings": decodings}
@@ -778,8 +772,6 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert "sentence" in report.caption(TABLES, "tendencies/wikipedia-sentences", "table_2")
     assert "*sentence*" not in report.caption(TABLES, "tendencies/wikipedia", "table_2")
 
-
-# ---- sentences ----
 
 SENTENCES_OF = {
     3: ["(S (NP (DT the) (NN cat)) (VP (VBZ sits)))", "(S (NN yes) (-LRB- -LRB-))"],

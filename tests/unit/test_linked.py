@@ -55,9 +55,6 @@ def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
     }
 
 
-# ---- the tables ----
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_both_variants_become_the_same_tables(tmp_path, nested):
     tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
@@ -272,9 +269,6 @@ def test_a_missing_pickle_is_named(tmp_path):
     check_refused(r"nowhere\.pkl", load_pickle, tmp_path / "nowhere.pkl")
 
 
-# ---- kinds of mentions ----
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_kinds_agree_with_a_scan_over_all_pairs(seed):
     draw = random.Random(seed)
@@ -292,8 +286,6 @@ def test_kinds_agree_with_a_scan_over_all_pairs(seed):
         related = any((other, entity) in edges for other in recent)
         assert kind == ("ongoing" if entity in recent else "related" if related else "new")
 
-
-# ---- the configuration ----
 
 ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 

@@ -384,9 +384,6 @@ def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
         assert list(read_lines(path, Problems(False))) == list(enumerate(wanted, 1))
 
 
-# ---- pickles ----
-
-
 def doubled(times):
     value: object = ("a", "b")
     for _ in range(times):
@@ -463,9 +460,6 @@ def test_entities_that_grow_are_no_page(tmp_path):
     assert len(list(PageStream(path, Problems(False)))) == 1
     with pytest.raises(PageError, match="not well-formed"):
         parse_page(RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
-
-
-# ---- annotated corpora ----
 
 
 def test_kinds_are_those_of_the_definition_for_nested_mentions():

@@ -374,9 +374,6 @@ def test_classes_are_cut_by_the_square_roots_of_zipfs_frequencies():
     assert 0.5 < stream.var() < 4
 
 
-# ---- the CNN ----
-
-
 def like_torch(part, stream):
     """Apply one gated convolution with torch's own layers to (B, T, C)."""
     kernel, inputs = part.kernel_size, part.inputs

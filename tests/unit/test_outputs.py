@@ -349,9 +349,6 @@ def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tm
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-# ---- ranges ----
-
-
 SHARDS = [f"samples/m/d/{shard:05d}.parquet" for shard in range(20_000)]
 
 

@@ -215,9 +215,6 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
     assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
 
 
-# ---- the tables ----
-
-
 def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
     first, second = put(tmp_path / "a.mrg", text), put(tmp_path / "b.mrg", GOOD)

@@ -254,9 +254,6 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
-# ---- weights ----
-
-
 def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper) -> None:
     millions = {
         "transformer": 204.4,
@@ -383,8 +380,6 @@ def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypat
         monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
         check_refused(said, plan.main)
 
-
-# ---- how far a run is ----
 
 LOG = """\
 Job stats:

@@ -247,9 +247,6 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_ap
     assert len(str(rows["predicted"][0]).split()) == 3
 
 
-# ---- tokens that are no words ----
-
-
 @pytest.mark.parametrize("kind", ["bpe", *MAKERS])
 def test_pieces_of_a_text_are_its_tokens(kind, tmp_path):
     """Oracle: the tokens of the whole text, and each piece decoded."""
@@ -294,9 +291,6 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         for start, end, row in zip(cuts, cuts[1:], held, strict=False):
             assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
             assert row[11] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
-
-
-# ---- continuations ----
 
 
 @torch.no_grad()
@@ -358,9 +352,6 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
     assert len({row[7] for row in rows}) > 10
 
 
-# ---- unrelated sentences ----
-
-
 def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_path):
     """Oracle: the titles and lengths of the documents that hold each partner."""
     rng = np.random.default_rng(0)
@@ -396,9 +387,6 @@ def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_pat
     units = take_units(same, "test", 0, 9, seed=1)
     assert find_partners(units, same, "test", seed=1) == [[None]] * 6
     assert find_partners([], same, "test", seed=1) == []
-
-
-# ---- the command ----
 
 
 def command(home, name, *flags):

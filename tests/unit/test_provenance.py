@@ -36,8 +36,6 @@ from beyond_perplexity.storage.shards import ShardWriter, content_of, read_recor
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 from tests.unit.evaluator_oracles import check_refused
 
-# ---- provenance ----
-
 
 def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_path):
     (tmp_path / "a").write_bytes(b"abc" * 100_000)
@@ -464,9 +462,6 @@ def test_another_command_is_another_result_and_what_has_no_record_says_nothing(m
     outputs.write_text("table.csv", "a\n")
     outputs.write_json("list.json", {})
     assert not notes.made_otherwise(["table.csv", "list.json"], COMMAND)
-
-
-# ---- gpu use ----
 
 
 @pytest.fixture(autouse=True)

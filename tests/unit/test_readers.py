@@ -387,9 +387,6 @@ def zstd(content):
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress, zstd]
 
 
-# ---- packing ----
-
-
 @pytest.mark.parametrize("pack", PACKERS)
 def test_every_packing_is_known_by_its_content(tmp_path, pack):
     more = b"" if pack is bytes else b"\nsecond part"
@@ -487,9 +484,6 @@ def test_what_is_held_whole_is_utf8_and_two_columns_of_one_name_are_refused(tmp_
         check_refused("has column 'text' more than once", read)
 
 
-# ---- zip archives ----
-
-
 def archive(path, content=b"A" * 1000):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
         file.writestr("a.txt", content)
@@ -535,9 +529,6 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     check_refused(message, take, str(path), "a.txt", tmp_path / "out")
 
 
-# ---- JSON ----
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -568,9 +559,6 @@ def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(
     for value in (doubled, "x" * 10**6, 2**100_000, ["x" * 1000] * 1000, {"k": doubled}):
         assert len(inputs.brief_repr(value)) <= 80
     assert inputs.brief_repr(["a", 3]) == "['a', 3]"
-
-
-# ---- Parquet ----
 
 
 def invalid(value):

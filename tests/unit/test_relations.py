@@ -173,9 +173,6 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no floor")
 
 
-# ---- resamples ----
-
-
 def ratio_of(measure, numerators, groups):
     ones = np.ones_like(numerators)
     models = [f"m{k}" for k in range(numerators.shape[1])]

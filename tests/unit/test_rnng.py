@@ -223,9 +223,6 @@ def test_weights_of_a_long_sentence_are_those_of_plain_loops():
     torch.testing.assert_close(found, log_q, atol=1e-5, rtol=0)
 
 
-# ---- unsupervised training ----
-
-
 def test_gradient_of_the_bound_is_that_of_enumeration():
     """The mean over all pairs of samples of the loss' gradient is that of the exact bound."""
     model = make(training="unsupervised", samples=2, warmup_epochs=4.0, proposal_size=3)
@@ -341,9 +338,6 @@ def test_trees_are_readable_and_those_of_a_missing_document_are_errors(treebank,
 )
 def test_wrong_options_are_errors(options):
     check_refused("architecture", RNNG, 9, options)
-
-
-# ---- training ----
 
 
 @pytest.mark.parametrize("kind", ["supervised", "unsupervised", "crf"])

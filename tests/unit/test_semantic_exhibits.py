@@ -135,9 +135,6 @@ def found_of(table: Table, question: str) -> pd.DataFrame:
     return table.tidy[table.tidy["question"].str.contains(question)].reset_index(drop=True)
 
 
-# ---- published values ----
-
-
 def test_the_printed_tables_repeat_what_the_note_says() -> None:
     """Oracle: all cells against all others of their table."""
     repeated = set()
@@ -446,9 +443,6 @@ def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -
     assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"
     assert measure_title(("infersent", "similarity"), LABELS) == TITLES["evaluator/infersent"]
     assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
-
-
-# ---- the first page ----
 
 
 def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str, Any]) -> None:

@@ -77,9 +77,6 @@ def slow_cosine(one: str, other: str) -> float:
     return float(x @ y / math.sqrt((x @ x) * (y @ y)))
 
 
-# ---- BLEU ----
-
-
 @pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
@@ -202,9 +199,6 @@ def test_equation_11_by_hand_and_only_normalized_a_text_is_nearest_to_itself():
         assert best[name].max() > best[name][itself]
 
 
-# ---- Word Mover's Distance ----
-
-
 def linear_program(one: str, other: str) -> float:
     """Solve the transport problem of all words with all by HiGHS."""
     first, second = one.split(), other.split()
@@ -244,9 +238,6 @@ def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
     once = movers_distances(UNITS, *read(*texts))
     thrice = movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
     assert once == pytest.approx(thrice)
-
-
-# ---- greedy alignment, averages ----
 
 
 def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone():
@@ -321,9 +312,6 @@ def test_what_is_no_word_gets_what_nothing_gets_and_there_need_be_none():
     assert found["wmd"] == pytest.approx(1 - math.sqrt(2) / 4)
     none = measure_vectors(VECTORS, *read([], []), OPTIONS)
     assert all(values.shape == (0,) for values in none.values())
-
-
-# ---- curves ----
 
 
 def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():

@@ -297,9 +297,6 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(
     assert np.isnan(impossible.value)
 
 
-# ---- what a score rewards ----
-
-
 def expected(kind, truth, told):
     """Return what a model expects to score where the next word is A or B, by enumeration."""
     found = 0.0
@@ -363,9 +360,6 @@ def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name
         given = [tmp_path / "whole" / "predictions.parquet"]
         cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
         pd.testing.assert_frame_equal(cut, whole, check_exact=True)
-
-
-# ---- commands ----
 
 
 def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thread):
@@ -658,9 +652,6 @@ def test_agreement_with_people_is_scipys(tmp_path):
     assert pairs.schema.equals(semantics.HUMAN_SCORES)
     assert pairs.column("value").null_count == 1
     assert pairs.column("gold").to_pylist() == scored.gold.tolist()
-
-
-# ---- command ----
 
 
 def test_the_command_writes_all_three_tables(tmp_path, one_thread):

@@ -220,9 +220,6 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
     assert capsys.readouterr().out == ""  # nothing was run
 
 
-# ---- next sentences ----
-
-
 def store_sentences(folder, texts, keep_unknown):
     """Write documents, and the store of their sentences."""
     oracles.write_documents(folder / "documents.parquet", texts)
@@ -510,9 +507,6 @@ def test_the_loss_is_that_of_both_neighbours_a_word_at_a_time():
                 predictions += len(ids) + 1
     assert network.loss(batch).item() == pytest.approx(wanted, rel=1e-5)
     assert batch.predictions == predictions
-
-
-# ---- official weights ----
 
 
 def official_arrays(prefixes, seed=0):

@@ -175,9 +175,6 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
     assert evaluator_at(tmp_path.parent / "vectors.txt")["family"] == "vectors"
 
 
-# ---- pairs to train on ----
-
-
 def held_pairs(path, **columns):
     return [tuple(pair) for pair in read_labelled_texts(path, PairColumns(**columns))]
 

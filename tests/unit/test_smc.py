@@ -643,6 +643,3 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
         )
         assert np.array_equal(values[:few], expected)
         assert len(set(values)) > 20
-
-
-# ---- simulated sentences ----

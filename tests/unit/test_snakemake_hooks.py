@@ -137,9 +137,6 @@ def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
     assert list(snakemake_hooks.RECORDS.iterdir()) == []
 
 
-# ---- job lines ----
-
-
 JOB = {
     "event": LogEvent.JOB_INFO,
     "rule_name": "generate",
@@ -211,9 +208,6 @@ def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -
     assert str(log) in text
     assert text.endswith("look out\n")
     assert "Nothing to be done" in printed({"msg": "Nothing to be done (all is there)."})
-
-
-# ---- run command ----
 
 
 @pytest.mark.parametrize(

@@ -145,9 +145,6 @@ def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None
     assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
-# ---- models of sentences ----
-
-
 def sentences_of(**given: Any) -> str:
     """Return what a model of sentences is trained on."""
     options = json.loads(run_of(SMOKE, **given).models.options("sentence-rnn"))
@@ -276,9 +273,6 @@ def test_predictions_of_the_repository(name: str, models: int) -> None:
         assert options["architecture"] == other["architecture"]
 
 
-# ---- relations of measures, and what the report has ----
-
-
 NOTHING_ELSE = {"semantics": {"models": []}, "contrastive": {"models": []}}
 
 
@@ -325,9 +319,6 @@ def test_what_the_report_has_and_what_evaluators_are_called() -> None:
     assert across["decodings"] == ["ancestral", "beam"]
 
 
-# ---- texts compared by their vectors ----
-
-
 def embedded(**tendencies: Any) -> Run:
     minilm = {"family": "sentence-transformers", "package": "minilm"}
     return run_of(SMOKE, {"evaluators.minilm": minilm}, tendencies=tendencies)
@@ -366,9 +357,6 @@ def test_only_as_many_shards_are_read_as_hold_the_documents() -> None:
     sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
     assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
     assert held.documents == 20
-
-
-# ---- the vocabulary in which texts are read ----
 
 
 def read_in(**sections: Any) -> Run:

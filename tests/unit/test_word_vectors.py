@@ -269,8 +269,6 @@ def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(s
         package_folder("bert")
 
 
-# ---- trained on a corpus ----
-
 OPTIONS = {"family": "word2vec", "width": 8, "window": 2, "minimum_count": 3, "negatives": 3}
 OPTIONS |= {"epochs": 60}
 

@@ -31,7 +31,7 @@ from tests.unit.synthetic_tables import (
     sources_of,
 )
 from tests.unit.test_bracket import ROWS as GAPS
-from tests.unit.test_posterior import posterior_rows
+from tests.unit.test_report_importance import posterior_rows
 from tests.unit.test_report_importance import costs
 from tests.unit.test_tables import PERPLEXITIES
 

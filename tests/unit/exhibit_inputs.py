@@ -31,8 +31,7 @@ from tests.unit.synthetic_tables import (
     sources_of,
 )
 from tests.unit.test_bracket import ROWS as GAPS
-from tests.unit.test_report_importance import posterior_rows
-from tests.unit.test_report_importance import costs
+from tests.unit.test_report_importance import costs, posterior_rows
 from tests.unit.test_tables import PERPLEXITIES
 
 SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]

@@ -649,14 +649,6 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
 SIZE = 6
 
 
-class Bits(ToyModel):
-    """Words with a hidden bit of 1 are mentions of one entity."""
-
-    def readable(self, instance, latent):
-        places = [place for place, bit in enumerate(latent.tolist()) if bit == 1]
-        return {"mentions": [{"start": p, "end": p + 1, "entity": 0} for p in places]}
-
-
 class State(NamedTuple):
     batch: InstanceBatch
     last: Tensor
@@ -665,7 +657,7 @@ class State(NamedTuple):
         return self._replace(last=self.last[rows])
 
 
-class WalkedBits(Bits):
+class WalkedBits(Mentioning):
     """The same, word by word."""
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> State:
@@ -733,7 +725,7 @@ def expected(shares: np.ndarray, every: np.ndarray) -> list[float]:
     return [float(shares @ values) for values in (found, matched, same)]
 
 
-@pytest.mark.parametrize("kinds", [(Bits, ToyProposal), (WalkedBits, WalkedProposal)])
+@pytest.mark.parametrize("kinds", [(Mentioning, ToyProposal), (WalkedBits, WalkedProposal)])
 def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
     pair = make(*kinds)
     every, log_p = enumerated(pair)
@@ -753,7 +745,7 @@ def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
 
 
 def test_impossible_texts_have_no_latents_and_entities_are_names_or_what_they_refer_to():
-    pair = make(Bits, ToyProposal)
+    pair = make(Mentioning, ToyProposal)
     with torch.no_grad():
         pair.model.words[:, 5] = -math.inf
     believed, drawn = compared(pair, 8)

@@ -630,17 +630,17 @@ def test_a_text_without_blanks_is_warned_of(text, language, warned, capsys) -> N
 
 def test_the_workflow_takes_the_language_of_the_corpus() -> None:
     corpora = {name: {"preprocessing": {"language": name}} for name in ("en", "de", "et")}
-    for given, expected in (
+    for named, expected in (
         ("auto", {"en": "gensim", "de": "language:de", "et": "language:et"}),
         ("gensim", dict.fromkeys(corpora, "gensim")),
         ("nltk", {"en": "nltk", "de": "nltk:de", "et": "nltk:et"}),
         ("a/list.txt", dict.fromkeys(corpora, "a/list.txt")),
     ):
         found = Corpora.__new__(Corpora)
-        found.config = {"corpora": corpora, "tendencies": {"stop_words": given}}
+        found.config = {"corpora": corpora, "tendencies": {"stop_words": named}}
         assert {name: found.stop_words(name) for name in corpora} == expected
         assert found.stop_words("de-sentences") == expected["de"]
-        assert found.stop_word_files() == ([given] if "/" in given else [])
+        assert found.stop_word_files() == ([named] if "/" in named else [])
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -667,8 +667,8 @@ def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, capsys)
     assert json.loads(free.out)["speller"] is None
     built = ["--documents", documents, "--vocabulary", path, "--output", speller]
     run_script(build, *built)
-    for given in ([], ["--speller", speller]):
-        run_script(command, *flags, *given)
+    for more in ([], ["--speller", speller]):
+        run_script(command, *flags, *more)
         found = capsys.readouterr()
         assert "free" not in found.err
         summary = json.loads(found.out)

@@ -358,7 +358,7 @@ def test_few_documents_say_what_is_missing_and_the_largest_difference_its_word(m
     )
 
 
-def test_floors_fill_their_columns():
+def test_floors_fill_their_columns_and_limits_are_those_of_their_formulas():
     floors = {("unigram", "tvd"): Floor(0.1, 0.05, 0.2), ("length", "ks"): Floor(0.1, 0, 1, 0.03)}
     rows = rows_of(draw(3, 30), draw(4, 30), floors=floors)
     row = rows["unigram", "tvd"]
@@ -366,9 +366,6 @@ def test_floors_fill_their_columns():
     assert (row.floor, row.floor_low, row.floor_high) == (0.1, 0.05, 0.2)
     assert rows["length", "ks"].excess == 0.03
     assert math.isnan(rows["symbols", "ks"].floor)
-
-
-def test_limits_are_those_of_their_formulas():
     drawn = np.arange(100.0) / 1000
     error = np.std(drawn, ddof=1)
     assert upper_limit(0.2, drawn, 0.95) == pytest.approx(0.2 + 1.6448536 * error)
@@ -584,7 +581,7 @@ MODULES = [part.name for part in pkgutil.iter_modules(inference.__path__)]
 BASE = ("inference", "random_streams", "storage.provenance", "verdicts")
 
 
-def test_it_imports_numpy_alone_and_shows_examples():
+def test_it_imports_numpy_alone_and_its_distances_are_those_of_scipy():
     code = "import sys, beyond_perplexity.inference; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -593,19 +590,6 @@ def test_it_imports_numpy_alone_and_shows_examples():
     public = [found for name, found in vars(inference).items() if not name.startswith("_")]
     for found in filter(callable, public):
         assert isinstance(found, type) or ">>>" in str(found.__doc__), found
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_give_what_they_say(name: str) -> None:
-    """Examples of the docstrings; and no module looks up to one that is not beneath it."""
-    module = importlib.import_module(f"beyond_perplexity.inference.{name}")
-    assert not doctest.testmod(module).failed
-    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("beyond_perplexity."):
-            assert str(node.module).partition(".")[2].startswith(BASE), node.module
-
-
-def test_the_distance_is_that_of_scipy_and_a_signed_one_has_two_sides():
     rng = np.random.default_rng(0)
     x, y = rng.integers(9, size=40), rng.integers(3, 12, size=31)
     found = inference.permutation_test(x, y, permutations=19)
@@ -619,6 +603,16 @@ def test_the_distance_is_that_of_scipy_and_a_signed_one_has_two_sides():
     )
     assert (one.p_value, two.p_value) == (1, 1 / 2000)
     assert two.statistic == -12
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_give_what_they_say(name: str) -> None:
+    """Examples of the docstrings; and no module looks up to one that is not beneath it."""
+    module = importlib.import_module(f"beyond_perplexity.inference.{name}")
+    assert not doctest.testmod(module).failed
+    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("beyond_perplexity."):
+            assert str(node.module).partition(".")[2].startswith(BASE), node.module
 
 
 def grouped(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

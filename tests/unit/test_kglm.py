@@ -199,7 +199,7 @@ def test_proposal_equals_the_plain_implementation_and_sums_to_one(context):
         assert pair == pytest.approx(expected, abs=1e-9)
 
 
-def test_context_is_what_its_name_says():
+def test_context_is_what_its_name_says_and_unknown_words_are_copied_from_aliases_alone():
     documents = [3, 4, 2], [3, 2, 2], [3, 4, 4]
     begin = torch.zeros(1, dtype=torch.int64)
     for context, sees_own, sees_next in zip(CONTEXTS, (0, 1, 1), (0, 0, 1), strict=True):
@@ -211,6 +211,16 @@ def test_context_is_what_its_name_says():
         first, other, later = kinds
         assert torch.equal(first[:, 1], other[:, 1]) != bool(sees_own)
         assert torch.equal(first, later) != bool(sees_next)
+    # Of C, whose aliases are 300 and <unk> 300 301; the model cannot tell its unknown words apart.
+    model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
+    found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
+    assert found[300] > found[301] > found[302] == found[2]
+    costs = [
+        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
+        for word in (300, 302, 3)
+    ]
+    assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
+    assert costs[2].item() == 0
 
 
 def masses(model, words, longest, unknown_types):
@@ -247,19 +257,6 @@ def test_probabilities_of_all_documents_sum_to_one_and_without_a_penalty_to_no_m
             total, goes_on = total + mass, rest
         assert (total + goes_on < 1 - 1e-6) == missing
         assert total + goes_on < 1 + 1e-9
-
-
-def test_an_unknown_word_is_copied_where_an_alias_has_it_and_only_there():
-    # Of C, whose aliases are 300 and <unk> 300 301; the model cannot tell its unknown words apart.
-    model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
-    found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
-    assert found[300] > found[301] > found[302] == found[2]
-    costs = [
-        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
-        for word in (300, 302, 3)
-    ]
-    assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
-    assert costs[2].item() == 0
 
 
 @torch.no_grad()
@@ -473,7 +470,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
         AWDOptions(weight_dropout=1.0)
 
 
-def test_modules_are_rebuilt_from_their_tensors_and_latents_described():
+def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_encoder():
     model, proposal, documents = larger()
     batch, owner = batch_of(*documents), torch.arange(3)
     rows = torch.zeros(3, 60, dtype=torch.int64)
@@ -494,10 +491,7 @@ def test_modules_are_rebuilt_from_their_tensors_and_latents_described():
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
-
-
-def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
-    """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
+    # Oracle: the encoder over the whole text: what it says of the next word, step by step
     model = make(layers=2, seed=2).double()
     reader = simulation._Encoder(model)
     read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])

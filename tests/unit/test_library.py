@@ -84,7 +84,7 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     pd.testing.assert_frame_equal(again.table, compared.table)
 
 
-def test_whatever_holds_texts_gives_them_as_they_are():
+def test_whatever_holds_texts_gives_them_as_they_are_and_streamed():
     table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
     forms = [MODEL, tuple(MODEL), (text for text in MODEL), np.array(MODEL), pd.Series(MODEL)]
     forms += [table.to_pandas(), table, table.to_reader(max_chunksize=7), table.to_batches()[0]]
@@ -94,6 +94,19 @@ def test_whatever_holds_texts_gives_them_as_they_are():
         assert found[3].place in (f"form {place}: row 4", f"form {place}: text 4")
         assert {record.title for record in found} in ({""}, set(MODEL))
     assert text_source("a/path", "x") == Path("a/path")
+    # No text is read before it is asked for
+    read = 0
+
+    def generated():
+        nonlocal read
+        for read in range(1, 10_001):
+            yield f"text {read}\nwith a line feed"
+
+    source = text_source(generated(), "x")
+    for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
+        assert read == number
+        assert record.as_it_is == f"text {number}\nwith a line feed"
+    assert read == 10_000
 
 
 def test_groups_come_beside_the_texts_or_in_a_column():
@@ -161,22 +174,6 @@ def test_what_a_notebook_shows_is_no_markup_and_json_has_no_nan():
     ]
     expected = {"a": None, "b": 3, "c": [1, [[1.5, None]]], "d": None, "e": None}
     assert found["summary"] == expected | {"f": "\ud800", "g": "2020-01-01T00:00:00"}
-
-
-def test_texts_are_streamed():
-    """No text is read before it is asked for."""
-    read = 0
-
-    def generated():
-        nonlocal read
-        for read in range(1, 10_001):
-            yield f"text {read}\nwith a line feed"
-
-    source = text_source(generated(), "x")
-    for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
-        assert read == number
-        assert record.as_it_is == f"text {number}\nwith a line feed"
-    assert read == 10_000
 
 
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):

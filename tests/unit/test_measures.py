@@ -383,7 +383,7 @@ def subsets():
         return sample_sizes(pair, rows, FEW_TESTS, HOW, 3, "model/beam"), rows
 
 
-def test_points_summarize_the_subsets_and_the_last_is_the_table_of_measures(subsets):
+def test_points_summarize_the_subsets_whatever_the_cuts_and_the_last_is_the_table(subsets):
     found, rows = subsets
     assert found.schema == SAMPLE_SIZE
     points = found.to_pylist()
@@ -409,9 +409,6 @@ def test_points_summarize_the_subsets_and_the_last_is_the_table_of_measures(subs
     assert abs(means[0] - means[-1]) < 4 * deviation / np.sqrt(3 * SIZES[0])
     widths = [points["unigram", "tvd", n]["value"] for n in SIZES]
     assert widths[0] > widths[1] > points["unigram", "tvd", len(SAMPLES)]["value"]
-
-
-def test_cuts_do_not_matter_but_the_seed_does(subsets):
     for cut, seed, equal in ((7, 3, True), (1000, 4, False)):
         with open_pair(cut) as pair:
             rows = measure_rows(pair, FEW_TESTS, 3)

@@ -245,21 +245,6 @@ def test_titles_are_normalized(title, targets):
     assert found == {title}
 
 
-def test_infobox_links_become_pairs():
-    article = markup.parse_article(
-        "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
-        "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
-        "| again = [[Ulm]] and [[ulm]]\n}}\n{{Other|place=[[Bern]]}}\nText."
-    )
-    assert article.infoboxes == 1
-    assert article.triples == [
-        ("birth_place", "Ulm"),
-        ("birth_place", "German Empire"),
-        ("spouse", "Mileva"),
-        ("again", "Ulm"),
-    ]
-
-
 # ---- mentions ----
 
 
@@ -344,7 +329,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
     assert same > 0.99 * len(anchors)
 
 
-def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
+def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_path):
     with Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])
@@ -353,6 +338,18 @@ def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
             ("A", "C"), ("B", "C"), ("D", "C"), ("X", None), ("Y", None), ("Z", None),
         ]  # fmt: skip
     assert not list(tmp_path.iterdir())
+    article = markup.parse_article(
+        "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
+        "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
+        "| again = [[Ulm]] and [[ulm]]\n}}\n{{Other|place=[[Bern]]}}\nText."
+    )
+    assert article.infoboxes == 1
+    assert article.triples == [
+        ("birth_place", "Ulm"),
+        ("birth_place", "German Empire"),
+        ("spouse", "Mileva"),
+        ("again", "Ulm"),
+    ]
 
 
 # ---- lines ----
@@ -372,7 +369,7 @@ def test_a_line_beyond_the_limit_is_an_error_or_left_out(tmp_path, monkeypatch, 
     assert [place.split(": ")[1] for place in places] == ["line 2", "line 5"]
 
 
-def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
+def test_lines_are_those_of_split_in_time_of_their_length_alone(tmp_path, monkeypatch):
     """Joined to what is held again with every chunk, 256 MB took minutes."""
     path = tmp_path / "zeros.gz"
     with gzip.open(path, "wb", 1) as file:
@@ -381,9 +378,6 @@ def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
     problems = Problems(True)
     assert not list(read_text(path, problems))
     assert problems.skips.counts == {"line too long": 1}
-
-
-def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
     draw = random.Random(7)
     for trial in range(40):
         content = "".join(draw.choice("ab\n\n\r é") for _ in range(draw.randrange(60)))
@@ -455,15 +449,12 @@ def raw_page(namespace, text):
     return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
 
 
-def test_such_a_page_is_a_counted_skip():
+def test_such_a_page_is_a_counted_skip(tmp_path):
     options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
     pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
     found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
     assert found.skips.counts == {"page with too much unclosed markup": 1}
     assert found.counts["articles"] == 1
-
-
-def test_entities_that_grow_are_no_page(tmp_path):
     names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
     page = raw_page("0", "&e9;")
     path = put(tmp_path / "d.xml", b"<mediawiki>" + page.xml + b"</mediawiki>")

@@ -219,7 +219,7 @@ def test_locked_dropout_takes_the_same_elements_at_all_positions_and_steps_have_
     assert torch.equal(first, again)
 
 
-def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
+def test_kinds_of_dropout_keep_the_mean_and_leave_what_is_left():
     torch.manual_seed(0)
     tokens = torch.arange(2000).repeat(2, 1)  # each id twice
     words = drop_words(torch.ones(2, 2000, 3), tokens, 2000, 0.4, True)
@@ -233,6 +233,13 @@ def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
     skipped = [skips_layer(0.25, True) for _ in range(4000)]
     assert sum(skipped) / 4000 == pytest.approx(0.25, abs=0.025)
     assert not skips_layer(0.25, False)
+    rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
+    model, tokens = transformer(**rare).train(), prefixes()
+    stream = model.embedding(tokens) * 4 + model.positions[:9]
+    torch.testing.assert_close(model.features(tokens), model.final_norm(stream))
+    model = transformer(**rare, embedding_dropout=1 - 1e-9).train()
+    expected = model.final_norm(model.positions[:9]).expand(3, 9, 16)
+    torch.testing.assert_close(model.features(tokens), expected)
 
 
 # ---- LSTM and GRU ----
@@ -500,16 +507,6 @@ def test_the_future_and_other_rows_change_nothing():
     changed[0, 5:] = 3
     torch.testing.assert_close(model(changed)[0, :5], model(tokens)[0, :5])
     torch.testing.assert_close(model(changed)[1:], model(tokens)[1:])
-
-
-def test_dropped_words_and_skipped_layers_leave_what_is_left():
-    rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
-    model, tokens = transformer(**rare).train(), prefixes()
-    stream = model.embedding(tokens) * 4 + model.positions[:9]
-    torch.testing.assert_close(model.features(tokens), model.final_norm(stream))
-    model = transformer(**rare, embedding_dropout=1 - 1e-9).train()
-    expected = model.final_norm(model.positions[:9]).expand(3, 9, 16)
-    torch.testing.assert_close(model.features(tokens), expected)
 
 
 def test_sinusoids_are_those_of_the_paper_and_too_long_contexts_refused():

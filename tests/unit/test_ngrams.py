@@ -620,7 +620,7 @@ def test_texts_do_not_depend_on_the_batch(values):
     assert len(set(map(tuple, finished))) > 3
 
 
-def test_drawn_texts_have_the_log_probability_of_scoring():
+def test_drawn_texts_have_the_log_probability_of_scoring_and_states_follow_rows():
     held, size = model(5), {"first": 0, "count": 200, "maximum_length": 60}
     drawn = list(generate(held, parse_decoding(KINDS[0]), seed=3, purpose="t", **size))
     kept = [document for document in drawn if document.finished]
@@ -633,9 +633,6 @@ def test_drawn_texts_have_the_log_probability_of_scoring():
     firsts = [document.tokens[0] if len(document.tokens) else 1 for document in drawn]
     shares = np.bincount(firsts, minlength=V) / len(drawn)
     assert np.abs(shares - expected).max() < 4 * math.sqrt(0.25 / len(drawn))
-
-
-def test_states_follow_their_rows():
     held = model(4)
     tokens = padded(documents(seed=6, count=6)[:4])[:, :4]
     state = held.initial_state(len(tokens), 9)

@@ -106,21 +106,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert told(measures, "length", none)["smallest shift found"] == "none"
 
 
-def test_the_worst_text_is_named_and_the_law_follows_from_the_unit_of_the_split(measures) -> None:
-    copied = measures["measure"] == "training_8grams"
-    measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
-    rows = {row[0]: row[1:] for row in shares_table(measures)}
-    assert rows["copied 8-grams"] == ["90.0%", "Trigram\\, beam", "1.0%"]
-    assert rows["unfinished"] == ["20.0%", "LSTM\\, beam", "—"]
-    bare = measures[measures["tendency"] != "text"]
-    assert len(shares_table(bare)) == 1
-    assert "Nothing was counted" in render([Compared("wikipedia", "document", bare)])
-    parts = {"document": "perplexity is in-topic", "page": "new pages"}
-    for unit, part in {**parts, "given": "splits of its own", "": "not known"}.items():
-        assert part in render([Compared("wikipedia", unit, measures)])
-
-
-def test_the_main_table_has_a_row_for_each_body_of_text(measures) -> None:
+def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -> None:
     measures = withhold(measures, "length", "ks", WITHHELD_NOTE)
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
@@ -132,6 +118,17 @@ def test_the_main_table_has_a_row_for_each_body_of_text(measures) -> None:
     assert len(header) == 7  # for half of a screen of 1,400 pixels
     bare = main_table(measures[measures["tendency"] == "length"].assign(excess=np.nan))
     assert bare[2][1:3] == ["0 of 1", "—"]
+    copied = measures["measure"] == "training_8grams"
+    measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
+    rows = {row[0]: row[1:] for row in shares_table(measures)}
+    assert rows["copied 8-grams"] == ["90.0%", "Trigram\\, beam", "1.0%"]
+    assert rows["unfinished"] == ["20.0%", "LSTM\\, beam", "—"]
+    bare = measures[measures["tendency"] != "text"]
+    assert len(shares_table(bare)) == 1
+    assert "Nothing was counted" in render([Compared("wikipedia", "document", bare)])
+    parts = {"document": "perplexity is in-topic", "page": "new pages"}
+    for unit, part in {**parts, "given": "splits of its own", "": "not known"}.items():
+        assert part in render([Compared("wikipedia", unit, measures)])
 
 
 def test_the_answer_stands_first(measures) -> None:

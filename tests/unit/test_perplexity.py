@@ -479,13 +479,22 @@ def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
     assert flip_warning(500, 9999).endswith(both)
 
 
-def test_the_smallest_difference_has_a_power_of_80_percent():
+def test_the_smallest_difference_has_a_power_of_80_percent_and_equal_scores_find_none(tmp_path):
     random = np.random.default_rng(6)
     found = ratio_interval(random.normal(size=40), np.ones(40))
     center = smallest_found(found) / found.standard_error
     limit = stats.t.ppf(0.975, 39)
     power = stats.nct.sf(limit, 39, center) + stats.nct.cdf(-limit, 39, center)
     assert power == pytest.approx(0.8, abs=0.01)
+    # A standard error of 0 is no proof that any difference would be found
+    one, other = scores()
+    rows = together(tmp_path, one, one, other)
+    pairs = {(row["first"], row["second"]): row for row in rows if row["second"]}
+    same, others = pairs["a", "b"], pairs["a", "c"]
+    assert (same["detectable"], same["value"], same["p_value"]) == (None, 0, 1)
+    assert "both give every document the same likelihood" in same["note"]
+    assert others["detectable"] > 0
+    assert "same likelihood" not in others["note"]
 
 
 @pytest.mark.parametrize(
@@ -589,7 +598,7 @@ def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
     assert infinite["note"] == "2 of 60 documents are impossible"
 
 
-def test_models_are_compared_on_each_text_that_they_share(tmp_path):
+def test_models_are_compared_on_shared_texts_and_few_groups_give_no_verdict(tmp_path):
     first, second, third = scores(3)
     names = ("doc_id", "bytes", "log_likelihood")
     both = {name: np.concatenate([second[name], third[name]]) for name in names}
@@ -601,9 +610,6 @@ def test_models_are_compared_on_each_text_that_they_share(tmp_path):
     assert [r["scored_text"] for r in rows if not r["second"]].count("raw") == 2
     smallest = min(r["p_value"] for r in rows if r["second"])
     assert min(r["p_adjusted"] for r in rows if r["second"]) == pytest.approx(4 * smallest)
-
-
-def test_few_groups_give_no_verdict_and_half_filled_spellings_are_refused(tmp_path):
     few = [{name: column[:19] for name, column in one.items()} for one in scores()]
     *own, pair = compared(saved(tmp_path, few))
     assert pair["note"] == "fewer than 20 effective groups: no verdict"
@@ -663,18 +669,6 @@ def test_what_cannot_be_compared_is_refused_with_file_and_row(tmp_path, change, 
     assert "\n" not in str(error.value)
 
 
-def test_equal_scores_find_no_smallest_difference(tmp_path):
-    """A standard error of 0 is no proof that any difference would be found."""
-    one, other = scores()
-    rows = together(tmp_path, one, one, other)
-    pairs = {(row["first"], row["second"]): row for row in rows if row["second"]}
-    same, others = pairs["a", "b"], pairs["a", "c"]
-    assert (same["detectable"], same["value"], same["p_value"]) == (None, 0, 1)
-    assert "both give every document the same likelihood" in same["note"]
-    assert others["detectable"] > 0
-    assert "same likelihood" not in others["note"]
-
-
 def test_wrong_values_and_missing_files_are_named_and_other_texts_are_no_company(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("bytes,log_likelihood\n12,-3.5\n9,nought\n")
@@ -712,7 +706,7 @@ def texts_of(axis):
     return [text.get_text() for text in axis.texts]
 
 
-def test_the_table_has_a_row_for_every_model_and_every_pair(tmp_path):
+def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(tmp_path):
     rows = differences(tmp_path)
     table, _ = made(rows)
     pair = rows[rows["second"].notna()].iloc[0]
@@ -724,6 +718,16 @@ def test_the_table_has_a_row_for_every_model_and_every_pair(tmp_path):
     assert "two trained models" in table.note
     assert len(table.tidy) == 4
     assert ",30," in table.tidy.to_csv()  # a count, though an infinite model has none
+    _, figure = made(differences(tmp_path, texts=("cleaned", "raw")))
+    assert [axis.get_title() for axis in figure.axes[::2]] == ["cleaned text", "raw text"]
+    _, figure = made(differences(tmp_path, 1))
+    assert texts_of(figure.axes[0]) == ["∞"]
+    assert not figure.axes[1].get_visible()
+    said = describe_differences(differences(tmp_path), Labels())
+    models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
+    assert "p adjusted" not in models
+    assert "less model" not in models
+    assert "p adjusted" in pairs
 
 
 def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
@@ -747,19 +751,6 @@ def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
     assert shades.shape == (4, 3)  # no column for what is infinite
     assert np.isnan(shades[1, 2])
     assert shades[0, 1] < 0 < shades[1, 0]
-
-
-def test_each_text_has_a_row_of_panels_and_the_terminal_drops_empty_columns(tmp_path):
-    _, figure = made(differences(tmp_path, texts=("cleaned", "raw")))
-    assert [axis.get_title() for axis in figure.axes[::2]] == ["cleaned text", "raw text"]
-    _, figure = made(differences(tmp_path, 1))
-    assert texts_of(figure.axes[0]) == ["∞"]
-    assert not figure.axes[1].get_visible()
-    said = describe_differences(differences(tmp_path), Labels())
-    models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
-    assert "p adjusted" not in models
-    assert "less model" not in models
-    assert "p adjusted" in pairs
 
 
 def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):

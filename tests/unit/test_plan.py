@@ -133,7 +133,9 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
 
 
-def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
+def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(
+    paper, tmp_path
+) -> None:
     """A beam writes all its hypotheses; a training reads its steps, or its epochs of the split."""
     assert paper.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
     assert paper.units("generate", SHARD) == 50_000
@@ -152,9 +154,6 @@ def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
     share = short.config["corpora"]["wikipedia"]["split"]["train"]
     assert short.units("train", {"model": "trigram"}) == tokens * share
     assert short.units("extract_corpus", {"corpus": "wikipedia"}) == tokens
-
-
-def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
     folder = tmp_path / "corpora" / "wikipedia"
     folder.mkdir(parents=True)
 
@@ -167,12 +166,20 @@ def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
     assert of(10**12) == 64_000
 
 
-def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
+def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path) -> None:
     text = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     for rule, (_, _, seconds) in NEEDS.items():
         assert f"\nrule {rule}:\n" in text
         assert f'mem_mb=memory("{rule}")' in text
         assert (f'runtime=minutes("{rule}")' in text) == bool(seconds)
+    path = tmp_path / "a.jsonl"
+    for text in BROKEN:
+        path.write_text(text)
+        assert read_benchmark(path) is None
+    assert read_benchmark(tmp_path / "away.jsonl") is None
+    assert job_costs.read_plan(tmp_path / "away.json") == {}
+    path.write_text('{"s": 1, "max_rss": 2}\n{"s": 3.5, "max_rss": "NA"}\n')
+    assert read_benchmark(path) == (3.5, 0.0)
 
 
 # ---- jobs that ran ----
@@ -208,17 +215,6 @@ def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(st
 
 
 BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
-
-
-def test_of_benchmarks_the_last_attempt_counts_and_what_is_none_says_nothing(tmp_path) -> None:
-    path = tmp_path / "a.jsonl"
-    for text in BROKEN:
-        path.write_text(text)
-        assert read_benchmark(path) is None
-    assert read_benchmark(tmp_path / "away.jsonl") is None
-    assert job_costs.read_plan(tmp_path / "away.json") == {}
-    path.write_text('{"s": 1, "max_rss": 2}\n{"s": 3.5, "max_rss": "NA"}\n')
-    assert read_benchmark(path) == (3.5, 0.0)
 
 
 class DryJob:

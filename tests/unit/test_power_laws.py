@@ -145,7 +145,7 @@ def test_seldom_counts_are_poisson_where_they_are_asked_for():
     assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
 
 
-def test_interpolated_exponents_are_those_of_the_fit():
+def test_interpolated_exponents_are_those_of_the_fit_and_fewer_draws_the_first():
     """Oracle: the root that is found for each mean alone, inside and outside the table."""
     rng = np.random.default_rng(4)
     table = power_laws.ExponentTable(1.2, 900)
@@ -161,6 +161,12 @@ def test_interpolated_exponents_are_those_of_the_fit():
     ]
     assert table.exponents(means, ranks) == pytest.approx(expected, abs=1e-8)
     assert np.isnan(table.exponents(np.zeros(3), np.array([0, 1, 40]))).all()
+    # A p-value of n draws counts the first n, wherever a block ends
+    own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
+    counts = (31, 32, 33, 65)
+    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
+    assert above == sorted(above)
+    assert (np.diff(above)[:2] <= 1).all()
 
 
 @pytest.mark.parametrize("ranks", [None, 60])
@@ -219,12 +225,3 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
         plain.append([each[len(each) // 2 :].sum() for each in held])
     spread = np.hypot(errors[4:], np.std(plain, axis=0) / math.sqrt(draws))
     assert (np.abs(means[4:] - np.mean(plain, axis=0)) < 4 * spread).all()
-
-
-def test_fewer_draws_are_the_first_of_more():
-    """A p-value of n draws counts the first n, wherever a block ends."""
-    own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
-    counts = (31, 32, 33, 65)
-    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
-    assert above == sorted(above)
-    assert (np.diff(above)[:2] <= 1).all()

@@ -100,7 +100,7 @@ def by_place(found):
 # ---- readers ----
 
 
-def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(tmp_path):
+def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
@@ -110,6 +110,13 @@ def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(
     spelled = -300 * math.log(2)
     sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
+    paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
+    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
+    assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
+    assert entropy.values(ONES)[0] == pytest.approx([2.0])
+    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
+    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
+    check_refused(r"was not distorted at level 0\.7", readers.contrast_sums, paths, 0.7, 0.1)
 
 
 def test_models_of_another_text_or_infinite_are_named_and_other_documents_are_refused(tmp_path):
@@ -132,17 +139,7 @@ def test_models_of_another_text_or_infinite_are_named_and_other_documents_are_re
     assert missed == pytest.approx((1 - 1 / DOCUMENTS) ** DOCUMENTS, abs=0.1)  # without document 3
 
 
-def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp_path):
-    paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
-    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
-    assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
-    assert entropy.values(ONES)[0] == pytest.approx([2.0])
-    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
-    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
-    check_refused(r"was not distorted at level 0\.7", readers.contrast_sums, paths, 0.7, 0.1)
-
-
-def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
+def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
     found = {one.measure: one for one in readers.semantic_sums(paths, "test")}
     words, glove = ("bleu_2", "bleu_4", "accuracy"), ("wmd", "greedy_f1", "average")
@@ -154,9 +151,6 @@ def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     bleu = found["semantics/words.bleu_2"]
     value = bleu.values(np.ones((1, len(bleu.groups))))[0, 0]
     assert value == pytest.approx(float(bleu_of(counts, 2)))
-
-
-def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     rows = [
         tendency("lstm/beam"),
         tendency("lstm/nucleus", high=1.0),
@@ -318,7 +312,7 @@ def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_or
     assert row["note"].startswith("fewer than 20 effective groups")
 
 
-def test_the_order_of_texts_is_from_their_errors(tmp_path):
+def test_the_order_of_texts_is_from_their_errors_whatever_is_added(tmp_path):
     """Oracle: the normal probability of a difference of two independent excesses."""
     rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
     rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
@@ -332,9 +326,6 @@ def test_the_order_of_texts_is_from_their_errors(tmp_path):
     other = found["tendencies/length.ks", "y", "a", "b"]
     assert (other["differs"], other["probability"]) == (False, None)
     assert other["note"] == "the measure has no standard error"
-
-
-def test_a_model_that_is_added_changes_no_other_and_without_files_there_is_none(tmp_path):
     bits = drawn_bits(a=0, b=5, c=9)
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []

@@ -189,7 +189,7 @@ def test_no_estimates_are_an_error(make):
     check_refused("the estimates hold none", make, estimates().iloc[:0], labels=LABELS)
 
 
-def test_the_curves_fall_and_have_a_panel_per_model():
+def test_the_curves_fall_and_seconds_and_evaluations_stand_side_by_side():
     figure = importance.perplexity_by_samples(curves(), LABELS)
     visible = [axis for axis in figure.axes if axis.get_visible()]
     assert [axis.get_title() for axis in visible] == ["mine", "other"]
@@ -203,6 +203,20 @@ def test_the_curves_fall_and_have_a_panel_per_model():
     ]
     assert levels == ["mine, instance level", "mine, corpus level"]
     check_refused("no curves", importance.aggregation, curves().iloc[:0], LABELS)
+    figure = importance.gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
+    left, right = figure.axes
+    points = {
+        tuple(np.round(line.get_xydata()[0], 6))
+        for line in right.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert (160.0, importance.SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
+    assert (600.0, 0.1) in points
+    (line,) = [c for c in left.lines if len(c.get_xdata()) == 3 and c.get_xdata()[-1] == 1.5]
+    assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
+    assert line.get_ydata()[-1] == pytest.approx(0.2)
+    assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
+    assert "core" in left.get_xlabel()
 
 
 def test_densities_need_eight_replicates_and_levels_are_of_the_model_with_most_proposals():
@@ -238,7 +252,7 @@ def test_a_tree_has_the_room_of_its_height(tree):
     assert figure.axes[0].get_ylim()[1] == height - 1 + 0.5
 
 
-def test_what_a_panel_cuts_off_is_said_in_it():
+def test_what_a_panel_cuts_off_is_said_and_no_tag_meets_the_names_below():
     high, far = curves(), replicates()
     high["mean"] = high["mean"].where(high["temperature"] != 0.5, 1000 * high["mean"])
     first, second = (
@@ -252,9 +266,6 @@ def test_what_a_panel_cuts_off_is_said_in_it():
     assert [text.get_text() for text in first.texts] == ["τ = 0.5: 905 →"]  # 9 x 100.55
     assert first.get_xlim()[1] < 200
     assert not second.texts
-
-
-def test_no_tag_of_a_mention_meets_the_names_below():
     mention = {"start": 0, "end": 1, "entity": "Man", "kind": "new"}
     close = {"start": 1, "end": 2, "entity": "Dog", "kind": "new"}
     chain = {"model": "c", "title": "d", "tokens": ["he", "it"], "mentions": [mention, close]}
@@ -437,23 +448,6 @@ def costly_curves() -> pd.DataFrame:
         for n in (1, 10, 100)
     ]
     return pd.DataFrame(rows, columns=IMPORTANCE_CURVES.names)
-
-
-def test_the_figure_has_seconds_and_evaluations_side_by_side():
-    figure = importance.gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
-    left, right = figure.axes
-    points = {
-        tuple(np.round(line.get_xydata()[0], 6))
-        for line in right.lines
-        if len(line.get_xdata()) == 1
-    }
-    assert (160.0, importance.SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
-    assert (600.0, 0.1) in points
-    (line,) = [c for c in left.lines if len(c.get_xdata()) == 3 and c.get_xdata()[-1] == 1.5]
-    assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
-    assert line.get_ydata()[-1] == pytest.approx(0.2)
-    assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
-    assert "core" in left.get_xlabel()
 
 
 V = 11
@@ -821,7 +815,7 @@ def posterior_rows(**changes: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=POSTERIOR.names)
 
 
-def test_precision_recall_and_f1_are_of_the_sums():
+def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     table = latents_table(posterior_rows(), Labels())
     (found,) = table.tidy.to_dict("records")
     assert found["precision"] == pytest.approx(1 / 2)
@@ -835,9 +829,6 @@ def test_precision_recall_and_f1_are_of_the_sums():
     assert latents_table(unannotated, Labels()).tidy["n_instances"][0] == 1
     with pytest.raises(InputError, match="no latents to compare"):
         latents_table(posterior_rows().iloc[:0], Labels())
-
-
-def test_words_of_mentions_and_others_and_ends_stand_apart():
     held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
     held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
     held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}

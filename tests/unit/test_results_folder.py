@@ -115,17 +115,6 @@ def test_a_body_of_text_is_told_once_and_perplexities_are_a_row_a_number(tree) -
     assert {str(table[name].dtype) for name in ("value", "low", "high")} == {"float64"}
 
 
-def test_a_table_is_read_once_and_is_the_callers_own(tree) -> None:
-    results = load_results(tree)
-    first = results.contrastive
-    first["value"] = 7.0
-    for path in (tree / "contrastive/wiki").iterdir():
-        path.write_bytes(b"")
-    assert results.contrastive["value"].tolist() == [0.5]
-    with pytest.raises(InputError, match=r"differences\.parquet"):
-        results["contrastive_differences"]
-
-
 @pytest.mark.parametrize(
     "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
 )
@@ -157,7 +146,7 @@ def test_a_file_that_is_no_perplexity_is_one_line(tree, text) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_configuration_and_records(tree) -> None:
+def test_configuration_records_and_tables_that_are_the_callers_own(tree) -> None:
     results = load_results(tree)
     assert results.configuration == {"seed": 1}
     (tree / "configuration.json").unlink()
@@ -172,6 +161,13 @@ def test_configuration_and_records(tree) -> None:
         load_results(tree / "none")
     with pytest.raises(InputError, match="holds no measures"):
         load_results(tree / "perplexity")
+    first = results.contrastive
+    first["value"] = 7.0
+    for path in (tree / "contrastive/wiki").iterdir():
+        path.write_bytes(b"")
+    assert results.contrastive["value"].tolist() == [0.5]
+    with pytest.raises(InputError, match=r"differences\.parquet"):
+        results["contrastive_differences"]
 
 
 def test_every_kind_is_what_a_rule_writes() -> None:

@@ -277,15 +277,6 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
 # ---- data ----
 
 
-def test_binarization_and_labels():
-    tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
-    found = parse(tree)
-    assert found.words == ["the", "old", "man", "ate", "figs", "("]
-    assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
-    expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]
-    assert found.labelled == expected
-
-
 MALFORMED = ["", "(S (DT the)", "(S (DT the)))", "(S (DT a)) (S (DT b))", "(S (NP (DT the cat)))"]
 MALFORMED += ["(S (NP ) (DT a))", "(S (NP the cat))", "the", "(S ())"]
 
@@ -320,7 +311,7 @@ def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
 
 
-def test_trees_are_readable_and_those_of_a_missing_document_are_errors(treebank, tmp_path):
+def test_trees_are_binarized_labelled_and_readable_or_of_a_missing_document(treebank, tmp_path):
     files = treebank._replace(trees=tmp_path / "trees.parquet")
     for row, named in (
         ((500, 0, "(S (DT a))"), "document 500"),
@@ -331,6 +322,12 @@ def test_trees_are_readable_and_those_of_a_missing_document_are_errors(treebank,
         check_refused(named, make().instances, files, "train", VOCABULARY)
     found = make().readable(Instance(0, {}), torch.tensor([0, 0, 1, 0, 1, -1, -1]))
     assert found == {"tree": "(X (X #0 #1) #2)"}
+    tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
+    found = parse(tree)
+    assert found.words == ["the", "old", "man", "ate", "figs", "("]
+    assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
+    expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]
+    assert found.labelled == expected
 
 
 @pytest.mark.parametrize(

@@ -161,18 +161,12 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
     assert best["bleu_2"] == (31.49, 30.29)
 
 
-def test_models_find_their_counterparts_and_their_twins() -> None:
+def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs() -> None:
     names = {name: semantic_tables.paper_model(one) for name, one in MODELS.items()}
     assert tuple(names.values()) == published.PAPER_MODELS
     assert semantic_tables.paper_model(described("cnn")) is None
     assert not semantic_tables.is_scheduled(described("gru", "none"))
     assert semantic_tables.scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
-
-
-# ---- tables ----
-
-
-def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     table = make("semantics/table_1")
     titles = [column.title for column in table.columns]
     lines = {row[1]: dict(zip(titles, row, strict=True)) for row in table.rows[3:6]}
@@ -188,6 +182,9 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
+
+
+# ---- tables ----
 
 
 def test_every_measure_has_its_line_and_values_stand_beside_their_floors() -> None:
@@ -258,7 +255,7 @@ def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
     assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
 
 
-def test_findings_of_meaning(compared: dict[str, Any]) -> None:
+def test_findings_of_meaning_and_of_an_order_against_perplexity(compared: dict[str, Any]) -> None:
     table = make("semantics/findings", **compared)
     helps = found_of(table, "scheduled sampling help").set_index(["about", "verdict"])
     own = helps.loc["gru-ss against GRU"]
@@ -278,10 +275,7 @@ def test_findings_of_meaning(compared: dict[str, Any]) -> None:
     assert found_of(table, "supervised evaluators").empty  # one encoder
     alone = make("semantics/findings", probes=None, human_correlations=None, models={}).tidy
     assert set(alone["question"]) == {"How much is chance"}
-
-
-def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
-    """Cross-entropy turned round: every measure has every pair in another order."""
+    # Cross-entropy turned round: every measure has every pair in another order
     differences = compared["semantic_differences"].copy()
     turned = differences["measure"] == "cross_entropy"
     differences.loc[turned, "value"] *= -1
@@ -294,7 +288,7 @@ def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
     assert now["verdict"].eq("both clear").any()
 
 
-def test_relations_repeat_what_belongs_to_the_model() -> None:
+def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_misses() -> None:
     table = make("relations/measures")
     assert [row[:2] for row in table.rows[:2]] == [["GRU", "Nucleus"], ["GRU", "Beam"]]
     assert len(table.rows) == 10
@@ -306,9 +300,6 @@ def test_relations_repeat_what_belongs_to_the_model() -> None:
     ]
     assert table.rows[1][2:] == ["2.000 ± 0.010", "0.400 ± 0.010", "0.500 ± 0.010"]
     assert r"$\uparrow$" in to_latex(table)
-
-
-def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
@@ -398,7 +389,20 @@ def test_both_splits_are_drawn_as_the_paper_has_them(
     assert "test split" in axis.get_xlabel()
 
 
-def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
+def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_6() -> None:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    for expected in (False, True):
+        held = {
+            **deepcopy(config),
+            "report": {"published": {"semantics": ["wikipedia"] * expected}},
+        }
+        validate(held)
+        report = Run(held).report
+        caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
+        labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
+        table = make("semantics/table_1", labels)
+        stand = any("Table I (" in row[1] for row in table.rows)
+        assert stand == ("values stand below" in caption) == expected
     semantics = make_semantics(SKILLS)
     head = semantics["measure"] == "head"
     semantics.loc[head, "value"] = 0.25
@@ -414,22 +418,6 @@ def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
     cells, note = column(semantics[~head])
     assert cells[1] == "60.00 / 60.00"
     assert "equation 6" not in note
-
-
-def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
-    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    for expected in (False, True):
-        held = {
-            **deepcopy(config),
-            "report": {"published": {"semantics": ["wikipedia"] * expected}},
-        }
-        validate(held)
-        report = Run(held).report
-        caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
-        labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
-        table = make("semantics/table_1", labels)
-        stand = any("Table I (" in row[1] for row in table.rows)
-        assert stand == ("values stand below" in caption) == expected
 
 
 def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -> None:

@@ -194,7 +194,7 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     check_power(p_values)
 
 
-def test_shares_are_shifted_token_by_token(reference):
+def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts):
     histogram = reference.histograms["stop_words"]
     shift = shifts.ShareShift("stop_words", histogram)
     rng = np.random.default_rng(6)
@@ -207,9 +207,6 @@ def test_shares_are_shifted_token_by_token(reference):
     found = np.cumsum(shift.probabilities(0.1))[:-1]
     expected = (shares[:, None] <= shift._edges).mean(axis=0)
     assert found == pytest.approx(expected, abs=0.01)
-
-
-def test_lengths_are_stretched_types_lost_and_words_exchanged_and_made_rarer(reference, counts):
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)

@@ -321,7 +321,9 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
     assert evaluator.describe()["sha256"] == held["sha256"]
 
 
-def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, monkeypatch):
+def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
+    trained, tmp_path, monkeypatch
+):
     kept = loop.save_checkpoint
 
     def stop(folder, step, tensors, state):
@@ -338,9 +340,6 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, 
     fit_infersent(job)
     name = "model.safetensors"
     assert (job.output / name).read_bytes() == (trained.output / name).read_bytes()
-
-
-def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
     oracles.write_vectors(other, WORDS, WIDTH, seed=5)
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
@@ -641,7 +640,7 @@ def job(tmp_path):
     return oracles.job_of(tmp_path, options, **held)
 
 
-def test_neighbours_are_learned_and_the_folder_loads(job):
+def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job, tmp_path):
     fit_skipthought(job)
     held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
     # A topic has four or five words, a sentence four and two marks: log 10 without a clue.
@@ -653,9 +652,6 @@ def test_neighbours_are_learned_and_the_folder_loads(job):
     ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
     with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
         loaded("skipthought", path=job.output)
-
-
-def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
     subwords = BPEVocabulary.build([["w1 w2"]], 300)
     subwords.save(tmp_path / "subwords.json")
     sampled = {"training": {"scheduled_sampling": "linear"}}

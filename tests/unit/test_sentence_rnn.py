@@ -115,7 +115,7 @@ def contrast_batch(count=9):
     return learning.ContrastBatch(tokens, padded(others)[0], lengths), rows, others
 
 
-def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
+def test_the_hinge_is_that_of_the_energies_and_its_gradient_that_of_differences():
     model = make()
     batch, rows, others = contrast_batch()
     margins = [energy(model, b) - energy(model, a) for a, b in zip(rows, others, strict=True)]
@@ -123,9 +123,6 @@ def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
     expected = sum(max(0.0, 1 - margin) for margin in margins)
     assert float(model.loss(batch).detach()) == pytest.approx(expected, abs=1e-5)
     assert batch.predictions == 9
-
-
-def test_the_gradient_of_the_hinge_is_that_of_finite_differences():
     model = make().double()
     with torch.no_grad():
         model.output.mul_(9)  # so that some sentences are beyond the margin
@@ -222,7 +219,7 @@ def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_trainin
     assert best[0]["loss"] == pytest.approx(np.mean([max(0, 1 - m) for m in by_hand]), abs=1e-5)
 
 
-def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
+def test_sentences_are_cut_where_they_end_and_distortions_redrawn_each_epoch(data, tmp_path):
     def distorted(epoch):
         """Give the distortion of each sentence, which appears once an epoch, by its words."""
         pairs = (pair for one in source.shuffled(1, epoch) for pair in pairs_of(source.batch(one)))
@@ -233,9 +230,6 @@ def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
         first, other, again = map(distorted, (0, 1, 1))
         assert other == again
         assert (first == other) != redraw
-
-
-def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     write_corpus(tmp_path, ["a b . c ! ! d", "", "a a a a a"], 3)
     vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
 

@@ -187,7 +187,7 @@ def test_symbols_are_those_of_unicode(s_symbols, classes):
     assert found.tolist() == expected
 
 
-def test_lists_of_stop_words_are_read_or_refused(tmp_path):
+def test_lists_of_stop_words_are_read_recorded_and_not_merged(tmp_path):
     assert word_classes.moses_forms("don't") == ("don", "'t")
     assert word_classes.moses_forms("they’re") == ("they", "'re")
     assert word_classes.moses_forms("the") == ("the",)
@@ -208,9 +208,6 @@ def test_lists_of_stop_words_are_read_or_refused(tmp_path):
     else:
         message = "nltk.downloader stopwords" if "the" in words else ""
     assert "nltk.downloader stopwords" in message
-
-
-def test_the_list_is_recorded_and_different_lists_do_not_merge(tmp_path):
     first = count(tmp_path / "1.parquet", ["a b"])
     second = count(tmp_path / "2.parquet", ["a b"], count_s_symbols=False)
     how = {"vocabulary": "raw", "maximum_tokens": None, "minimum_tokens": 0}

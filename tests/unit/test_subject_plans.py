@@ -244,7 +244,7 @@ def test_the_summary_says_who_judges_what_and_what_models_are_asked() -> None:
     assert read_options(json.loads(meaning(continuation=None).prediction_options())).samples == 2
 
 
-def test_files_of_people_are_local_wherever_they_are_from() -> None:
+def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
     place = {"url": "https://example.org/pairs.tsv", "sha256": "0" * 64}
     given = {"a": {"path": "mine.tsv"}, "b": {"path": place, "gold": "s"}}
     run = run_of(semantics={"human_scores": given})
@@ -254,6 +254,26 @@ def test_files_of_people_are_local_wherever_they_are_from() -> None:
     assert run.semantics.human_files() == ["mine.tsv", local]
     assert run.corpora.present(run.semantics.human_files()) == [local]
     assert "0" * 64 in run.corpora.downloads
+    address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
+    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
+    held = judges(
+        mine={"family": "vectors", "path": address, "width": 300},
+        official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
+        skip={"family": "skipthought", **brought},
+    )
+    local = f"results/downloads/{SHA256}/glove.txt"
+    assert held.files("mine") == [local]
+    assert SHA256 in held._corpora.downloads
+    assert held.files("official") == ["weights/infersent1.pkl", local]
+    assert json.loads(held.options("official")) == {
+        "family": "infersent",
+        "path": "weights/infersent1.pkl",
+        "version": 1,
+        "vectors": {"family": "vectors", "path": local, "width": 300},
+    }
+    assert set(held.files("skip")) == set(brought.values())
+    assert held.trained() == []
+    assert held.title("official") == "InferSent architecture official"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +351,7 @@ def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
     return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
 
 
-def test_what_shows_measures_reads_those_with_embeddings_where_there_is_an_encoder(
+def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = "<results>/embeddings/wikipedia"
@@ -343,10 +363,7 @@ def test_what_shows_measures_reads_those_with_embeddings_where_there_is_an_encod
         assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
         assert run.embeddings.describe().startswith("none")
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
-
-
-def test_only_as_many_shards_are_read_as_hold_the_documents() -> None:
-    """60 documents of a body lie in two shards of 30."""
+    # 60 documents of a body lie in two shards of 30
     for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
         run = embedded(embedding={"encoder": "skipthought", "documents": documents})
         found = run.embeddings.sample_files("wikipedia")
@@ -372,7 +389,7 @@ def read_in(**sections: Any) -> Run:
     return run_of(SMOKE, changes, **sections)
 
 
-def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
+def test_bodies_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags() -> None:
     samples = read_in().samples
     found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
     closed = {f"{m}/{d}": "words" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
@@ -384,9 +401,6 @@ def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
     assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
     assert files["vocabulary"] == ["<results>/compared_words/wikipedia/words.txt"]
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
-
-
-def test_flags_follow_the_options_and_groups_are_pages_where_whole_pages_are_split() -> None:
     run = read_in()
     samples = run.samples
     assert samples.group_column("wikipedia") == []
@@ -425,7 +439,9 @@ MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
@@ -434,11 +450,6 @@ def test_packages_are_taken_where_they_are_installed(monkeypatch: pytest.MonkeyP
     assert json.loads(held.options("glove")) == glove
     assert held.files("glove") == []
     assert json.loads(held.training_options("infersent"))["vectors"] == glove
-
-
-def test_word2vec_stands_in_minilm_is_left_out_and_a_missing_package_can_be_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert held.used() == ["word2vec", "infersent"]
@@ -458,29 +469,6 @@ def test_word2vec_stands_in_minilm_is_left_out_and_a_missing_package_can_be_an_e
         judges(minilm=MINILM | {"when_missing": "error"})
     with pytest.raises(InputError, match=r"evaluators\.infersent\.vectors: the package of 'glove'"):
         judges(["infersent"], glove={"family": "vectors", "package": "glove"}, infersent=NEXT)
-
-
-def test_files_come_by_path_or_by_address() -> None:
-    address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
-    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
-    held = judges(
-        mine={"family": "vectors", "path": address, "width": 300},
-        official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={"family": "skipthought", **brought},
-    )
-    local = f"results/downloads/{SHA256}/glove.txt"
-    assert held.files("mine") == [local]
-    assert SHA256 in held._corpora.downloads
-    assert held.files("official") == ["weights/infersent1.pkl", local]
-    assert json.loads(held.options("official")) == {
-        "family": "infersent",
-        "path": "weights/infersent1.pkl",
-        "version": 1,
-        "vectors": {"family": "vectors", "path": local, "width": 300},
-    }
-    assert set(held.files("skip")) == set(brought.values())
-    assert held.trained() == []
-    assert held.title("official") == "InferSent architecture official"
 
 
 SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
@@ -669,7 +657,7 @@ def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again
     assert kept == {("tau_0.5", "00000-00000"), ("tau_2.0", "00000-00000")}
 
 
-def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
+def test_log_q_is_asked_for_at_several_temperatures_and_simulated_documents_are_apart():
     held = plan("config.yaml", temperatures=[2.0, 0.5])
     assert held.temperatures("kglm-peeking") == [2.0, 0.5]
     assert held.temperatures("kglm-optimal") == [1.0]
@@ -680,9 +668,6 @@ def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
         f"{folder}/tau_0.5",
         f"{folder}/tau_2.0",
     }
-
-
-def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split():
     chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
     held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
     shards = draw_jobs(held, "bidirectional", "kglm-peeking")

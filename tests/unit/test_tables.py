@@ -237,7 +237,7 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
     assert "per character" not in text
 
 
-def test_latex_is_escaped_and_rectangular() -> None:
+def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> None:
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
     table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
@@ -251,21 +251,6 @@ def test_latex_is_escaped_and_rectangular() -> None:
     unescaped = text.replace(r"\{", "").replace(r"\}", "")
     assert unescaped.count("{") == unescaped.count("}")
     assert all(ord(letter) < 128 for letter in escape_latex("−∞αβ±½Σ–—"))
-
-
-class _Rows(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[int] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "tr":
-            self.rows.append(0)
-        if tag in ("td", "th"):
-            self.rows[-1] += int(dict(attrs).get("colspan") or 1)
-
-
-def test_html_is_escaped_and_rectangular_and_text_is_aligned() -> None:
     lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
@@ -279,6 +264,18 @@ def test_html_is_escaped_and_rectangular_and_text_is_aligned() -> None:
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
     assert "class='published'" in html
+
+
+class _Rows(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[int] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += int(dict(attrs).get("colspan") or 1)
 
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
@@ -420,7 +417,16 @@ def test_csv_has_every_column_in_full_precision(specification) -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_the_floor_stands_above_and_the_excess_beside() -> None:
+def test_floors_stand_above_excesses_and_shares_of_the_text_beside() -> None:
+    for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
+        table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())
+        names = measured.TEXT_SHARES.values()
+        own = [cell(table, 1, "Share of the text", name) for name in names]
+        assert own == ["5.0%", "20.0%", "1.2%", "31.0%"]
+        human = [cell(table, 0, "Share of the text", name) for name in names]
+        assert human == ["4.3%", "", "0.0%", "1.0%"]
+    unknown = make_measures(["lstm/beam"]).query("measure != 'training_8grams'")
+    assert cell(measured.table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
     measures = make_measures(["lstm/beam", "lstm/ancestral", "external/mine"])
     chosen = (measures["source"] == "lstm/beam") & (measures["measure"] == "tvd")
     measures.loc[chosen, ["value", "floor", "excess"]] = [0.5, 0.31, 0.19]
@@ -437,19 +443,7 @@ def test_the_floor_stands_above_and_the_excess_beside() -> None:
     assert ("Unigram TVD", PAPER) not in heads  # the paper has none
 
 
-def test_shares_of_the_text_stand_beside_every_body() -> None:
-    for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
-        table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())
-        names = measured.TEXT_SHARES.values()
-        own = [cell(table, 1, "Share of the text", name) for name in names]
-        assert own == ["5.0%", "20.0%", "1.2%", "31.0%"]
-        human = [cell(table, 0, "Share of the text", name) for name in names]
-        assert human == ["4.3%", "", "0.0%", "1.0%"]
-    unknown = make_measures(["lstm/beam"]).query("measure != 'training_8grams'")
-    assert cell(measured.table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
-
-
-def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
+def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -> None:
     measures = withhold(make_measures(SOURCES), "length", "ks", WITHHELD_NOTE)
     table = measured.table_3(measures, Labels())
     for row in range(2, len(table.rows)):
@@ -468,9 +462,6 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     note = measured.table_3(measures, Labels()).note
     assert "only 3 documents; 3 more in the CSV." in note
     assert "Length KS of LSTM beam: only 2 documents" in note
-
-
-def test_notes_are_no_markup() -> None:
     nasty = "<script>alert(1)</script> \\input{x} $y_ \u202e\x1b[31m"
     table = measured.table_3(
         withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels()

@@ -364,7 +364,20 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
-def test_the_schedule_rises_and_falls_and_products_are_those_the_cpu_is_made_for(monkeypatch):
+def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_improve(
+    data, tmp_path, monkeypatch
+):
+    # Oracle: the rates worked out again from the losses of the curve itself.
+    config = {**CONFIG, "training": {**TRAINING, **PLATEAU}}
+    fit(data, tmp_path / "out", tmp_path / "ck", config)
+    rows = curve(tmp_path / "out")
+    expected, best, halvings = [], math.inf, 0
+    for row in (row for row in rows if row["split"] == "valid"):
+        expected.append(6.0 * 0.5**halvings)
+        halvings += row["loss"] >= best and row["epoch"] >= 1.0
+        best = min(best, row["loss"])
+    assert halvings > 0
+    assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
     options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
     rates = [scheduled_rate(options, step, 12) for step in range(12)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
@@ -383,20 +396,6 @@ def test_the_schedule_rises_and_falls_and_products_are_those_the_cpu_is_made_for
         assert factored.fastest_products.__wrapped__() == (
             torch.bfloat16 if able else torch.float32
         )
-
-
-def test_the_rate_is_halved_where_validation_does_not_improve(data, tmp_path):
-    # Oracle: the rates worked out again from the losses of the curve itself.
-    config = {**CONFIG, "training": {**TRAINING, **PLATEAU}}
-    fit(data, tmp_path / "out", tmp_path / "ck", config)
-    rows = curve(tmp_path / "out")
-    expected, best, halvings = [], math.inf, 0
-    for row in (row for row in rows if row["split"] == "valid"):
-        expected.append(6.0 * 0.5**halvings)
-        halvings += row["loss"] >= best and row["epoch"] >= 1.0
-        best = min(best, row["loss"])
-    assert halvings > 0
-    assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
 
 
 def save(folder, step):
@@ -471,7 +470,7 @@ def certain(token, size=6):
     return Fixed([float(one == token) for one in range(size)])
 
 
-def test_the_share_of_true_tokens_is_the_probability_and_steps_differ():
+def test_the_share_of_true_tokens_is_the_probability_and_others_are_drawn_from_before():
     true, model = tokens(200, 50), certain(5).train()  # the last id is not among the true ones
     assert torch.equal(mix_inputs(model, true, 1.0, seed=1, step=3), true)
     mixed = mix_inputs(model, true, 0.0, seed=1, step=3)
@@ -484,9 +483,6 @@ def test_the_share_of_true_tokens_is_the_probability_and_steps_differ():
     assert torch.equal(mixed, mix_inputs(model, true, 0.3, seed=1, step=3))
     for other in ({"seed": 1, "step": 4}, {"seed": 2, "step": 3}):
         assert not torch.equal(mixed, mix_inputs(model, true, 0.3, **other))
-
-
-def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
     torch.manual_seed(0)
     table = torch.randn(3, 5, 5)
     table[:, :, 0] = -torch.inf

@@ -254,7 +254,7 @@ def table(request, tmp_path, monkeypatch):
     return make
 
 
-def test_estimate_uses_the_last_row(table, tmp_path, said):
+def test_estimate_and_compare_perplexity_use_the_last_row(table, tmp_path, said, capsys):
     rows = np.arange(MANY)
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
@@ -271,9 +271,6 @@ def test_estimate_uses_the_last_row(table, tmp_path, said):
     first, second = (pd.read_csv(tmp_path / f"out_{name}.csv") for name in "ab")
     assert (first["value"] != second["value"]).any()
     assert said() == ["20,000 rows read, all used"] * 2
-
-
-def test_compare_perplexity_uses_the_last_row(table, capsys, said):
     frame = pd.DataFrame({"bytes": np.full(MANY, 8), "log_likelihood": -8.0})
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY

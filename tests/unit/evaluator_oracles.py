@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.storage.shards import write_shard
+from tests.unit import small_corpora
 
 
 def sigmoid(values):
@@ -64,13 +63,9 @@ def both_ways(read, rows, layer):
 
 def write_documents(path, texts, splits=("train", "valid")):
     """Write texts as documents of each split in turn: one more than a tenth is of the second."""
-    columns = {name: [] for name in DOCUMENTS.names}
-    for place, text in enumerate(texts):
-        split = splits[place % 8 == 7]
-        row = (place, split, f"page {place // 4}", text, len(text.split()))
-        for name, value in zip(DOCUMENTS.names, row, strict=True):
-            columns[name].append(value)
-    write_shard(path, DOCUMENTS, columns, {})
+    places = range(len(texts))
+    own = [splits[place % 8 == 7] for place in places]
+    small_corpora.write_documents(path, texts, own, [f"page {place // 4}" for place in places])
 
 
 def write_vectors(path, words, width, seed=0):

@@ -34,7 +34,8 @@ from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
-from tests.unit.text_pairs import pair_of, run_script, write_documents, write_samples
+from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import pair_of, run_script, write_samples
 
 LETTERS = "abcdefgh"
 LIMIT = 40  # characters that the stand-in reads

@@ -47,11 +47,12 @@ from beyond_perplexity.models.latents.kglm_instances import (
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
-from beyond_perplexity.schemas.corpora import DOCUMENTS, KNOWLEDGE_GRAPH
+from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
 
 TEXTS = {
     "train": "alan turing was a mathematician . turing lived in london .",
@@ -74,15 +75,7 @@ ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) -> CorpusFiles:
     corpus = CorpusFiles.of(folder)
-    texts = list(TEXTS.values())
-    columns = {
-        "doc_id": [0, 1, 2],
-        "split": list(TEXTS),
-        "title": [""] * 3,
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    write_shard(corpus.documents, DOCUMENTS, columns, {})
+    write_documents(corpus.documents, [*TEXTS.values()], TEXTS)
     names = ("doc_id", "start", "end", "entity")
     rows = {name: [m[i] for m in mentions] for i, name in enumerate(names)}
     write_shard(corpus.mentions, corpora.MENTIONS, {**rows, "source": ["link"] * len(mentions)}, {})

@@ -52,12 +52,12 @@ from beyond_perplexity.perplexities.summary import (
 )
 from beyond_perplexity.report import tabulate
 from beyond_perplexity.report.bits_per_byte import describe_differences
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.provenance import hash_bytes
-from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
+from beyond_perplexity.storage.shards import ShardWriter, check_schema
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
 from tests.unit.text_pairs import run_script
 
@@ -279,11 +279,9 @@ def test_a_row_says_what_was_scored_raw_or_cleaned_and_what_the_model_says():
 
 
 def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
-    documents = {"doc_id": [3, 5, 8, 9], "split": ["test", "train", "test", "test"]}
-    documents |= {"title": ["A", "A", "A", ""], "text": ["é", "bb", "bb bb", "é é"]}
-    documents |= {"n_tokens": [1, 1, 2, 2]}
-    write_shard(tmp_path / "documents.parquet", DOCUMENTS, documents, {})
-    path = str(tmp_path / "documents.parquet")
+    texts, splits = ["é", "bb", "bb bb", "é é"], ["test", "train", "test", "test"]
+    path = tmp_path / "documents.parquet"
+    path = write_documents(path, texts, splits, ["A", "A", "A", ""], [3, 5, 8, 9])
     with ShardWriter(tmp_path / "rows.parquet", DOCUMENT_SCORES, {}) as writer:
         for rows in score_rows(MODEL, VOCABULARY, texts_of_split(path, "test", grouped=True)):
             writer.write(rows_table(rows))

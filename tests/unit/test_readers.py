@@ -60,9 +60,9 @@ from beyond_perplexity.vocabulary import BUILT_KINDS, ClosedVocabulary
 from scripts import count_statistics, import_samples, measure_tendencies
 from scripts.verify_download import take
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import put
+from tests.unit.small_corpora import put, write_documents
 from tests.unit.test_extract_corpus import run_options
-from tests.unit.text_pairs import run_script, write_documents, write_samples
+from tests.unit.text_pairs import run_script, write_samples
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 

@@ -64,7 +64,8 @@ from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, Clo
 from scripts import count_statistics
 from scripts import merge_statistics as merge_script
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.text_pairs import run_script, statistics_of, write_documents
+from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import run_script, statistics_of
 
 WORDS = word_classes.StopWords("test", frozenset({"a", "the", "'t"}))
 TOKENS = st.sampled_from(["a", "the", "'t", "cat", "Ünï", ",", "12", "-3", "$", "x1", "中"])

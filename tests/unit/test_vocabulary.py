@@ -45,9 +45,9 @@ from beyond_perplexity.vocabulary import (
     load_vocabulary,
 )
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import put
+from tests.unit.small_corpora import put, write_documents
 from tests.unit.test_perplexity import Fixed
-from tests.unit.text_pairs import run_script, write_documents
+from tests.unit.text_pairs import run_script
 
 TEXTS = ["b b b a a c c d", "e the lowest of the low , the lower low"]
 BPE = BPEVocabulary.build([TEXTS], 300)

@@ -638,6 +638,7 @@ def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_wid
     assert set(found.loc[inside, "note"]) == {"of 2 of 3 models"}
     assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
     # A logistic of a cosine has its ranks
+    paths = write_scores(tmp_path, SKILLS, sentences())
     for path in (p for p in paths if "/glove/" in p):
         table = pq.read_table(path).to_pandas()
         source = table.loc[table["measure"] == "aligned_cosine", "value"].to_numpy()

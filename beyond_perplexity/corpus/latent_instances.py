@@ -245,10 +245,8 @@ def _rows(path: Path) -> Iterator[tuple[int, MentionSpan]]:
     columns = ("doc_id", "start", "end", "entity")
     for doc_id, start, end, entity in _values(path, MENTIONS, columns):
         if doc_id < last:
-            raise InputError(
-                f"{path}: a mention of document {doc_id} comes after one of {last}; "
-                "sort the mentions by doc_id"
-            )
+            wrong = f"{path}: a mention of document {doc_id} comes after one of {last}"
+            raise InputError(f"{wrong}; sort the mentions by doc_id")
         last = doc_id
         yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
 
@@ -284,10 +282,8 @@ def encode_with_text(
 ) -> Iterator[tuple[MentionedDocument, np.ndarray]]:
     """Stream the documents of a split that have words, each with the ids of its words, (T,)."""
     if vocabulary.kind != "closed":
-        raise InputError(
-            f"vocabulary: is {vocabulary.kind}, but mentions are spans of words; use a closed "
-            "vocabulary"
-        )
+        wrong = f"vocabulary: is {vocabulary.kind}, but mentions are spans of words"
+        raise InputError(f"{wrong}; use a closed vocabulary")
     for document in read_mentioned(corpus):
         if document.split != split:
             continue

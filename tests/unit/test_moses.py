@@ -259,9 +259,9 @@ def test_switches_are_independent_and_read_from_a_configuration():
     assert Preprocessing.from_config({}) == Preprocessing()
     assert Preprocessing.from_config({"language": "fr"}).language == "fr"
     for wrong, message in (
-        ({"lowercase": True}, r"unknown key 'lowercase'.*lower_case"),
-        ({"lower_case": "yes"}, r"'lower_case' is 'yes'.*true or false"),
-        ({"tokenizer": "perl"}, "tokenizer 'perl'"),
+        ({"lowercase": True}, r"preprocessing\.lowercase: unknown key; .*lower_case"),
+        ({"lower_case": "yes"}, r"preprocessing\.lower_case: is 'yes', expected bool"),
+        ({"tokenizer": "perl"}, "tokenizer: is 'perl', expected one of 'moses', 'none'"),
         ({"language": "xx"}, "language 'xx'"),
     ):
         check_refused(message, Preprocessing.from_config, wrong)

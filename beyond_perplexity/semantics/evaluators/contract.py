@@ -265,9 +265,8 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
     start = beginning(path)
     if path.suffix in (".pkl", ".pt", ".pth") or start.startswith((_ZIP, _LEGACY)):
         if vectors is None:
-            raise InputError(
-                f"{path}: InferSent reads word vectors; give vectors, those it was trained with"
-            )
+            advice = "give vectors, those it was trained with"
+            raise InputError(f"{path}: InferSent reads word vectors; {advice}")
         return {"family": "infersent", "path": str(path), "vectors": evaluator_named(vectors)}
     return {"family": "vectors", "path": str(path)}
 

@@ -700,9 +700,7 @@ def lock(output: str = "results/a.parquet") -> Path:
     return snakemake_hooks.LOCKS / "0.output.lock"
 
 
-def test_what_a_killed_run_locked_is_unlocked_and_what_is_at_work_stays_locked(
-    arrive, start
-) -> None:
+def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start) -> None:
     process, _ = start()
     locked = lock()
     asked = arrive()
@@ -714,7 +712,11 @@ def test_what_a_killed_run_locked_is_unlocked_and_what_is_at_work_stays_locked(
     assert held.said == snakemake_hooks.UNLOCKED
     assert not locked.exists()
     assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
+
+
+def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
     process, job = start("job")
+    locked = lock()
     kill(process)
     asked = arrive()
     assert asked.said == snakemake_hooks.AT_WORK

@@ -202,7 +202,7 @@ def edit_record(path: Path, **changes: object) -> None:
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **key}), path)
 
 
-def test_what_was_written_is_verified_and_equal_data_have_equal_hashes(tree: Path) -> None:
+def test_what_was_written_is_verified(tree: Path) -> None:
     found = verify_tree(tree)
     assert not found.mismatches
     assert found.unrecorded == 4  # table.csv and the model's files, which no run has noted
@@ -214,6 +214,9 @@ def test_what_was_written_is_verified_and_equal_data_have_equal_hashes(tree: Pat
     moved = tree.with_name("elsewhere")
     shutil.move(tree, moved)
     assert not problems(moved)
+
+
+def test_equal_data_have_equal_hashes_whenever_they_were_written(tree: Path) -> None:
     path = tree / "m/s/00000.parquet"
     before, content = path.read_bytes(), dict(list_hashes(tree))
     write(path, ["a", "b"], first=0, count=2, start="then")
@@ -221,7 +224,7 @@ def test_what_was_written_is_verified_and_equal_data_have_equal_hashes(tree: Pat
     assert dict(list_hashes(tree)) == content
 
 
-def test_files_cut_short_edited_or_in_the_place_of_another_are_named(tree: Path) -> None:
+def test_files_cut_short_are_named_and_edits_by_their_column(tree: Path) -> None:
     path = tree / "m/s/00002.parquet"
     path.write_bytes(path.read_bytes()[:-40])
     (tree / "summary.json").write_bytes(b"{")
@@ -233,6 +236,9 @@ def test_files_cut_short_edited_or_in_the_place_of_another_are_named(tree: Path)
     cut = {"m/s/00002.parquet", "summary.json"}
     assert all("cut short" in found[name] for name in cut)
     assert set(found) == {"m/s/00000.parquet", "m/s/00001.parquet", *cut}
+
+
+def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
     (tree / "m/model.safetensors").write_bytes(b"of another training")
     found = problems(tree)
     assert "model.safetensors beside it" in found["m/model.json"]
@@ -326,9 +332,7 @@ def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(
     assert shards.read_record(tmp_path / "last.parquet")["inputs"] == {}
 
 
-def test_the_command_says_where_a_file_came_from_and_lists_the_hashes_of_a_folder(
-    tree: Path, capsys
-) -> None:
+def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     (tree / "m/s/00002.parquet").unlink()
     command.main([str(tree / "merged/all.parquet")])
     lines = capsys.readouterr().out.splitlines()
@@ -341,6 +345,11 @@ def test_the_command_says_where_a_file_came_from_and_lists_the_hashes_of_a_folde
     assert made[2].endswith("which is gone")
     (weights,) = {line for line in lines if line.startswith("    made of")}
     assert provenance.content_hash(tree / "m/model.safetensors")[:16] in weights
+
+
+def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
+    tree: Path, capsys
+) -> None:
     command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
     assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")

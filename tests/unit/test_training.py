@@ -207,10 +207,10 @@ def test_damaged_checkpoints_are_passed_over_and_other_seeds_never_take_one_up(
     fit(data, tmp_path / "out", tmp_path / "ck")
     assert "is damaged" in caplog.text
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
-    shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
-    fit(data, tmp_path / "out", tmp_path / "ck", seed=2)
-    assert len(list((tmp_path / "ck").iterdir())) == 2
-    assert (tmp_path / "out" / WEIGHTS).read_bytes() != (whole / WEIGHTS).read_bytes()
+    shutil.copytree(data / "whole-checkpoints", tmp_path / "other-ck")
+    fit(data, tmp_path / "other", tmp_path / "other-ck", seed=2)
+    assert len(list((tmp_path / "other-ck").iterdir())) == 2
+    assert (tmp_path / "other" / WEIGHTS).read_bytes() != (whole / WEIGHTS).read_bytes()
 
 
 def curve(folder):

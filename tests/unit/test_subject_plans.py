@@ -357,23 +357,22 @@ def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shar
     folder = "<results>/embeddings/wikipedia"
     shifts = [f"{folder}/sensitivity.parquet"]
     assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
-    monkeypatch.setattr(planning, "is_installed", lambda name: False)
-    shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
-    for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
-        assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
-        assert run.embeddings.describe().startswith("none")
-    assert "the package of 'minilm' is not installed" in run.embeddings.describe()
     # 60 documents of a body lie in two shards of 30
     for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
         run = embedded(embedding={"encoder": "skipthought", "documents": documents})
         found = run.embeddings.sample_files("wikipedia")
         assert len(found) == 4 * shards  # two models, two decodings
         assert found[0] == "<results>/samples/lstm/ancestral/00000.parquet"
-
     held = embedded().embeddings
     sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
     assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
     assert held.documents == 20
+    monkeypatch.setattr(planning, "is_installed", lambda name: False)
+    shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
+    for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
+        assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
+        assert run.embeddings.describe().startswith("none")
+    assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 
 
 def read_in(**sections: Any) -> Run:

@@ -535,7 +535,7 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
         *("–", "–", "–", "–", "0.10", "0.0", "0.0"),
     ]
     assert "generate" in to_text(table)
-    write(tmp_path / "train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
-    (tmp_path / "train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
-    assert list(resources_table(tmp_path).tidy["jobs"]) == [2]
+    write(tmp_path / "no/train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
+    (tmp_path / "no/train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
+    assert list(resources_table(tmp_path / "no").tidy["jobs"]) == [2]
     assert not resources_table(tmp_path / "none").rows

@@ -106,6 +106,7 @@ def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_
         deviation = np.std(values, ddof=1) / math.sqrt(20)
         assert abs(np.mean(values) - bound) < 4 * deviation
     # The numbers of an instance do not depend on its batch; each pass has numbers of its own
+    model, proposal = make_pair()
     loss = partial(wake_loss, proposal, model, 4, 3)
     alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
     assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)

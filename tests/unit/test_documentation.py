@@ -38,7 +38,7 @@ from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from tests.unit.huggingface_models import make_gpt2
-from tests.unit.test_mediawiki import run_options, write
+from tests.unit.test_linked import run_options, write
 from tests.unit.test_results_folder import write_tree
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -63,9 +63,9 @@ def both_ways(read, rows, layer):
 
 def write_documents(path, texts, splits=("train", "valid")):
     """Write texts as documents of each split in turn: one more than a tenth is of the second."""
-    places = range(len(texts))
-    own = [splits[place % 8 == 7] for place in places]
-    small_corpora.write_documents(path, texts, own, [f"page {place // 4}" for place in places])
+    dealt = [splits[place % 8 == 7] for place in range(len(texts))]
+    pages = [f"page {place // 4}" for place in range(len(texts))]
+    small_corpora.write_documents(path, texts, dealt, pages)
 
 
 def write_vectors(path, words, width, seed=0):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.corpus import latent_instances
+from beyond_perplexity.corpus.latent_instances import (
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+    InstanceStore,
+    WholeInstances,
+)
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_instances import parse
 from beyond_perplexity.schemas.corpora import TREES
@@ -28,28 +34,27 @@ def write_corpus(folder):
             return f"(NP {noun} (PP (IN of) {phrase(depth - 1)}))"
         return noun
 
-    texts, trees = [], []
+    splits, texts, trees = ["train"] * 90 + ["valid"] * 15 + ["test"] * 15, [], []
     for number in range(120):
-        words = []
+        sentences = []
         for sentence in range(3):
             verb = f"(VP (VBD v{generator.integers(3)}) {phrase(2)})"
             tree = f"(S {phrase(2)} {verb})"
             trees.append((number, sentence, tree))
-            words += parse(tree).words
-        texts.append(" ".join(words))
-    splits = ["train"] * 90 + ["valid"] * 15 + ["test"] * 15
+            sentences += parse(tree).words
+        texts.append(" ".join(sentences))
     write_documents(folder / "documents.parquet", texts, splits)
-    numbers, sentences, brackets = zip(*trees, strict=True)
-    rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
+    numbers, places, brackets = zip(*trees, strict=True)
+    rows = {"doc_id": numbers, "sentence": places, "tree": brackets}
     write_shard(folder / "trees.parquet", TREES, rows, {})
-    return latent_instances.CorpusFiles.of(folder)
+    return CorpusFiles.of(folder)
 
 
 def make_batch(sentences, trees):
     """Make a batch of sentences, lists of ids, with the actions of a tree each."""
     pairs = zip(sentences, trees, strict=True)
-    return latent_instances.InstanceBatch.of(
-        latent_instances.Instance(number, {"tokens": np.array(words), "actions": np.array(actions)})
+    return InstanceBatch.of(
+        Instance(number, {"tokens": np.array(words), "actions": np.array(actions)})
         for number, (words, actions) in enumerate(pairs)
     )
 
@@ -66,12 +71,10 @@ def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY, **options):
     The training tells that loss, and the model is the same when it is rebuilt.
     """
     stores = [
-        latent_instances.InstanceStore.write(
-            folder, name, model.instances(corpus, name, vocabulary)
-        )
+        InstanceStore.write(folder, name, model.instances(corpus, name, vocabulary))
         for name in ("train", "valid")
     ]
-    sources = tuple(latent_instances.WholeInstances(store, 256) for store in stores)
+    sources = tuple(WholeInstances(store, 256) for store in stores)
     batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
 
     @torch.no_grad()

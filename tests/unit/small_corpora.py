@@ -8,11 +8,17 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 
-def write_documents(path, texts, splits, titles=None, ids=None) -> str:
-    """Write documents; their ids are their places, and their titles empty, where none are given."""
-    columns = {"doc_id": list(ids or range(len(texts))), "split": list(splits)}
-    columns |= {"title": list(titles or [""] * len(texts)), "text": list(texts)}
-    columns["n_tokens"] = [len(text.split()) for text in texts]
+def write_documents(
+    path: Path,
+    texts: Sequence[str],
+    splits: Sequence[str],
+    titles: Sequence[str] = (),
+    ids: Sequence[int] = (),
+) -> str:
+    """Write documents, without titles and numbered from 0 where nothing else is given."""
+    n = len(texts)
+    columns = {"doc_id": list(ids or range(n)), "split": list(splits), "text": list(texts)}
+    columns |= {"title": list(titles or [""] * n), "n_tokens": [len(t.split()) for t in texts]}
     write_shard(path, DOCUMENTS, columns, {})
     return str(path)
 

@@ -3,8 +3,6 @@
 Needs nothing but the package. Oracles: sets and counters of plain Python over the words themselves.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

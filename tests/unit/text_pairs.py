@@ -24,6 +24,7 @@ from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from tests.unit.small_corpora import write_documents as write_documents
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)

@@ -652,6 +652,7 @@ def test_halves_are_as_far_apart_as_samples_and_held_out_distances_bound_from_be
     assert inference.half_baseline(human[:3], other, measure) is None
     few = np.arange(600) % 30  # groups: halves of 15
     assert inference.half_baseline(human, other, measure, groups=(few, None)) is None
+    rng = np.random.default_rng(0)
     human, alike = (rng.multinomial(40, [0.4, 0.3, 0.2, 0.1], size=80) for _ in range(2))
     other = rng.multinomial(40, [0.1, 0.2, 0.3, 0.4], size=80)  # 0.4 away
     held = inference.held_out_total_variation(human, other)

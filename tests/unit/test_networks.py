@@ -669,6 +669,8 @@ def test_words_far_below_the_smallest_number_are_scored_and_an_impossible_end_is
     assert expected.min() < -200.0  # exp(−200) is 0 in float32
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
     bias[EOS] = 1e4
+    expected = plain(*(part.double() for part in (features, weight, bias)), words)
+    found = word_log_probs(features, weight, bias, words)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-2)
 
 

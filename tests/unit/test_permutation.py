@@ -265,6 +265,7 @@ def test_mean_differences_agree_with_scipy_and_bootstraps_have_their_standard_er
     assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
+    data = paired(first, second)
     drawers = [
         partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
         for counts, name in zip(data[0], ("reference", "samples"), strict=True)

@@ -372,6 +372,7 @@ def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_pat
     distinct = {text for partners in found for text in partners}
     assert len(distinct) > len(lengths) / 2
     texts = [f"a{number} . b{number} c ." for number in range(150)]
+    path = write_documents(tmp_path / "documents.parquet", texts)
     whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
     parts = []
     for first in range(0, 200, 30):

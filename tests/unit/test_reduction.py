@@ -279,7 +279,7 @@ def test_zero_weights_are_infinite_and_the_posterior_gives_the_truth_without_spr
     jackknife = one(table, method="jackknife", measure="perplexity")
     assert jackknife["value"] is None
     assert "undefined: 1 instances" in jackknife["note"]
-    posterior = np.log(P / P.sum(1, keepdims=True))
+    columns, posterior = {**COLUMNS[1.0]}, np.log(P / P.sum(1, keepdims=True))
     columns["log_q"] = posterior[columns["instance_id"] // 7, (columns["latent_hash"] + 5) // 1000]
     columns = {name: column for name, column in columns.items() if "tau" not in name}
     for row in select(estimated(tmp_path, columns), measure="perplexity"):

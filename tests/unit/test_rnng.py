@@ -90,6 +90,7 @@ def test_probabilities_of_all_sentences_approach_one_and_those_of_a_word_are_by_
         sums.append(sums[-1] + float(found.exp().sum()))
     assert all(a < b for a, b in itertools.pairwise(sums))
     assert 0.95 < sums[-1] <= 1 + 1e-9
+    model = make(vocabulary=4)
     batch = batch_of([2], [3], [2, 3])
     found = model.log_joint(batch, torch.arange(3), rows_of([(0,), (0,), (0, 0, 1)]))
     zero = torch.zeros(5).double()

@@ -185,6 +185,7 @@ def test_fields_need_a_description_and_tables_of_names_limit_what_is_parsed():
     with pytest.raises(ValueError, match=r"Top level: no docstring describes 'size'"):
         render(Bare)
 
+    @dataclass(frozen=True)
     class Race:
         rule: Annotated[str, Limit(enum=("free", "racing"))]
 

@@ -322,6 +322,7 @@ def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_
     assert [one["log_likelihood"] for one in held] == pytest.approx([*np.log(likelihoods.mean(1))])
     # Oracle: the spread of the estimate over 300 instances that are alike
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
+    reader, paths = files_of_runs(tmp_path, log_likelihoods)
     reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
     true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
     found = np.sqrt(np.square(dict(reduction.estimators)["smc"].standard_error_samples).mean())

@@ -28,7 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.commands import estimate_ngram, perplexity, tokenize
 from beyond_perplexity.commands.library_functions import run_function
-from beyond_perplexity.contrastive import pairs, scores
+from beyond_perplexity.contrastive import pairs, partition
 from beyond_perplexity.corpus import external
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction import extract
@@ -124,7 +124,7 @@ def said(capsys):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    held = (external, "BATCH"), (pairs, "_BATCH"), (scores, "POOL"), (documents, "POOL")
+    held = (external, "BATCH"), (pairs, "_BATCH"), (partition, "POOL"), (documents, "POOL")
     for module, name in (*held, (likelihoods, "POOL")):
         monkeypatch.setattr(module, name, 2)
 
@@ -165,15 +165,16 @@ def test_packed_files_are_read_to_their_end(tmp_path, form, suffix):
     assert list(READERS["as they are"](path)) == texts_of(MANY)
 
 
-def test_readers_left_early_are_errors_and_tokenize_writes_a_line_for_each(
-    files, monkeypatch, capsysbinary
-):
+def test_a_reader_that_is_left_early_and_an_account_that_does_not_agree_are_errors(files):
     with pytest.raises(InputError, match="4,096 documents were read, but it has more"), accounts():
         assert next(read_cleaned(files["text", MANY], None))
     account = Account("a.txt", "documents")
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
         account.close(MANY)
+
+
+def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
     lines = "\n".join(texts_of(MANY))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     tokenize.main(["--tokenizer", "none"])
@@ -470,7 +471,7 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
     corpus, tmp_path, monkeypatch
 ):
     held = pq.read_table(corpus / "raw.parquet")
-    documents = str(corpus / "documents.parquet")
+    path = str(corpus / "documents.parquet")
     for name, table in (
         ("fewer", held.slice(0, 10)),
         ("order", held.take(list(range(len(held)))[::-1])),
@@ -479,11 +480,10 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
     ):
         write_shard(tmp_path / name, RAW, table, {})
         with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
-            list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
+            list(texts_of_split(path, "test", raw=str(tmp_path / name)))
     with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))
-    path = str(corpus / "documents.parquet")
     for rows in (3, 7, 1000):
         monkeypatch.setattr(documents, "READ", rows)
         found = texts_of_split(path, "test", raw=str(tmp_path / "raw.parquet"))

@@ -271,7 +271,8 @@ def translate_stride(speech: Speech) -> list[Printed]:
     stride = min(_STRIDE, max(1, context // 2))
     ids = speech.join(_BETWEEN, special=True)
     begins = "the tokenizer's" if speech.adds_beginning else "no"
-    how = f"{context} tokens of context, a window every {stride}; {begins} beginning, no end"
+    room = f"{context} tokens of context, a window every {stride}"
+    how = f"{room}; {begins} beginning, no end of text"
     if len(ids) < 2 or context < 2:  # the first token of a window is never scored
         return [("perplexity", math.nan, 0, f"too short a text or context; {how}")]
     losses, weights, scored = [], [], 0

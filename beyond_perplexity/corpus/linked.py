@@ -186,7 +186,8 @@ class Reader(readers.AnnotatedReader):
         found: dict[str, list[str]] = {}
         for entity, names in _dictionary(path):
             if not isinstance(names, _LISTS) or not all(map(_is_text, names)):
-                raise InputError(f"{path}: entity {entity}: expected aliases, a list of strings")
+                wanted = "a list of strings as its aliases"
+                raise InputError(f"{path}: entity {entity}: expected {wanted}")
             strings = sorted(names) if isinstance(names, _SETS) else names
             found[entity] = [text for text in strings if text.strip()]
             if len(found[entity]) < len(names):

@@ -7,14 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beyond_perplexity.auditing.checks import (
-    CHECKS,
-    PROGRAMS,
-    Finding,
-    PrintedNumber,
-    describe_findings,
-    describe_numbers,
-)
+from beyond_perplexity.auditing import checks
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
@@ -24,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_COLUMNS = [*Finding._fields[:-1], "unit", "because"]
+_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
 
 
 class Audit(Result):
@@ -41,17 +34,22 @@ class Audit(Result):
     """
 
     def __init__(
-        self, model: str, findings: Sequence[Finding], numbers: Sequence[PrintedNumber]
+        self,
+        model: str,
+        findings: Sequence[checks.Finding],
+        numbers: Sequence[checks.PrintedNumber],
     ) -> None:
         import pandas as pd
 
-        rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
+        rows = [{**one._asdict(), "unit": checks.CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.alarms = [one.check for one in findings if not one.sound and not one.because]
-        others = [{**one._asdict(), "version": PROGRAMS[one.program].version} for one in numbers]
-        rosetta = pd.DataFrame(others, columns=[*PrintedNumber._fields, "version"])
+        others = [
+            {**one._asdict(), "version": checks.PROGRAMS[one.program].version} for one in numbers
+        ]
+        rosetta = pd.DataFrame(others, columns=[*checks.PrintedNumber._fields, "version"])
         summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
-        lines = [*describe_findings(findings), *describe_numbers(numbers)]
+        lines = [*checks.describe_findings(findings), *checks.describe_numbers(numbers)]
         table = pd.DataFrame(rows, columns=_COLUMNS)
         super().__init__(
             "audit",

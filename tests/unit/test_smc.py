@@ -274,7 +274,7 @@ def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name
     pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4), range(1)))
-    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, ["<unk-digit>"]).eval()
+    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
     with torch.no_grad():
         model.word_bias[4] = 2.0
     words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}

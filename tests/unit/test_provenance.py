@@ -100,7 +100,9 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
     assert len(seen) > 1
 
 
-def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_told_apart(tmp_path):
+def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_distinguished(
+    tmp_path,
+):
     with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
         writer.write(ROWS.slice(0, 2))
         writer.write(ROWS.slice(2))

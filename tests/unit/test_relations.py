@@ -45,7 +45,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "scored_text": [text] * n,
             "group": pa.nulls(n, pa.string()) if group is None else list(group),
             "log_likelihood": [-float(b) * math.log(2) for b in own],
-            "log_likelihood_spelled": [spelled] * n,
+            "log_likelihood_open_vocabulary": [spelled] * n,
             "bytes": [99] * n,
             "ended": [True] * n,
         }
@@ -164,7 +164,7 @@ def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_pa
     assert found[0]["value"] == 0.2
     assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
-    assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no floor")
+    assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
 
 
 def ratio_of(measure, numerators, groups):
@@ -227,7 +227,7 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     ) == (6, 3)
 
 
-def test_measures_of_models_alone_count_each_model_once_and_brought_texts_are_rows():
+def test_measures_of_models_alone_count_each_model_once_and_external_texts_are_rows():
     values = {(m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)}
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
     found = correlated(related(values))["p", "q", measures.OVER_ROWS]

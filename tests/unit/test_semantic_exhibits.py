@@ -187,7 +187,7 @@ def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs
 # ---- tables ----
 
 
-def test_every_measure_has_its_line_and_values_stand_beside_their_floors() -> None:
+def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]

@@ -255,11 +255,11 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
     assert run.corpora.present(run.semantics.human_files()) == [local]
     assert "0" * 64 in run.corpora.downloads
     address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
-    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
+    external = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
     held = judges(
         mine={"family": "vectors", "path": address, "width": 300},
         official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={"family": "skipthought", **brought},
+        skip={"family": "skipthought", **external},
     )
     local = f"results/downloads/{SHA256}/glove.txt"
     assert held.files("mine") == [local]
@@ -271,7 +271,7 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
         "version": 1,
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
-    assert set(held.files("skip")) == set(brought.values())
+    assert set(held.files("skip")) == set(external.values())
     assert held.trained() == []
     assert held.title("official") == "InferSent architecture official"
 
@@ -357,7 +357,7 @@ def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shar
     folder = "<results>/embeddings/wikipedia"
     shifts = [f"{folder}/sensitivity.parquet"]
     assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
-    # 60 documents of a body lie in two shards of 30
+    # 60 documents of a sample set lie in two shards of 30
     for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
         run = embedded(embedding={"encoder": "skipthought", "documents": documents})
         found = run.embeddings.sample_files("wikipedia")
@@ -388,7 +388,7 @@ def read_in(**sections: Any) -> Run:
     return run_of(SMOKE, changes, **sections)
 
 
-def test_bodies_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags() -> None:
+def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags() -> None:
     samples = read_in().samples
     found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
     closed = {f"{m}/{d}": "words" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
@@ -398,7 +398,7 @@ def test_bodies_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags(
     files = samples.compared_files("lstm", "beam")
     assert files["reference"] == "<results>/references/wikipedia/words/statistics.parquet"
     assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
-    assert files["vocabulary"] == ["<results>/compared_words/wikipedia/words.txt"]
+    assert files["vocabulary"] == ["<results>/shared_vocabulary/wikipedia/words.txt"]
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
     run = read_in()
     samples = run.samples
@@ -497,7 +497,7 @@ def test_what_a_training_is_made_of() -> None:
     assert held.gpus("word2vec") == 0
 
 
-def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
+def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
     given = {"family": "infersent", "vectors": "word2vec", "path": "w.pkl", "pairs": "sts.tsv"}
     held = judges(scored=given | {"version": 2})
     assert held.trained() == ["word2vec", "scored"]

@@ -60,7 +60,7 @@ def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, Embedd
 
 
 def _sources(shards: list[str]) -> dict[str, list[str]]:
-    """Gather shards by the body of text that their folders name."""
+    """Gather shards by the sample set that their folders name."""
     found: dict[str, list[str]] = {}
     for path in shards:
         found.setdefault("/".join(Path(path).resolve().parts[-3:-1]), []).append(path)
@@ -71,7 +71,7 @@ def _sources(shards: list[str]) -> dict[str, list[str]]:
     needed("--encoder", "JSON object: an evaluator with vectors", json_object),
     needed("--reference-documents", "Parquet files of the corpus", nargs="+"),
     flag("--reference-split", "split that is the reference", default="test"),
-    flag("--pool-split", "split with further human documents, for floors", default="train"),
+    flag("--pool-split", "split with further human documents, for baselines", default="train"),
     *OF_REFERENCE,
     needed("--samples", "shards, {model}/{decoding}/{shard}.parquet", nargs="+", action=FileRanges),
     flag("--readings", "JSON: vocabulary by model/decoding", json_object, default={}),

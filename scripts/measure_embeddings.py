@@ -28,7 +28,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
 )
 from beyond_perplexity.tendencies.embedding_measures import (
     embedding_rows,
-    further_floor,
+    further_baseline,
     human_shift,
     joined_measures,
     smallest_topic_share,
@@ -47,7 +47,7 @@ class _Comparisons:
 
     def __init__(self, given: Given) -> None:
         self._texts = read_embeddings(given.embeddings)
-        self._seed, self._bodies = given.seed, given.bodies
+        self._seed, self._sample_sets = given.seed, given.sample_sets
         self._options = MeasurementOptions.from_config(given.options)
         self._how = SensitivityOptions.from_config(given.sensitivity_options)
         self._smallest = cache(self._find_smallest)
@@ -56,13 +56,13 @@ class _Comparisons:
         return self._texts[HUMAN, vocabulary], self._texts[FURTHER, vocabulary]
 
     def joined(self, table: pa.Table) -> pa.Table:
-        """Join the rows of embeddings of a body to its measures."""
+        """Join the rows of embeddings of a sample set to its measures."""
         first = table.slice(0, 1).to_pylist()[0]
         names = str(first["source"]), HUMAN, FURTHER
         texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
         held = [text for text in texts if text is not None and len(text) >= 2]
         rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
-        return joined_measures(table, rows, self._options.permutations, self._bodies)
+        return joined_measures(table, rows, self._options.permutations, self._sample_sets)
 
     def _rows(
         self,
@@ -71,14 +71,18 @@ class _Comparisons:
         reference: EmbeddedText,
         further: EmbeddedText,
     ) -> list[MeasureRow]:
-        """Compare a body, of whose measures the first row is given."""
+        """Compare a sample set, of whose measures the first row is given."""
         # Documents were drawn from the first shards; the note tells how many there are in all.
         reference = replace(reference, n_documents=int(str(first["n_reference"])))
         samples = replace(samples, n_documents=int(str(first["n_samples"])))
         pair = EmbeddedPair.of(reference, samples, further)
-        floor = further_floor(further, pair, self._seed) if self._options.permutations else None
+        baseline = (
+            further_baseline(further, pair, self._seed) if self._options.permutations else None
+        )
         smallest = self._smallest(str(first["vocabulary"]), pair.n_documents)
-        found = embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest)
+        found = embedding_rows(
+            pair, self._options, self._seed, baseline=baseline, smallest=smallest
+        )
         return list(found)
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
@@ -94,10 +98,10 @@ class _Comparisons:
 
 
 @job(
-    needed("--embeddings", "vectors of all bodies of text of a corpus"),
-    needed("--measures", "measures of these bodies", nargs="+"),
+    needed("--embeddings", "vectors of all sample sets of a corpus"),
+    needed("--measures", "measures of these sample sets", nargs="+"),
     flag("--sensitivity", "smallest shifts of the other tendencies of the corpus"),
-    flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
+    flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
     flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
     flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
     flag("--seed", "seed of all draws", SEED, default=0),

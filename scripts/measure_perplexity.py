@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import output_file
 from beyond_perplexity.models.registry import load_model
-from beyond_perplexity.ngrams.spelling_model import load_speller
+from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
@@ -25,7 +25,7 @@ from scripts._sentences import SPLIT_UNIT
     flag("--raw", "texts before cleaning: scored first", nargs="*", default=[]),
     flag("--split", "split to score (default test)", default="test"),
     SPLIT_UNIT,
-    flag("--speller", "speller of a closed vocabulary (JSON)", nargs="*", default=[]),
+    flag("--spelling-model", "spelling model of a closed vocabulary (JSON)", nargs="*", default=[]),
     on_device,
     needed("--output", "JSON file to write", output_file),
     needed("--per-document", "Parquet file, by document", output_file),
@@ -33,7 +33,7 @@ from scripts._sentences import SPLIT_UNIT
 def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
-    spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
+    spelling_models = [load_spelling_model(path, vocabulary) for path in options.spelling_model[:1]]
     asked = {"split": options.split, "split_unit": options.split_unit}
     record = model_record("measure_perplexity", options, model, asked)
     grouped = options.split_unit == "page"
@@ -46,7 +46,7 @@ def main(options: Given) -> None:
                 vocabulary,
                 tqdm(texts, unit="document", mininterval=2.0),
                 text="raw" if raw else "cleaned",
-                spell=None if raw or not spellers else spellers[0].spell,
+                spell=None if raw or not spelling_models else spelling_models[0].spell,
                 write=writer.write,
             )
             summary = {**summary, "cleaned": found} if summary else found

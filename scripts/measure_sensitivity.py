@@ -10,7 +10,7 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
-from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
@@ -42,12 +42,14 @@ def main(given: Given) -> None:
     reference, seed = read_statistics(given.statistics), given.seed
     if groups is None:
         texts = files.drawn(how.largest_population, seed)
-        table = smallest_shifts(reference, texts, options, how, seed, given.source, view.batch)
+        table = minimum_detectable_effects(
+            reference, texts, options, how, seed, given.source, view.batch
+        )
     else:
         chosen = draw_groups(groups, how.largest_population, seed)
         texts = choose_documents(files.texts(), chosen)
         classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
-        table = smallest_shifts(
+        table = minimum_detectable_effects(
             reference, texts, options, how, seed, given.source, view.batch, groups[chosen], classes
         )
     write_shard(given.output, SENSITIVITY, table, record)

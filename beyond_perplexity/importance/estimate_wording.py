@@ -67,7 +67,7 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
 
 
 def interval(row: Mapping[Any, Any]) -> str:
-    """Write the ends of a bracket, such as ``181.20 to 185.03``."""
+    """Write the ends of two-sided bounds, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
 
 

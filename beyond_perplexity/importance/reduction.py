@@ -189,7 +189,7 @@ def estimates_table(reduction: Reduction) -> pa.Table:
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
-    # Brackets that fail on the simulated documents of this proposal lose their claim.
+    # Two-sided bounds that fail on the simulated documents of this proposal lose their claim.
     named = {**_named_pair(inputs), "basis": None, "temperature": None}
     refuted = refuted_settings(_gap_rows(reduction))
     rows = [row | withdrawn(named | row, refuted) if row.get("basis") else row for row in rows]

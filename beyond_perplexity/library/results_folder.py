@@ -33,7 +33,7 @@ RESULT_KINDS = {
     "perplexity": "a perplexity, or bits, of a model on a text, with interval and N",
     "perplexity_documents": "log-likelihood and lengths of a document under a model",
     "perplexity_differences": "difference of two models in bits per byte, tested",
-    "tendencies": "a measure of a body of text against human text, with floor and p",
+    "tendencies": "a measure of a sample set against human text, with baseline and p",
     "tendencies_raw": "the same of the texts as they are, no word read as unknown",
     "sample_size": "a measure of random subsets of n documents",
     "sensitivity": "the smallest shift that n documents would show",

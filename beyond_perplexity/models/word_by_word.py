@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import PADDING, LatentModel, Proposal
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -43,7 +43,7 @@ _Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
 class SequentialProposal(Protocol[_Q]):
     """A proposal that can choose word by word.
 
-    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `FILLING`.
+    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `PADDING`.
     """
 
     word_draws: int
@@ -121,7 +121,7 @@ class BeamedProposal(Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Search the most probable latents word by word with K = `size` hypotheses."""
         shape = (len(batch), size, batch.tokens.shape[1])
-        found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
+        found = torch.full(shape, PADDING, device=self.device)  # (B, K, W)
         for number, length in enumerate(batch.lengths[TOKENS].tolist()):
             codes = self._search(batch, number, length, size, temperature)  # (K', length)
             found[number, : len(codes), :length] = codes
@@ -210,12 +210,12 @@ class OptimalProposal(BeamedProposal):
     ) -> Tensor:
         """Draw one z ~ q_τ(· | x) a row, int64, (R, W)."""
         state, width = self.start(batch, owner), batch.tokens.shape[1]
-        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, W)
+        codes = torch.full((len(owner), width), PADDING, device=owner.device)  # (R, W)
         for time in range(width):
             first = self.word_draws * time
             draws = uniforms[:, first : first + self.word_draws]  # (R, D)
             codes[:, time], _, state = self.propose(state, time, draws, temperature)
-        return codes.masked_fill(~_inside(batch, owner), FILLING)
+        return codes.masked_fill(~_inside(batch, owner), PADDING)
 
     @torch.no_grad()
     def log_prob(
@@ -224,8 +224,8 @@ class OptimalProposal(BeamedProposal):
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
         inside = _inside(batch, owner)  # (R, W)
         missing = max(0, inside.shape[1] - latents.shape[1])
-        latents = functional.pad(latents, (0, missing), value=FILLING)  # (R, at least W)
-        lacks = (inside & (latents[:, : inside.shape[1]] == FILLING)).any(1)  # (R,)
+        latents = functional.pad(latents, (0, missing), value=PADDING)  # (R, at least W)
+        lacks = (inside & (latents[:, : inside.shape[1]] == PADDING)).any(1)  # (R,)
         found = {}
         for temperature in dict.fromkeys(temperatures):
             state = self.start(batch, owner)

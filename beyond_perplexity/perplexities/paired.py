@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
@@ -28,6 +27,7 @@ from beyond_perplexity.inference.p_values import (
     sign_flip_p_values,
     student_quantile,
 )
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
@@ -142,7 +142,11 @@ def _infinite_row(one: FileScores, names: Mapping[str, str]) -> _Row:
     count = len(one.rows)
     note = f"{one.infinite} of {count} documents are impossible"
     return _row(
-        first=names[one.path], value=math.inf, documents=count, spelled=one.spelled, note=note
+        first=names[one.path],
+        value=math.inf,
+        documents=count,
+        open_vocabulary=one.open_vocabulary,
+        note=note,
     )
 
 
@@ -172,7 +176,7 @@ def _compare(
     size, *columns = sum_groups(groups, sizes, *bits)
     rows = []
     for place, held in enumerate(files):
-        own = {"first": called[place], "detectable": None, "spelled": held.spelled}
+        own = {"first": called[place], "detectable": None, "open_vocabulary": held.open_vocabulary}
         rows.append(_ratio_row(columns[place], size, free[place]) | own)
     pairs = list(combinations(range(len(files)), 2))
     p_values = sign_flip_p_values(np.stack(columns, 1), pairs, options.flips, options.seed)

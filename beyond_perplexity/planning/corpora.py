@@ -46,17 +46,17 @@ class Corpora:
     def missing_files(self) -> list[str]:
         """List the local files that the configuration names and that are not there."""
         wanted = (path for path in self._local if path not in STOP_WORD_LISTS)
-        brought = (path for path in wanted if not path.startswith(EMBEDDED))
-        return [file for file in dict.fromkeys(brought) if not Path(file).exists()]
+        external = (path for path in wanted if not path.startswith(EMBEDDED))
+        return [file for file in dict.fromkeys(external) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
-        """Return where a location is on this machine: itself, or its place among the downloads."""
+        """Return where a location is on this machine: itself, or its position among the downloads."""
         if isinstance(location, str):
             return location
         return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"
 
     def url(self, sha256: str) -> str:
-        """Return the address of a download."""
+        """Return the URL of a download."""
         return self.downloads[sha256]["url"]
 
     def members(self, sha256: str) -> list[str]:
@@ -124,26 +124,26 @@ class Corpora:
             code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
-    # ---- samples and pairs that are brought ----
+    # ---- samples and external pairs ----
 
     def external_file(self, name: str) -> str:
-        """Return where samples that were brought are on this machine."""
+        """Return where external samples are on this machine."""
         return self.local_path(self.config["external_samples"][name]["path"])
 
     def external_format(self, name: str) -> str:
-        """Return the format of samples that were brought, by their suffix where none is given."""
+        """Return the format of external samples, by their suffix where none is given."""
         given: str = self.config["external_samples"][name]["format"]
         return (
             guess_format(PurePosixPath(self.external_file(name))) if given == AUTOMATIC else given
         )
 
     def external_field(self, name: str) -> list[str]:
-        """Return the field of the texts in samples that were brought; none where it is ``text``."""
+        """Return the field of the texts in external samples; none where it is ``text``."""
         field = self.config["external_samples"][name]["field"]
         return [] if field is None else [field]
 
     def external_code(self, name: str) -> list[str]:
-        """List the source file that reads samples that were brought."""
+        """List the source file that reads external samples."""
         return [_file(FORMATS[self.external_format(name)].module)]
 
     def pairs_file(self, name: str) -> str:
@@ -156,11 +156,11 @@ def _file(module: str) -> str:
 
 
 def location_name(location: str | Mapping[str, str]) -> str:
-    """Return the name of a file, or of the file at an address, or in the archive that is there."""
+    """Return the name of a file, or of the file at a URL, or in the archive that is there."""
     if isinstance(location, str):
         return PurePosixPath(location).name
-    address = location["url"].split("?")[0]
-    return PurePosixPath(location.get("member", address)).name or "download"
+    url = location["url"].split("?")[0]
+    return PurePosixPath(location.get("member", url)).name or "download"
 
 
 def check_text_formats(config: Config) -> None:

@@ -42,9 +42,9 @@ Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
 
 
 class Download(SectionModel):
-    """A file at an address, with its checksum.
+    """A file at a URL, with its checksum.
 
-    url: Address (http or https) that is downloaded once; without password, key or token, which the
+    url: URL (http or https) that is downloaded once; without password, key or token, which the
         log would show.
     sha256: SHA-256 of the file (of its member, if one is named), 64 hexadecimal digits; another
         content is an error.
@@ -56,7 +56,7 @@ class Download(SectionModel):
     member: Annotated[str, Limit(minLength=1)] = OMITTED
 
 
-# A local path, `embedded:enwiki-excerpt`, or an address with its checksum.
+# A local path, `embedded:enwiki-excerpt`, or a URL with its checksum.
 Location = Annotated[str, Limit(minLength=1)] | Download
 Locations = Annotated[list[Location], Limit(minItems=1)]
 
@@ -109,7 +109,7 @@ def _descriptions(kind: type) -> dict[str, str]:
         text = inspect.cleandoc(part.__doc__ or "")
         for pattern in _DESCRIBED:
             found = re.findall(pattern, text, flags=re.MULTILINE)
-            described |= {name: " ".join(body.split()) for name, body in found}
+            described |= {name: " ".join(sample_set.split()) for name, sample_set in found}
     return described
 
 
@@ -135,7 +135,7 @@ def alternatives(hint: Any) -> list[Any]:
 
 
 def variants(hint: Any) -> tuple[str, dict[str, type]] | None:
-    """Return the key that tells options apart, and them by its value; None where there is none."""
+    """Return the key that distinguishes options, and them by its value; None where there is none."""
     kinds = alternatives(hint)
     if len(kinds) < 2 or not all(map(is_section, kinds)):
         return None
@@ -233,7 +233,7 @@ def _kind_at(kind: type, location: Sequence[str | int]) -> type:
 
 
 def _values_of(kind: type) -> tuple[Any, ...]:
-    """Return the values of the first key of options, by which they may be told apart."""
+    """Return the values of the first key of options, by which they may be distinguished."""
     first = next(iter(keys_of(kind).values()), None)
     return typing.get_args(first.hint) if first and typing.get_origin(first.hint) is Literal else ()
 

@@ -71,9 +71,9 @@ class EvaluatorPlan:
     def is_trained(self, name: str) -> bool:
         """Return whether a job trains an evaluator: not where all of its weights are brought."""
         given = self._given(name)
-        brought = any(given.get(key) is not None for key in ("path", "uni", "bi"))
-        # A head is trained on an encoder that is brought.
-        return self.row(name).fit is not None and not (brought and not given.get("pairs"))
+        external = any(given.get(key) is not None for key in ("path", "uni", "bi"))
+        # A head is trained on an external encoder.
+        return self.row(name).fit is not None and not (external and not given.get("pairs"))
 
     def trained(self) -> list[str]:
         """List the evaluators that the run trains: those that score, and their word vectors."""
@@ -112,7 +112,7 @@ class EvaluatorPlan:
         return found
 
     def _local(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is given of an evaluator, with local paths for addresses."""
+        """Return what is given of an evaluator, with local paths for URLs."""
         return {
             key: (
                 self._corpora.local_path(value)

@@ -25,10 +25,10 @@ from beyond_perplexity.report.published import (
     PUBLISHED_NOTE,
 )
 
-SPELLED = "bits per byte, words spelled"
+SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
 BITS_NOTE = (
-    "Bits per byte compare models of any vocabulary on one text. They are of model and speller "
+    "Bits per byte compare models of any vocabulary on one text. They are of model and spelling model "
     "together: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
     "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
     "bound"
@@ -54,8 +54,11 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
     if result is None or "byte" not in result.get("bits", {}):
         return None
     interval = result.get("interval", {})
-    if "spelled" in result:
-        value, interval = result["spelled"]["bits"]["byte"], interval.get("spelled", {})
+    if "open_vocabulary" in result:
+        value, interval = (
+            result["open_vocabulary"]["bits"]["byte"],
+            interval.get("open_vocabulary", {}),
+        )
     elif result["unknown"]:
         return None
     else:

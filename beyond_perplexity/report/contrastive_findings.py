@@ -218,8 +218,8 @@ def _by_margin(
                 yield Answer(question, given.labels.model(name), quantity, value, verdict=way)
 
 
-def _brought(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
-    """List the accuracy of every model on brought pairs, over all phenomena."""
+def _external(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
+    """List the accuracy of every model on external pairs, over all phenomena."""
     if pairs is None:
         return
     for source, rows in parts_by(pairs, "source").items():
@@ -257,8 +257,8 @@ _LIMITS = (
     "Models without a likelihood have a scale of their own: their H_C compares with no other "
     "model's, their H_CR and accuracy do. Numbers per word and per sentence do not mix; "
     "perplexities of different vocabularies do not; a model loses nothing where a word that it "
-    "reads as <unk> changes places with another such; and all of it is about this noise, words "
-    "replaced and exchanged at random, which says nothing of subtler faults. So few models prove "
+    "reads as <unk> swaps positions with another such; and all of it is about this noise, words "
+    "replaced and swapped at random, which says nothing of subtler faults. So few models prove "
     "no law."
 )
 
@@ -280,7 +280,7 @@ def contrastive_findings_table(
     )
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
-    _, _, without, order, rise, epochs, margin, brought, scales = _PAPER
+    _, _, without, order, rise, epochs, margin, external, scales = _PAPER
     scaled = [
         Answer(scales, labels.model(name), "H_C", verdict="a scale of its own")
         for name in given.others()
@@ -292,7 +292,7 @@ def contrastive_findings_table(
         *_rising(given, rise),
         *_in_training(training, labels, epochs),
         *_by_margin(given, sentence_models, margin),
-        *_brought(pair_contrasts, labels, brought),
+        *_external(pair_contrasts, labels, external),
         *scaled,
     ]
     note = f"The paper: Arora & Rangarajan (2016), on the Penn Treebank. {_LIMITS}"

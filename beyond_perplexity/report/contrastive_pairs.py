@@ -1,4 +1,4 @@
-"""Tables of pairs of models and of brought pairs; log Z by length, which a perplexity rests on."""
+"""Tables of pairs of models and of external pairs; log Z by length, which a perplexity rests on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NOTE = (
 
 
 def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the results of brought pairs, each with the name of its pairs: that of its folder."""
+    """Read the results of external pairs, each with the name of its pairs: that of its folder."""
     parts = [
         read_tables([path], PAIR_CONTRASTS).assign(source=Path(path).resolve().parent.name)
         for path in paths
@@ -60,7 +60,7 @@ def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
+    """Make the table of external pairs: a row for each phenomenon and model, in the files' order."""
     if contrasts.empty:
         raise NothingToShowError("the contrasts of pairs have no row")
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()

@@ -12,8 +12,8 @@ import pandas as pd
 from beyond_perplexity.corpus.latent_instances import document_of
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.importance_choice import (
     MODEL_COLUMN,

@@ -39,18 +39,18 @@ class Input(NamedTuple):
 _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report`.
 INPUTS: Rows[Input] = {
-    "measures": Input("measures of every body of text", "tendencies:TENDENCY_MEASURES"),
+    "measures": Input("measures of every sample set", "tendencies:TENDENCY_MEASURES"),
     "embedding_measures": Input(
-        "measures of every body of text, with those of embedded documents",
+        "measures of every sample set, with those of embedded documents",
         "tendencies:TENDENCY_MEASURES",
     ),
     "raw_measures": Input(
-        "measures in raw text of every body of text", "tendencies:TENDENCY_MEASURES"
+        "measures in raw text of every sample set", "tendencies:TENDENCY_MEASURES"
     ),
     "resamples": Input("measures of resamples of the training set", "tendencies:TENDENCY_MEASURES"),
-    "curves": Input("curves of every body of text and of the test set", "tendencies:CURVES"),
+    "curves": Input("curves of every sample set and of the test set", "tendencies:CURVES"),
     "sample_size": Input("measures of ever more documents", "tendencies:SAMPLE_SIZE"),
-    "sensitivity": Input("smallest detectable shifts", "tendencies:SENSITIVITY"),
+    "sensitivity": Input("minimum detectable effects", "tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
     "perplexity_differences": Input(
@@ -75,7 +75,7 @@ INPUTS: Rows[Input] = {
     "replicates": Input("estimates of disjoint samples", "estimates:IMPORTANCE_REPLICATES"),
     "gaps": Input("simulated documents estimated from both sides", "estimates:IMPORTANCE_GAPS"),
     "example_samples": Input(
-        "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
+        "a shard of samples of every sample set", reader=f"{_EXAMPLES}:read_example_samples"
     ),
     "example_documents": Input(
         "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
@@ -86,7 +86,7 @@ INPUTS: Rows[Input] = {
         "differences of models in contrastive entropy", "contrastive:CONTRAST_DIFFERENCES"
     ),
     "pair_contrasts": Input(
-        "brought pairs under every model, in a folder with the name of the pairs",
+        "external pairs under every model, in a folder with the name of the pairs",
         reader="beyond_perplexity.report.contrastive_pairs:read_pair_contrasts",
     ),
     "sentence_models": Input(

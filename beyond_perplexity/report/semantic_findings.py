@@ -101,22 +101,22 @@ def _scheduled(
 
 
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
-    """Return the value and the floor of measures that have one, means over models."""
-    known = rows.dropna(subset=["value", "floor"])
+    """Return the value and the baseline of measures that have one, means over models."""
+    known = rows.dropna(subset=["value", "baseline"])
     held = parts_by(known, "evaluator", "measure")
     found = {}
     for name in sort_measures(held):
-        value, floor = np.mean(held[name][["value", "floor"]].to_numpy().tolist(), axis=0)
-        found[name] = float(value), float(floor)
+        value, baseline = np.mean(held[name][["value", "baseline"]].to_numpy().tolist(), axis=0)
+        found[name] = float(value), float(baseline)
     return found
 
 
-def _with_floor(
+def _with_baseline(
     question: str, name: MeasureName, means: tuple[float, float], verdict: str, labels: Labels
 ) -> Iterator[Answer]:
     title = measure_title(name, labels)
     yield Answer(question, title, "score, mean over models", means[0], verdict=verdict)
-    yield Answer(question, title, "of unrelated sentences (floor)", means[1])
+    yield Answer(question, title, "of unrelated sentences (baseline)", means[1])
 
 
 def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
@@ -127,9 +127,9 @@ def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     by_value = sorted(means, key=lambda name: means[name][0])
     by_excess = sorted(means, key=lambda name: means[name][0] - means[name][1])
     for name in by_value:
-        yield from _with_floor(_LOWER, name, means[name], "", labels)
+        yield from _with_baseline(_LOWER, name, means[name], "", labels)
     order = "the same order" if by_value == by_excess else "another order"
-    yield Answer(_LOWER, "these evaluators", "what is above the floor", verdict=order)
+    yield Answer(_LOWER, "these evaluators", "what is above the baseline", verdict=order)
 
 
 def _disagreements(pairs: _Pairs) -> Iterator[tuple[MeasureName, str, str, bool]]:
@@ -163,18 +163,18 @@ def _order(pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
         yield Answer(_ORDER, about, measure_title(name, labels), verdict="both clear")
 
 
-def _floors(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
+def _baselines(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     """Find the measures of whose scores unrelated sentences get the most and the least."""
     shares = {
-        name: (value, floor)
-        for name, (value, floor) in _means(rows).items()
-        if MEASURES[name[1]].higher and value > 0 and floor > 0
+        name: (value, baseline)
+        for name, (value, baseline) in _means(rows).items()
+        if MEASURES[name[1]].higher and value > 0 and baseline > 0
     }
     found: dict[MeasureName, str] = {}
     for pick, said in ((max, "largest share"), (min, "smallest share")) if shares else ():
         found.setdefault(pick(shares, key=lambda name: shares[name][1] / shares[name][0]), said)
     for name, said in found.items():
-        yield from _with_floor(_CHANCE, name, shares[name], f"{said} from chance", labels)
+        yield from _with_baseline(_CHANCE, name, shares[name], f"{said} from chance", labels)
 
 
 def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> Iterator[Answer]:
@@ -242,13 +242,13 @@ def semantic_findings_table(
         *_scheduled(models, pairs, labels),
         *_supervised(rows, labels),
         *_order(pairs, labels),
-        *_floors(rows, labels),
+        *_baselines(rows, labels),
         *_together(correlations, split, labels),
         *_blind(probes, labels),
         *_human(human, scores, labels),
     ]
     note = (
-        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, one place "
+        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, one position "
         "at a time: they say nothing of whole generated texts. Differences are of single "
         f"trainings; they are clear where the adjusted p is below {_CLEAR:g}. The levels of "
         "different evaluators do not compare, so that lower says nothing of harder; InferSent's "

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator

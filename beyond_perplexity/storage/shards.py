@@ -229,7 +229,7 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples, told apart by their columns.
+    """Stream columns of documents or samples, distinguished by their columns.
 
     Only those of a split, which samples have not; only the `first` so many.
     """

@@ -44,7 +44,7 @@ def is_csv(path: str | Path) -> bool:
 
 
 class TableFile:
-    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names."""
+    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a header row."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -124,7 +124,7 @@ class TableFile:
         if isinstance(error, OSError) and error.errno is not None:
             return unreadable(self.path, error)
         text = said(error)
-        # pyarrow counts the line of names and leaves out empty lines
+        # pyarrow counts the header row and leaves out empty lines
         row = re.search(r"Row #(\d+): ", text) if self._csv else None
         place = self.place(int(row[1]) - 2) if row else str(self.path)
         return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")

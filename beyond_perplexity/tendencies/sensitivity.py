@@ -31,8 +31,8 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
-from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
@@ -237,7 +237,7 @@ def detected_shifts(
         before = n
 
 
-def smallest_shifts(
+def minimum_detectable_effects(
     reference: Statistics,
     texts: Iterable[pa.Array],
     options: MeasurementOptions,
@@ -248,10 +248,10 @@ def smallest_shifts(
     groups: np.ndarray | None = None,
     classes: ClassOptions | None = None,
 ) -> pa.Table:
-    """Find the smallest detectable shift of every tendency: schema ``sensitivity``.
+    """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
     Null where there is none; `relative` to the reference's own value, of unigrams the share of the
-    documents that are exchanged. The population is the documents of the reference, or a random
+    documents that are permuted. The population is the documents of the reference, or a random
     subset of them for unigrams. With groups (D,), which need `classes`, the human side is of whole
     groups, and measures without a sound test (ranks, types by length) are left out.
     """
@@ -267,14 +267,14 @@ def smallest_shifts(
 def shift_table(
     shifts: Iterable[Shift], how: SensitivityOptions, seed: int, source: str, *, grouped: bool
 ) -> pa.Table:
-    """Find the smallest shifts; a table of schema ``sensitivity``, see `smallest_shifts`."""
+    """Find the smallest shifts; a table of schema ``sensitivity``, see `minimum_detectable_effects`."""
     records: list[Mapping[str, object]] = []
     for shift in shifts:
         for measure, n, x in detected_shifts(shift, how, seed):
             size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
-            numbers = {"n": n, "shift": size, "relative": relative}
+            numbers = {"n": n, "minimum_detectable_effect": size, "relative": relative}
             wanted = {"level": how.level, "power": how.power, "groups": grouped}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

@@ -9,7 +9,7 @@ tendency        shift x
 length          every document is longer by the factor 1 + x
 a share         every token that is none of the class becomes one with probability x, so that the
                 share of a document grows
-unigram         a share x of the documents has its words exchanged by a fixed random permutation of
+unigram         a share x of the documents has its words swapped by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
                 become rarer, and Zipf's exponent grows; so many more documents are drawn that the
@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.inference.exchanged_units import side_by_side
+from beyond_perplexity.inference.permuted_units import side_by_side
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token

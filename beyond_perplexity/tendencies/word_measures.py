@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.exchanged_units import SPLIT_RANKS, ExchangedUnits, side_by_side
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import SPLIT_RANKS, PermutedUnits, side_by_side
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import SampleSetPair
 from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
@@ -59,13 +59,13 @@ def _keyed(draws: _Draws) -> dict[MeasureKey, np.ndarray]:
     return {(_RANKS if name == "ks_empirical" else _WORDS, name): x for name, x in draws.items()}
 
 
-def _unknown(pair: BodyPair) -> int | None:
+def _unknown(pair: SampleSetPair) -> int | None:
     place = pc.index(pair.types, UNKNOWN_WORD).as_py()
     return None if place < 0 else int(place)
 
 
 def _comparison(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, *, swaps: bool
+    pair: SampleSetPair, units: PermutedUnits | None, options: MeasurementOptions, *, swaps: bool
 ) -> Callable[[np.ndarray], dict[MeasureKey, np.ndarray]]:
     """Return what compares counts of one side, (V, w), with the rest of both: (w,) each.
 
@@ -92,7 +92,7 @@ def _rank_ks(first: np.ndarray, second: np.ndarray, options: MeasurementOptions)
 
 
 def _first_sides(
-    pair: BodyPair, units: ExchangedUnits | None, n: int, seed: int
+    pair: SampleSetPair, units: PermutedUnits | None, n: int, seed: int
 ) -> Iterator[np.ndarray]:
     """Draw the counts of the first side under randomizations: (V, w) each."""
     assert pair.documents is not None
@@ -100,7 +100,10 @@ def _first_sides(
         yield from pair.documents.permutations(n, seed, "permutation/unigram")
         return
     for labels in units.labels(n, seed):
-        first, second = (pair.documents.sums_of(body, labels, units.codes[body]) for body in (0, 1))
+        first, second = (
+            pair.documents.sums_of(sample_set, labels, units.codes[sample_set])
+            for sample_set in (0, 1)
+        )
         if units.weights != (1.0, 1.0):
             first = units.weights[0] * first.astype(float)
             second = units.weights[1] * second.astype(float)
@@ -108,7 +111,7 @@ def _first_sides(
 
 
 def randomized_words(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
+    pair: SampleSetPair, units: PermutedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
     """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
     if pair.documents is None or not pair.defined:
@@ -120,7 +123,7 @@ def randomized_words(
 
 
 def observed_words(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions
+    pair: SampleSetPair, units: PermutedUnits | None, options: MeasurementOptions
 ) -> dict[MeasureKey, float]:
     """Compute the same measures of the texts themselves, in the same way as the random ones."""
     if not pair.defined:
@@ -130,16 +133,18 @@ def observed_words(
     return {key: float(value) for key, (value,) in found.items()}
 
 
-def _resample(pair: BodyPair, equal: EqualTokens, body: int, items: range, seed: int) -> np.ndarray:
+def _resample(
+    pair: SampleSetPair, equal: EqualTokens, sample_set: int, items: range, seed: int
+) -> np.ndarray:
     assert pair.documents is not None
-    purpose = f"bootstrap/unigram/{('reference', 'samples')[body]}"
-    if pair.groups[body] is None:
-        return pair.documents.resampled(body, items, seed, purpose, equal.kept[body])
-    units = equal.units(body)
+    purpose = f"bootstrap/unigram/{('reference', 'samples')[sample_set]}"
+    if pair.groups[sample_set] is None:
+        return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
+    units = equal.units(sample_set)
     n = int(units.max(initial=-1)) + 1
     weights = group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
-    return pair.documents.weighted_sums(body, weights, np.where(units < 0, n, units))
+    return pair.documents.weighted_sums(sample_set, weights, np.where(units < 0, n, units))
 
 
 def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _Draws:
@@ -149,8 +154,8 @@ def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _D
     return found | {"tvd_1000": word_distances.first_ranks_distance(first, second, most)}
 
 
-def compared_words(
-    pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
+def shared_vocabulary(
+    pair: SampleSetPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
 ) -> dict[MeasureKey, np.ndarray]:
     """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,)."""
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
@@ -161,13 +166,15 @@ def compared_words(
 
 
 def _resampled(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
+    pair: SampleSetPair, equal: EqualTokens, options: MeasurementOptions, seed: int
 ) -> _Draws:
     unknown = _unknown(pair)
 
     def parts() -> Iterator[_Draws]:
         for items in side_by_side(options.bootstrap):
-            first, second = (_resample(pair, equal, body, items, seed) for body in (0, 1))
+            first, second = (
+                _resample(pair, equal, sample_set, items, seed) for sample_set in (0, 1)
+            )
             ranks = options.zipf_ranks
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
@@ -178,16 +185,19 @@ def _resampled(
 
 
 def split_fits(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
+    pair: SampleSetPair, equal: EqualTokens, options: MeasurementOptions, seed: int
 ) -> list[SplitFit]:
     """Fit Zipf's law to the reference and to the samples, at equal tokens; see `zipf_split`."""
     assert pair.documents is not None
     how = options.zipf_ranks, options.confidence, seed
-    return [split_fit(pair.documents, body, equal.units(body), *how) for body in (0, 1)]
+    return [
+        split_fit(pair.documents, sample_set, equal.units(sample_set), *how)
+        for sample_set in (0, 1)
+    ]
 
 
 def _law_rows(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
+    pair: SampleSetPair, equal: EqualTokens, options: MeasurementOptions, seed: int
 ) -> tuple[list[MeasureRow], dict[str, float]]:
     """Return the rows of the split fit, and the p-values of the law."""
     if pair.documents is None:
@@ -209,7 +219,7 @@ def _law_rows(
     return rows, p_values
 
 
-def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> str:
+def _named(pair: SampleSetPair, counts: np.ndarray, without: int | None = None) -> str:
     """Name the word of the largest difference; plain text, without control characters."""
     shares = counts / counts.sum(axis=1, keepdims=True)
     apart = np.abs(shares[1] - shares[0])
@@ -224,7 +234,7 @@ def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> st
     return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
 
 
-def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
+def word_rows(pair: SampleSetPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
     if not pair.defined:
         return
@@ -267,10 +277,10 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
 
 def vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
     """Describe the types of both texts, and the share that they have in common."""
-    for suffix, body in (("", samples), ("_reference", reference)):
-        yield MeasureRow("vocabulary", f"documents{suffix}", float(body.n_documents))
-        yield MeasureRow("vocabulary", f"tokens{suffix}", float(body.n_tokens))
-        yield MeasureRow("vocabulary", f"types{suffix}", float(len(body.types)))
+    for suffix, sample_set in (("", samples), ("_reference", reference)):
+        yield MeasureRow("vocabulary", f"documents{suffix}", float(sample_set.n_documents))
+        yield MeasureRow("vocabulary", f"tokens{suffix}", float(sample_set.n_tokens))
+        yield MeasureRow("vocabulary", f"types{suffix}", float(len(sample_set.types)))
     if len(samples.types):
         shared = np.asarray(pc.is_in(samples.types, value_set=reference.types))
         yield MeasureRow("vocabulary", "novel_types", float(1 - shared.mean()))

@@ -104,8 +104,8 @@ def _fit_unnormalized(
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     options = job.options
-    if job.brought is not None:
-        model = job.brought.train()
+    if job.external is not None:
+        model = job.external.train()
         if not job.config.get("training"):
             return model, measure_untrained(model.to(job.device).eval(), job.store("valid"))
     else:

@@ -311,7 +311,7 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 def configured(source, **sections):
     config, split = load(), {"train": 1, "valid": 0, "test": 0}
-    config["corpora"]["brought"] = {"source": source, "split": split, **sections}
+    config["corpora"]["external"] = {"source": source, "split": split, **sections}
     return config
 
 
@@ -321,13 +321,13 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
     validate(config)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
-    assert run.corpora.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
-    options = ExtractionOptions.from_config(json.loads(run.corpora.options("brought")))
+    assert run.corpora.source_files("external") == ["d.jsonl", downloaded, "k.pkl"]
+    options = ExtractionOptions.from_config(json.loads(run.corpora.options("external")))
     assert options.source.aliases == downloaded
     assert not options.preprocessing.normalize_punctuation
     assert options.preprocessing.tokenizer == "none"
     assert options.preprocessing.lower_case
-    assert run.corpora.code("brought") == ["beyond_perplexity/corpus/linked.py"]
+    assert run.corpora.code("external") == ["beyond_perplexity/corpus/linked.py"]
     assert run.corpora.code("wikipedia") == ["beyond_perplexity/corpus/mediawiki.py"]
 
 

@@ -177,7 +177,10 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
 
 def test_parquet_without_text_is_an_error(tmp_path):
     for content, message in (
-        (written(pa.table({"body": ["x"]})), r"'text' is missing; there are body: name that"),
+        (
+            written(pa.table({"sample-set": ["x"]})),
+            r"'text' is missing; there are sample set: name that",
+        ),
         (written(pa.table({"text": [1]})), "column 'text' is int64"),
         (b"no parquet", "not a readable Parquet file"),
         (written(pa.table({"text": ["x", None, "z"]})), "row 2: unusable row"),
@@ -277,11 +280,11 @@ FILES = [
     ("a", plain, None),
     ("a.jsonl", objects("text"), None),
     ("a.JSONL", objects("text"), None),
-    ("a.json", objects("body"), "body"),
+    ("a.json", objects("sample-set"), "sample-set"),
     ("a.ndjson", strings, None),
     ("a.jsonl.gz", packed, None),
     ("a.parquet", table("text"), None),
-    ("a.parquet", table("body"), "body"),
+    ("a.parquet", table("sample-set"), "sample-set"),
     ("a.jsonl", objects("title"), "title"),
 ]
 
@@ -329,18 +332,22 @@ def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
 
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
-    path = objects("body")(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name that"):
+    path = objects("sample-set")(tmp_path / "a.jsonl")
+    with pytest.raises(
+        InputError, match=r"'text' is missing; there are 'id', 'sample set': name that"
+    ):
         list(read_cleaned(path, None))
     with pytest.raises(InputError, match=r"field 'other' is missing"):
         list(read_cleaned(path, None, field="other"))
-    with pytest.raises(InputError, match="a string, without a field 'body'"):
-        list(read_cleaned(strings(tmp_path / "b.jsonl"), None, field="body"))
+    with pytest.raises(InputError, match="a string, without a field 'sample set'"):
+        list(read_cleaned(strings(tmp_path / "b.jsonl"), None, field="sample-set"))
     for read in (
-        lambda path: read_cleaned(path, None, field="body"),
-        lambda path: read_sentence_texts([path], UnknownRule(), "body"),
+        lambda path: read_cleaned(path, None, field="sample-set"),
+        lambda path: read_sentence_texts([path], UnknownRule(), "sample-set"),
     ):
-        with pytest.raises(InputError, match=r"a\.txt: is plain text and has no field 'body'"):
+        with pytest.raises(
+            InputError, match=r"a\.txt: is plain text and has no field 'sample set'"
+        ):
             list(read(plain(tmp_path / "a.txt")))
     many = put(tmp_path / "c.jsonl", json.dumps({f"k{n}": "" for n in range(99)}))
     with pytest.raises(InputError, match=r"'k4', and 94 more: name that"):
@@ -348,8 +355,8 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
 
 
 def test_a_corpus_of_a_configuration_names_its_field(tmp_path):
-    path = objects("body")(tmp_path / "a.jsonl")
-    named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
+    path = objects("sample-set")(tmp_path / "a.jsonl")
+    named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "sample-set"}
     lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
     first, second = (
         run_options(tmp_path / source["format"], {"source": source})["documents"]
@@ -371,14 +378,14 @@ def configured(path, **more):
     ("path", "more", "format_"),
     [
         ("a.jsonl", {}, "jsonl"),
-        ("a.jsonl.gz", {"field": "body"}, "jsonl"),
+        ("a.jsonl.gz", {"field": "sample-set"}, "jsonl"),
         ("a.parquet", {"format": "auto"}, "parquet"),
         ("a.txt", {}, "text"),
         ("a.jsonl", {"format": "parquet"}, "parquet"),
         ({"url": "https://x.org/a.jsonl?x=1", "sha256": "0" * 64}, {}, "jsonl"),
     ],
 )
-def test_samples_that_are_brought_are_read_by_their_suffix(path, more, format_):
+def test_samples_that_are_external_are_read_by_their_suffix(path, more, format_):
     corpora = Corpora(configured(path, **more), "results")
     assert corpora.external_format("own") == format_
     assert corpora.external_field("own") == ([more["field"]] if "field" in more else [])
@@ -390,7 +397,7 @@ def test_samples_that_are_brought_are_read_by_their_suffix(path, more, format_):
     [
         ("a.jsonl", {"format": "text"}, r"own\.format: is text, but a\.jsonl is jsonl by its name"),
         ("a.csv", {"format": "text"}, r"own\.format: is text, but a\.csv: is a table"),
-        ("a.txt", {"field": "body"}, r"own\.field: a\.txt: is plain text"),
+        ("a.txt", {"field": "sample-set"}, r"own\.field: a\.txt: is plain text"),
     ],
 )
 def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, more, message):
@@ -399,9 +406,9 @@ def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, mo
 
 
 def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
-    path, output = objects("body")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
+    path, output = objects("sample-set")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
     steps = json.dumps(dataclasses.asdict(WHITE_SPACE_ONLY))
-    given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
+    given = ["--input", path, "--format", "jsonl", "--field", "sample-set", "--output", output]
     monkeypatch.setattr("sys.argv", ["x", *map(str, given), "--preprocessing", steps])
     import_samples.main()
     found = [text for part in read_texts([output]) for text in part.to_pylist()]
@@ -409,15 +416,15 @@ def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
 
 
 def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
-    reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
-    both = CompareOptions(str(reference), str(samples), field="body")
+    reference, samples = plain(tmp_path / "a.txt"), objects("sample-set")(tmp_path / "b.jsonl")
+    both = CompareOptions(str(reference), str(samples), field="sample-set")
     both.check_fields()
-    assert [both.field_of(reference), both.field_of(samples, samples=True)] == [None, "body"]
-    other = CompareOptions(str(samples), str(samples), field="id", samples_field="body")
-    assert [other.field_of(samples), other.field_of(samples, samples=True)] == ["id", "body"]
-    wrong = r"a\.txt: is plain text and has no field 'body'"
+    assert [both.field_of(reference), both.field_of(samples, samples=True)] == [None, "sample-set"]
+    other = CompareOptions(str(samples), str(samples), field="id", samples_field="sample-set")
+    assert [other.field_of(samples), other.field_of(samples, samples=True)] == ["id", "sample-set"]
+    wrong = r"a\.txt: is plain text and has no field 'sample set'"
     with pytest.raises(InputError, match=wrong):
-        CompareOptions(str(reference), str(reference), field="body").check_fields()
+        CompareOptions(str(reference), str(reference), field="sample-set").check_fields()
     with pytest.raises(InputError, match=wrong):
         other.field_of(reference, samples=True)
 
@@ -469,7 +476,7 @@ def test_names_end_before_their_packing():
     ("name", "message"),
     [
         ("nowhere/a.txt", "no such file"),
-        ("https://example.org/a.txt", "is an address, not a file.*sha256"),
+        ("https://example.org/a.txt", "is a URL, not a file.*sha256"),
         (".", "is a folder"),
         ("a" * 5000, "name too long"),
         ("a\0b", "NUL character"),
@@ -598,8 +605,8 @@ def test_what_is_no_json_is_told(tmp_path, text, message):
     with pytest.raises(JSONTextError, match=message):
         parse_json(text)
     path = put(tmp_path / "a.json", text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=f"a.json: is no speller: .*{message}.*; build it$"):
-        read_json(path, "speller", "build it")
+    with pytest.raises(InputError, match=f"a.json: is no spelling model: .*{message}.*; build it$"):
+        read_json(path, "spelling_model", "build it")
 
 
 def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path):

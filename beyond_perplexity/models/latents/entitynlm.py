@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
+from beyond_perplexity.models.latent import PADDING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
@@ -279,7 +279,7 @@ def readable_mentions(latent: Tensor) -> list[dict[str, int]]:
     """List the mentions of one row of codes, (W,); one that runs past the end is cut there."""
     mentions: list[dict[str, int]] = []
     end = 0
-    codes = [code for code in latent.tolist() if code != FILLING]
+    codes = [code for code in latent.tolist() if code != PADDING]
     for start, code in enumerate(codes):
         if code and start >= end:
             entity, remaining = divmod(code - 1, RADIX)

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
 from beyond_perplexity.invariant_tensors import QUANTUM, invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, Simulated
+from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     DynamicEntities,
     EntityMemory,
@@ -67,7 +67,7 @@ class TextStates(nn.Module):
 
 
 def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
+    """Return one position a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
     return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
 
@@ -194,7 +194,7 @@ def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: f
     wanted = begins(state.steps.begin[owner], lots[..., 0], temperature)  # (R, T)
     found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
     following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
-    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
+    codes = torch.where(times[:-1] < lengths[:, None], 0, PADDING)  # (R, T)
     rows, position = torch.arange(len(owner), device=owner.device), torch.zeros_like(owner)  # (R,)
     for step in range(width):
         time = torch.where(state.running, position, following[rows, position])  # (R,)
@@ -253,7 +253,7 @@ def _write(
     device, count = model.device, len(numbers)
     items = torch.arange(numbers.start, numbers.stop)  # (R,)
     tokens = torch.full((count, most), EOS)  # (R, N)
-    codes = torch.full((count, most), FILLING)  # (R, N)
+    codes = torch.full((count, most), PADDING)  # (R, N)
     lengths = torch.full((count,), most + 1)  # (R,)
     place = round_up(torch.arange(count)).to(device)  # (R',): the document of each row
     word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)

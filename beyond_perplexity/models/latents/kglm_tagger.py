@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     NONE,
@@ -126,14 +126,14 @@ class KGLMTagger(GraphModule, BeamedProposal):
         """Draw one z ~ q_τ(· | x) a row, int64, (R, T)."""
         state = self.start(batch, owner)
         width = batch.tokens.shape[1]
-        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
+        codes = torch.full((len(owner), width), PADDING, device=owner.device)  # (R, T)
         for place in range(width):
             draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
             codes[:, place] = state.draw(place, draws, temperature)
             state = state.follow(codes[:, place], place)
         lengths = state.streams.lengths[owner, None]  # (R, 1)
         inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
-        return codes.masked_fill(~inside, FILLING)
+        return codes.masked_fill(~inside, PADDING)
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:

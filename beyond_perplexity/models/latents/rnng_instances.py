@@ -26,7 +26,7 @@ from beyond_perplexity.corpus.latent_instances import (
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, LatentModule, Simulated
+from beyond_perplexity.models.latent import PADDING, LatentModule, Simulated
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -278,7 +278,7 @@ TREES_AT_ONCE = 64
 class DrawnSentences(NamedTuple):
     """What was drawn."""
 
-    actions: Tensor  # int64, (R, W): rows of z, `FILLING` after their ends
+    actions: Tensor  # int64, (R, W): rows of z, `PADDING` after their ends
     words: Tensor  # int64, (R, at least T)
     lengths: Tensor  # int64, (R,): T of each
     truncated: Tensor  # bool, (R,)
@@ -300,10 +300,10 @@ def draw_words(
 
 def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
     """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
-    count = (actions != FILLING).sum(1)  # (R,)
+    count = (actions != PADDING).sum(1)  # (R,)
     width = int((count + missing).max())
     place = torch.arange(width, device=actions.device)  # (W',)
-    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
+    wide = actions.new_full((len(actions), width), PADDING)  # (R, W')
     kept = min(width, actions.shape[1])
     wide[:, :kept] = actions[:, :kept]
     closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
@@ -332,7 +332,7 @@ def simulate_sentences(
         for row, number in enumerate(block):
             ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)
             latents = drawn.actions[row].cpu()  # (W,)
-            latents = latents[latents != FILLING]
+            latents = latents[latents != PADDING]
             words = _spelled(ids, vocabulary, model.unknown_classes)
             instance = Instance(number, {TOKENS: ids, ACTIONS: latents.numpy()})
             found.append(Simulated(words, instance, latents, bool(drawn.truncated[row])))

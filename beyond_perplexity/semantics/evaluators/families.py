@@ -157,7 +157,7 @@ def _file(reference: str) -> str:
 
 
 def evaluator_locations(given: Options) -> Iterator[Any]:
-    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
+    """List the files that an evaluator of a configuration is brought in: paths and URLs."""
     keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
     yield from (given[key] for key in keys if given.get(key) is not None)
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.permuted_units import permuted_units
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
 from beyond_perplexity.tendencies.definitions import (

@@ -182,7 +182,7 @@ class Shifted:
     @cached_property
     def permute(self) -> np.ndarray:
         """The type that each type becomes: (V,)."""
-        return stream(SEED, "calibration/permutation").permutation(len(self.population.types))
+        return stream(SEED, "calibration/exchange").permutation(len(self.population.types))
 
     def draw(self, rng: np.random.Generator, n: int, grouped: bool) -> Drawn:
         """Draw n groups or documents."""

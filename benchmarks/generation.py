@@ -130,18 +130,18 @@ def to_hugging_face(model: Transformer, shift: float) -> Any:
         pad_token_id=EOS,
     )
     theirs = GPT2LMHeadModel(config).eval()
-    sample_set: Any = theirs.transformer
+    body: Any = theirs.transformer
     assert isinstance(model.output, FullSoftmax)
     assert isinstance(model.embedding, torch.nn.Embedding)
-    sample_set.wte.weight.copy_(model.embedding.weight * options.width**0.5)
-    sample_set.wpe.weight.copy_(model.positions)
-    sample_set.ln_f.load_state_dict(model.final_norm.state_dict())
+    body.wte.weight.copy_(model.embedding.weight * options.width**0.5)
+    body.wpe.weight.copy_(model.positions)
+    body.ln_f.load_state_dict(model.final_norm.state_dict())
     theirs.lm_head = torch.nn.Linear(options.width, size)
     theirs.lm_head.weight.copy_(model.output.weight)
     theirs.lm_head.bias.zero_()[EOS] = shift
     theirs.lm_head.bias[BOS] = -1e4
     ours: Any
-    for ours, block in zip(model.blocks, sample_set.h, strict=True):
+    for ours, block in zip(model.blocks, body.h, strict=True):
         block.ln_1.load_state_dict(ours.attention_norm.state_dict())
         block.ln_2.load_state_dict(ours.feedforward_norm.state_dict())
         pairs = [

@@ -5,8 +5,9 @@ The human side is drawn by documents or by groups, the other side from the same 
 at most 5%; `ANY` is a star of any measure after the adjustment for many tests.
 
 Power is how often the true tests find the shift that the table of sensitivity promises: a reference
-is drawn once and the smallest shifts of its documents are looked up; then human documents or groups
-of it are compared with documents of it that are shifted word by word, as `tendencies.shifts` says.
+is drawn once and the minimum detectable effects of its documents are looked up; then human
+documents or groups of it are compared with documents of it that are shifted word by word, as
+`tendencies.shifts` says.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.permuted_units import permuted_units
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
 from beyond_perplexity.tendencies.definitions import (
@@ -147,7 +147,7 @@ class LevelCases:
 
 @dataclass(frozen=True)
 class Reference:
-    """The text that the populations are made of, and its smallest shifts."""
+    """The text that the populations are made of, and its minimum detectable effects."""
 
     drawn: Drawn
     classes: ClassOptions
@@ -156,7 +156,7 @@ class Reference:
 
     @cached_property
     def shifts(self) -> dict[Key, float]:
-        """The smallest shift x by tendency and measure."""
+        """The minimum detectable effect x by tendency and measure."""
         how = SensitivityOptions(documents=(self.n,), level=LEVEL, power=POWER)
         table = minimum_detectable_effects(
             count(self.drawn, self.classes),
@@ -229,7 +229,7 @@ def _longer(plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
 
 @dataclass(frozen=True)
 class PromisedShift:
-    """Pairs with the smallest shift of one test, called with the number of the repeat."""
+    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
 
     name: str
     reference: Reference = field(repr=False)

@@ -244,7 +244,7 @@ rule describe_reference:
 
 
 rule measure_sensitivity:
-    """Find the smallest shift of each tendency that 1k to 1M documents detect."""
+    """Find the minimum detectable effect of each tendency for 1k to 1M documents."""
     input:
         statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",

@@ -90,7 +90,7 @@ class _Comparisons:
         return smallest_topic_share(shift, n_documents, self._how, self._seed)
 
     def sensitivity(self) -> pa.Table:
-        """Find the smallest shifts of the numbers of documents that are asked for, in raw text."""
+        """Find the minimum detectable effects for the given numbers of documents, in raw text."""
         readings = [vocabulary for source, vocabulary in self._texts if source == HUMAN]
         human = self._human(min(readings, key=lambda name: name != "raw"))
         shift, grouped = human_shift(*human), human[0].groups is not None
@@ -100,13 +100,15 @@ class _Comparisons:
 @job(
     needed("--embeddings", "vectors of all sample sets of a corpus"),
     needed("--measures", "measures of these sample sets", nargs="+"),
-    flag("--sensitivity", "smallest shifts of the other tendencies of the corpus"),
+    flag("--sensitivity", "minimum detectable effects of the other tendencies of the corpus"),
     flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
     flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
     flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
     flag("--seed", "seed of all draws", SEED, default=0),
     needed("--output", "all measures, with these", output_file),
-    flag("--output-sensitivity", "smallest shifts, with those of embeddings", output_file),
+    flag(
+        "--output-sensitivity", "minimum detectable effects, with those of embeddings", output_file
+    ),
 )
 def main(given: Given) -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)

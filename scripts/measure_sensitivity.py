@@ -1,4 +1,4 @@
-"""Find the smallest shift of each tendency that numbers of documents detect."""
+"""Find the minimum detectable effect of each tendency by number of documents."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
 
 
 def _cause(name: str, failed_checks: Collection[str]) -> str:
-    """Return the first failed check that explains another and is not explained by it; empty: none."""
+    """Return the first failed check that explains another unexplained by it; empty: none."""
     for other, row in checks.CHECKS.items():
         if (
             other in failed_checks
@@ -87,7 +87,7 @@ def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
 
 
 def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) -> checks.Finding:
-    """Make a check that allows for rounding again, in float32, if it can be; a failed check stays one."""
+    """Repeat a check that allows for rounding, in float32 if it can be; a failed one stays so."""
     if not row.rounding or not native.sound:
         return native
     closer = _make(native.check, row, subject)

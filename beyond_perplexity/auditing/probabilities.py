@@ -23,7 +23,7 @@ _DEPTH = 3
 
 
 def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
-    """Choose ids to score, rising, of shares (..., V): all, or the most probable and some others."""
+    """Choose ids to score, rising, of shares (..., V): all, or the likely and some others."""
     size = shares.shape[-1]
     if size <= _ALL:
         return torch.arange(size)
@@ -89,7 +89,7 @@ def check_continuations(subject: Subject) -> Evidence:
 
 
 def _share(subject: Subject, node: tuple[int, ...]) -> tuple[float, int | None]:
-    """Return the part of a prefix' probability that follows it, and the most probable next token."""
+    """Return the part of a prefix' probability that follows it, and the argmax of the next."""
     inputs = torch.tensor([[BOS, *node]])  # (1, T)
     shares = distributions(subject.logits(inputs))[:, -1]  # (1, V)
     ids = chosen_ids(subject, shares)

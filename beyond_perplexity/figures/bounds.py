@@ -54,7 +54,7 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _two_sided(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the two-sided bounds that no temperature was chosen for; column ``row`` has the row's label."""
+    """Keep two-sided bounds that no temperature was chosen for; ``row`` has the row's label."""
     titles = {method: one.title for method, one in load_estimators().items()}
     held = estimates[
         estimates["bound"].isin(TWO_SIDED_LINES)

@@ -146,7 +146,7 @@ def effect_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def baselines_of(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
-    """Write the baseline of a distance (tendency, measure) by vocabulary: a range of its sources."""
+    """Write the baseline of a distance (tendency, measure) by vocabulary: a range of sources."""
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     return {
         name: shown_range(chosen[chosen["vocabulary"] == name]["baseline"])

@@ -113,7 +113,7 @@ class GapRange(NamedTuple):
     surely_below: float
 
     def verdict(self, low: float, high: float) -> str:
-        """Say whether two-sided bounds from `low` to `high` holds the true value."""
+        """Say whether two-sided bounds from `low` to `high` hold the true value."""
         if low > self.surely_below or high < self.surely_above:
             return FAILS
         if low <= self.below and high >= self.above:
@@ -245,7 +245,7 @@ def _two_sided(table: Columns, n_samples: int) -> Fields:
 
 
 def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.DataFrame:
-    """Take the claim from two-sided bounds whose setting fails on documents that the model generated.
+    """Take the claim from two-sided bounds whose setting fails on simulated documents.
 
     Weights that all miss the same latents agree with each other, and no diagnostic of theirs can
     tell; latents that are known can. The estimates of a proposal know of its own gaps already
@@ -298,7 +298,7 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
         least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
         most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""
         said = (
-            f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this setting is "
+            f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this setting "
             f"{low:.3f} to {high:.3f} nats a token and the truth is {most or least}, so nothing is "
             "claimed"
         )

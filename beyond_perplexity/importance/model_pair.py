@@ -61,7 +61,7 @@ class Pair:
     def penalized(self) -> Pair | None:
         """Return the pair with unknown words penalized; None where that is ln U for each of them.
 
-        A proposal that is worked out from the model is worked out from the penalized one.
+        An analytic proposal is made of the penalized model.
         """
         model = self.model.penalized(max(1, self.unknown_types or 1))
         return None if model is None or self.unknown_types is None else self._of(model)
@@ -316,7 +316,7 @@ class Costs:
     def timed(
         self, chunks: Iterable[_Chunk], instance_of: Callable[[_Chunk], int]
     ) -> Iterator[_Chunk]:
-        """Pass chunks on; making one is charged to its instance, what its taker does is not."""
+        """Pass chunks on; making one is counted for its instance, what its taker does is not."""
         stream, begun = iter(chunks), self._now()
         for chunk in stream:
             instance = instance_of(chunk)

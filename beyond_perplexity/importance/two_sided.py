@@ -40,7 +40,7 @@ class TwoSided(Estimator):
     of p. The ends of one sampling are widened by 1.960 standard errors each (`enclose`), the upper
     one at least to what the largest weights may lack (`PooledTail`), and the claim is made only
     where `doubts` has none: where all samples miss the same mass, the halves agree on what they
-    found, and the two-sided bounds is narrow and wrong. Left out with fewer than `LEAST_SAMPLES`
+    found, and the bounds are narrow and wrong. Left out with fewer than `LEAST_SAMPLES`
     samples or particles of an instance, or a single sample of a temperature, or a single run.
 
     `halves`, (2, N), are log p̂ of the halves of the samples of each instance; `between_runs`,
@@ -110,7 +110,7 @@ class TwoSided(Estimator):
         return iter(())
 
     def _made_of(self, ends: Ends) -> Iterator[str]:
-        """Say what the two-sided bounds rests on."""
+        """Say what the bounds rest on."""
         least, most = np.exp([ends.log_constants.min(), ends.log_constants.max()])
         constant = f"{least:.3g}" + (f" to {most:.3g}" if f"{most:.3g}" != f"{least:.3g}" else "")
         tuned = "tuned on the other instances" if len(ends.log_constants) > 2 else "not tuned"

@@ -31,7 +31,7 @@ Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class _TypeCounts(Protocol):
-    """Counts of V types in the documents of two texts: sample set 0 the reference, 1 the samples."""
+    """Counts of V types in the documents of two texts: 0 is the reference, 1 the samples."""
 
     def n_documents(self, sample_set: int) -> int: ...
     # What is kept of every document, ``length`` (tokens) among it: (D,)

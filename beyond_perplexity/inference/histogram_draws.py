@@ -81,7 +81,7 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
 def bootstrap_both(
     drawers: Sequence[Resampler], width: int, evaluate: Evaluate, n: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures under n resamplings of both sample sets, drawn as (r, `width`): (n,) each."""
+    """Compute measures under n resamplings of both texts, drawn as (r, `width`): (n,) each."""
     parts = ([draw(items) for draw in drawers] for items in blocks(n, width))
     return joined_draws(evaluate(first, second) for first, second in parts)
 

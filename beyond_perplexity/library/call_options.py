@@ -205,7 +205,7 @@ class EstimateOptions:
     smc: Any = _draws("smc")
     bidirectional: Any = _draws("bidirectional")
     unknown_types: int | None = option(
-        None, "training types that read <unk>, to charge for them", least=0
+        None, "training types that read <unk>, to penalize them", least=0
     )
     t_definition: str | None = option(None, "what n_tokens counts, such as 'words and </s>'")
     options: Mapping[str, Any] | None = option(

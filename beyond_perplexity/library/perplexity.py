@@ -21,7 +21,7 @@ PERPLEXITY_COLUMNS = [
     *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high", "n"),
     *("documents", "unknown_share"),
 ]
-# How unknown words are charged -> key of it in a summary.
+# How unknown words are penalized -> key of it in a summary.
 _KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "open_vocabulary": "open_vocabulary"}
 
 
@@ -88,7 +88,7 @@ def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
 
     A summary of the raw text has that of the cleaned text in ``cleaned``. Columns are text
     (cleaned, raw), split, unknown_words (as_unknown: their spelling is free; penalized: ln U each;
-    open_vocabulary: charged for), measure (perplexity; bits: a unit, base 2), unit (token, word,
+    open_vocabulary: spelled), measure (perplexity; bits: a unit, base 2), unit (token, word,
     character, byte), value (infinite where a text is impossible), low and high (of its 95%
     interval; NaN where it has none), n (units), documents, unknown_share.
     """
@@ -104,7 +104,7 @@ def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Set the numbers of one text side by side: a row a unit.
 
     Columns are unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
-    ``_open_vocabulary`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not
+    ``_open_vocabulary`` and ``_unknown_penalized`` where unknown words are penalized so. NaN: not
     known, as the bits of a unit that has none.
     """
     import pandas as pd

@@ -36,7 +36,7 @@ RESULT_KINDS = {
     "tendencies": "a measure of a sample set against human text, with baseline and p",
     "tendencies_raw": "the same of the texts as they are, no word read as unknown",
     "sample_size": "a measure of random subsets of n documents",
-    "sensitivity": "the smallest shift that n documents would show",
+    "sensitivity": "the minimum detectable effect of n documents",
     "estimates": "an estimate of the perplexity of a latent model",
     "estimate_curves": "an estimate from fewer samples",
     "estimate_diagnostics": "how far to trust an instance",

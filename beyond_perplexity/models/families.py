@@ -1,4 +1,4 @@
-"""A row is all that the rest of the house must know of a family; nothing heavy is imported.
+"""A row is all that the other packages must know of a family; nothing heavy is imported.
 
 Rows do not count for the fingerprint of code: the modules that a row names do, by
 `family_modules`, for the jobs of that family alone. So nothing that computes a result belongs
@@ -27,7 +27,7 @@ class Family:
     reference: str | None
     options: str | None  # ``module:Dataclass`` of its architecture; None: it has no options
     title: str  # how figures print it
-    # counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
+    # counted: from counts of the corpus, without gradients; trained: by gradients; external: comes
     # trained, with its own vocabulary; unnormalized: trained to score sentences, without a
     # likelihood; latent: trained, with latent variables, so that its likelihood is estimated;
     # proposal: of the latent variables of such a model

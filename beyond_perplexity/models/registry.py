@@ -32,7 +32,7 @@ def find(family: object) -> type[TrainedModel]:
     """Return the class of a family, if it has one."""
     row = families.find_row(family)
     if row.reference is None:
-        how = "worked out from" if families.is_analytic(family) else "trained within"
+        how = "analytic, made of" if families.is_analytic(family) else "trained within"
         raise InputError(f"family: {family!r} is {how} its model, not by itself")
     return cast(type[TrainedModel], resolve_name(row.reference))
 

@@ -64,7 +64,7 @@ class Trigram(CountedModel):
 
     def _set_counts(self, keys: Tensor, counts: Tensor) -> None:
         """Take rising trigram keys (u V + v) V + w, int64 (N,), and their counts, int64 (N,)."""
-        rows = torch.div(keys, self.vocabulary_size, rounding_mode="baseline")  # (N,)
+        rows = torch.div(keys, self.vocabulary_size, rounding_mode="floor")  # (N,)
         contexts, sizes = torch.unique_consecutive(rows, return_counts=True)  # (C,), (C,)
         offsets = torch.zeros(len(contexts) + 1, dtype=torch.int64)  # (C + 1,)
         offsets[1:] = sizes.cumsum(0)

@@ -179,7 +179,7 @@ class BeamedProposal(Proposal):
 
 
 class OptimalProposal(BeamedProposal):
-    """A proposal that is worked out from its model; a subclass says how, a word at a time.
+    """An analytic proposal, made of its model; a subclass says how, a word at a time.
 
     It has `SequentialProposal`'s ``start`` and ``propose``, and what follows from stepping:
     samples, probabilities and beams of whole texts. The model is in evaluation mode, its parameters
@@ -200,11 +200,11 @@ class OptimalProposal(BeamedProposal):
     @classmethod
     def create(cls, *_: Any) -> Self:
         """Refuse: there is nothing to train."""
-        raise InputError(f"{cls.family}: is worked out from its model and is not trained")
+        raise InputError(f"{cls.family}: is analytic and is not trained")
 
     def loss(self, *_: Any) -> Tensor:
         """Refuse: there is nothing to train."""
-        raise InputError(f"{self.family}: is worked out from its model and is not trained")
+        raise InputError(f"{self.family}: is analytic and is not trained")
 
     @property
     def config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Symbols of a spelling model: the characters it has seen, the end of a word, and a way to all others."""
+"""Symbols of a spelling model: characters it has seen, the end of a word, a way to all others."""
 
 from __future__ import annotations
 

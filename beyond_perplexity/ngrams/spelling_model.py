@@ -21,10 +21,10 @@ distribution
   less moves bits per byte by the unknown words per byte (.025 where 14% of the words are unknown),
   and
   ``bits_per_unknown_word`` stands beside the result. A difference of that size is none of models.
-- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it:
-  a closed model is charged more than it need be (Mielke and Eisner let the state of the model speak
-  to the spelling model), and so is one of subwords, of which one segmentation is counted instead of
-  their sum. Neither column says which kind of vocabulary is better.
+- *It is blind to the sentence*, and penalizes a name in full the tenth time that a document has it:
+  a closed model is penalized more than it need be (Mielke and Eisner let the state of the model
+  speak to the spelling model), and so is one of subwords, of which one segmentation is counted
+  instead of their sum. Neither column says which kind of vocabulary is better.
 - *It is fitted to what it is measured on*: no. Types of the training split teach it; the unknown
   types of the validation split choose order and weights, and whether known words teach too.
 - *It is no published spelling model*: the one number is a valid code length of the text with any
@@ -129,7 +129,7 @@ class SpellingModel:
         self.mass = math.fsum(np.exp(model.log_probs(words))) if mass is None else mass
         if not 0 <= self.mass <= 1 - LEAST_LEFT:
             raise InputError(
-                "the spelling model gives all its probability to the vocabulary's words and leaves none "
+                "the spelling model gives all its probability to the vocabulary and leaves none "
                 "to others; build it from types that the vocabulary lacks"
             )
 
@@ -199,7 +199,7 @@ def load_spelling_model(path: str | os.PathLike[str], vocabulary: Vocabulary) ->
 
 
 def find_spelling_model(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
-    """Find the spelling model of a model: ``spelling_model.json`` in its folder, or that of the run it is of."""
+    """Find the spelling model of a model: ``spelling_model.json`` in its folder, or its run's."""
     if not isinstance(vocabulary, ClosedVocabulary):
         return None
     own = Path(folder) / "spelling_model.json"

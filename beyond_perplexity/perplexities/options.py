@@ -67,7 +67,7 @@ class ScoringOptions:
     )
     spelling_model: str | Path | None = option(
         None,
-        "spelling model of the words that the vocabulary lacks (default: spelling_model.json in the model "
+        "spelling model of words out of the vocabulary (default: spelling_model.json in the model "
         "folder, or that of the run which the folder is of)",
     )
     group_column: str | None = option(

@@ -141,7 +141,7 @@ def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -
     few = math.isnan(found.low)
     if not few:
         row |= {"low": found.low, "high": found.high, "detectable": smallest_found(found)}
-    spelling = f"{', '.join(free)}: the spelling of unknown words is not charged" if free else ""
+    spelling = f"{', '.join(free)}: the spelling of unknown words is not penalized" if free else ""
     return row | {"note": joined_facts(FEW_GROUPS if few else "", spelling)}
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.table_files import TableFile
 
@@ -124,6 +125,8 @@ def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str
 
 def _read_spelled(file: TableFile) -> bool:
     """Tell whether a file has log-likelihoods with spellings: in all rows or in none."""
+    if was := renamed(_SPELLED, file.names):
+        raise InputError(f"{file.path}: column '{_SPELLED}' is missing{was}")
     if _SPELLED not in file.names:
         return False
     missing = np.asarray(_column(file, _SPELLED, pa.float64()).is_null())

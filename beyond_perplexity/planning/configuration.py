@@ -125,7 +125,7 @@ class Generation(SectionModel):
 
 
 class External(SectionModel):
-    """Samples that are brought.
+    """External samples.
 
     corpus: Name of the corpus whose test split it is compared with.
     path: The file, one document a line.
@@ -255,7 +255,7 @@ class Configuration(SectionModel):
     seed: Seed of every random stream of the run.
     pathvars: Snakemake's path variables; `results`, `logs` and `benchmarks` move the folders of the
         same names.
-    corpora: SampleSets of text, by name.
+    corpora: Texts, by name.
     vocabularies: Vocabularies, by name; each is built from the training split of the corpus of the
         model that uses it.
     models: Language models, by name; the name labels rows and colours.

@@ -50,7 +50,7 @@ class Corpora:
         return [file for file in dict.fromkeys(external) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
-        """Return where a location is on this machine: itself, or its position among the downloads."""
+        """Return where a location is on this machine: itself, or its place among the downloads."""
         if isinstance(location, str):
             return location
         return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"
@@ -71,12 +71,12 @@ class Corpora:
         return stop_word_list(given, preprocessing["language"])
 
     def stop_word_files(self) -> list[str]:
-        """List the file that the stop words come from, where it is not a list that pip brought."""
+        """List the file that the stop words come from, where it is no list that pip installed."""
         local = self.local_path(self.config["tendencies"]["stop_words"])
         return [] if local in STOP_WORD_LISTS else [local]
 
     def source_files(self, corpus: str) -> list[str]:
-        """List the files that a corpus is read from; what pip brought is not among them."""
+        """List the files that a corpus is read from; what pip installed is not among them."""
         found = source_locations("", self.config["corpora"][corpus]["source"])
         local = [self.local_path(location) for _, location in found]
         return [path for path in local if not path.startswith(EMBEDDED)]
@@ -147,7 +147,7 @@ class Corpora:
         return [_file(FORMATS[self.external_format(name)].module)]
 
     def pairs_file(self, name: str) -> str:
-        """Return where pairs of sentences that were brought are on this machine."""
+        """Return where external pairs of sentences are on this machine."""
         return self.local_path(self.config["contrastive"]["pairs"][name]["path"])
 
 

@@ -60,7 +60,7 @@ class ImportancePlan:
         return {name: self._models[name]["family"] for name in self.models()}
 
     def titles(self) -> dict[str, str]:
-        """Say what is printed for latent models and proposals: titles of families, distinguished."""
+        """Say what is printed for latent models and proposals: distinct titles of families."""
         found = _distinguished(
             {name: FAMILIES[kind].title for name, kind in self.families().items()}
         )

@@ -61,7 +61,7 @@ class Tendencies(SectionModel):
         standard deviations come from.
     measurement: Fits, permutations and bootstrap.
     sample_size: Measures of random subsets, which show how many documents a conclusion needs.
-    sensitivity: The smallest shift of each tendency that numbers of documents detect.
+    sensitivity: The minimum detectable effect of each tendency by number of documents.
     embedding: Documents are compared by their vectors as well; null: they are not.
     """
 

@@ -125,7 +125,7 @@ class Run:
             "corpora": ", ".join(self.config["corpora"]),
             "models": f"{len(models)}{words}: {', '.join(models) or 'none'}",
             "decodings": ", ".join(generation["decodings"]) or "none",
-            "documents": f"{sample_sets * documents:,} ({sample_sets} sample sets of {documents:,})",
+            "documents": f"{sample_sets * documents:,} ({sample_sets} sets of {documents:,})",
             "external": ", ".join(external) or "none",
             "embedded": self.embeddings.describe(),
             "weighed": self.importance.describe(),

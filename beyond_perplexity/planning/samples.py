@@ -223,7 +223,9 @@ class EmbeddingPlan:
             return "none"
         if self.encoder is None:
             return f"none: the package of '{self._options['encoder']}' is not installed"
-        return f"{self._options['documents']:,} documents of each sample set at most, by {self.encoder}"
+        return (
+            f"{self._options['documents']:,} documents of a sample set at most, by {self.encoder}"
+        )
 
     # ---- what the run reads of a corpus ----
 
@@ -234,7 +236,7 @@ class EmbeddingPlan:
         return joined if plain and self.encoder else plain
 
     def sensitivity(self, corpus: str) -> list[str]:
-        """List the table of smallest shifts, with those of embeddings where there are any."""
+        """List the table of minimum detectable effects, with those of embeddings if any."""
         folder = "embeddings" if self.encoder and self._samples.sources(corpus) else "references"
         return [f"<results>/{folder}/{corpus}/sensitivity.parquet"]
 

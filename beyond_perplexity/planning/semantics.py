@@ -69,7 +69,7 @@ class EvaluatorPlan:
         return EVALUATORS[self._given(name)["family"]]
 
     def is_trained(self, name: str) -> bool:
-        """Return whether a job trains an evaluator: not where all of its weights are brought."""
+        """Return whether a job trains an evaluator: not where all of its weights are given."""
         given = self._given(name)
         external = any(given.get(key) is not None for key in ("path", "uni", "bi"))
         # A head is trained on an external encoder.
@@ -167,7 +167,7 @@ class EvaluatorPlan:
         return as_json(found)
 
     def training_documents(self, name: str) -> list[str]:
-        """List the documents that an evaluator is trained on; none where pairs are brought."""
+        """List the documents that an evaluator is trained on; none where pairs are given."""
         corpus = self._given(name).get("corpus")
         return [f"<results>/corpora/{corpus}/documents.parquet"] if corpus else []
 

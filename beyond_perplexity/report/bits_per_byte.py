@@ -28,8 +28,8 @@ from beyond_perplexity.report.published import (
 SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
 BITS_NOTE = (
-    "Bits per byte compare models of any vocabulary on one text. They are of model and spelling model "
-    "together: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
+    "Bits per byte compare models of any vocabulary on one text. Each is of a model with its "
+    "spelling model: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
     "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
     "bound"
 )
@@ -146,9 +146,9 @@ def _model_record(
         family, size = str(model["family"]), int(model["parameters"])
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
-        # An open vocabulary has no unknown words to be charged for.
-        charged = (perplexity or {}).get("unknown_penalized", perplexity)
-        penalized = _perplexity(charged, "word")
+        # An open vocabulary has no unknown words to be penalized.
+        with_penalty = (perplexity or {}).get("unknown_penalized", perplexity)
+        penalized = _perplexity(with_penalty, "word")
         bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(

@@ -52,7 +52,7 @@ from beyond_perplexity.tendencies.word_classes import (
 )
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
-_SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
+_SHIFT_PAIRS = 100  # of samples, that find the minimum detectable effect
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def check_groups(sample_sets: Sequence[SampleSet], options: CompareOptions) -> N
     """Raise `InputError` where a field is named for the groups that no text has."""
     if options.group_column and not any(sample_set.grouped for sample_set in sample_sets):
         raise InputError(
-            f"{sample_sets[0].path}: field '{options.group_column}', which names the group, is missing "
-            f"here and in {sample_sets[1].path}; name one that either has"
+            f"{sample_sets[0].path}: field '{options.group_column}', which names the group, is "
+            f"missing here and in {sample_sets[1].path}; name one that either has"
         )
 
 
@@ -244,9 +244,8 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             )
             sample_sets.append(sample_set)
             if found := without_blanks(sample_set.statistics.types, sample_set.statistics.counts):
-                remark(
-                    f"warning: {sample_set.path}: {found}{'' if options.tokenized else ' (tokenized)'}"
-                )
+                what = "" if options.tokenized else " (tokenized)"
+                remark(f"warning: {sample_set.path}: {found}{what}")
         check_groups(sample_sets, options)
         _warn_of_titles(sample_sets, options)
         reference, samples = sample_sets
@@ -289,9 +288,10 @@ def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -
     for sample_set in sample_sets:
         if sample_set.repeated and not sample_set.grouped:
             remark(
-                f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. Documents of "
-                "one page are alike, and tests that take them for independent find differences "
-                f"where there are none: give as group column {todo} (or '' if they are independent)"
+                f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. "
+                "Documents of one page are alike, and tests that take them for independent find "
+                f"differences where there are none: give as group column {todo} (or '' if they are "
+                "independent)"
             )
 
 

@@ -250,7 +250,7 @@ _PAPER = {
         "The text says that H_C rises with it; in Table 2 75(50) stands below 75(10) at every "
         "level."
     ),
-    "Pairs that were brought": "",
+    "External pairs": "",
     "What does not compare": "Other scales; other units.",
 }
 _LIMITS = (

@@ -60,7 +60,7 @@ def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of external pairs: a row for each phenomenon and model, in the files' order."""
+    """Make the table of external pairs: a row for each phenomenon and model, in file order."""
     if contrasts.empty:
         raise NothingToShowError("the contrasts of pairs have no row")
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()

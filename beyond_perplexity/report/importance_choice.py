@@ -203,7 +203,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
         f"its own gap of 0 is a little too good. {COST_WORDS} {NEEDED} A mixture has the cost of "
-        "all temperatures; of beams that of the largest is charged to all: one search gives them."
+        "all temperatures; of beams that of the largest is counted for all: one search gives them."
     )
     title = "What bounds are worth and what they cost"
     ordered = found.sort_values(["model", "gap"], kind="stable")
@@ -279,7 +279,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "which are the latents that the document was generated with, a draw from the posterior; in "
         "expectation the true value is between both. Gap: their difference ± its standard error "
         "over documents. It lacks: by how much the first may be off, against the best estimates of "
-        "the model from above and from below, chosen by their own numbers. Two-sided bounds: made of the "
+        "the model from above and from below, chosen by their own numbers. Two-sided: made of the "
         "draws alone, as on real documents; the last column says what the others show of it. "
         f"{support}Behind /: documents that were empty, or cut at "
         "importance.bidirectional.maximum_words, and do not count."

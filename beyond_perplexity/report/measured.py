@@ -61,9 +61,9 @@ TEXT_SHARES = dict(
 
 DOCUMENT_ROWS = tendencies_of("length", "share")
 BASELINE_NOTE = (
-    "First row: the baseline, the mean distance of two human texts of the same size, read in the same "
-    "vocabulary (a range where sizes differ). Excess: distance minus baseline, at this number of "
-    "documents."
+    "First row: the human baseline, the mean distance of two human texts of one size, read in the "
+    "same vocabulary (a range where sizes differ). Excess: distance minus baseline, at this "
+    "number of documents."
 )
 TEXT_NOTE = (
     "Share of the text: tokens that are read as unknown (words that the model does not write, or "

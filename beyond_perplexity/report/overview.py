@@ -185,8 +185,8 @@ def _compared(
         else "that no model trained here has seen; what others have seen is not known"
     )
     return (
-        f"{sample_sets} sample sets of up to {of_model:,} documents were compared with {human:,} documents "
-        f"of a test split {unseen}. {described}"
+        f"{sample_sets} sample sets of up to {of_model:,} documents were compared with {human:,} "
+        f"documents of a test split {unseen}. {described}"
     )
 
 
@@ -202,7 +202,7 @@ def _distances(
         "corpora": [
             {
                 "name": escape_rst(one.name),
-                "law": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
+                "scope": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
                 "power": power_line(one),
                 "tendencies": list_table(tendency_table(one)),
                 "shares": list_table(shares_table(one.measures)),

@@ -162,7 +162,8 @@ def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Ta
     note = (
         "How far each measure orders pairs of texts as people did. What does not beat the average "
         "of word vectors, which knows neither order nor syntax, gives little reason to be used. "
-        "The two are compared on the same pairs: where intervals overlap, they may be distinguished."
+        "The two are compared on the same pairs: where intervals overlap, the test may still "
+        "distinguish them."
     )
     title = "Measures against scores that people gave"
     return lay_out("human_correlations", title, note, columns, ordered, human)

@@ -248,7 +248,7 @@ def semantic_findings_table(
         *_human(human, scores, labels),
     ]
     note = (
-        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, one position "
+        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, a position "
         "at a time: they say nothing of whole generated texts. Differences are of single "
         f"trainings; they are clear where the adjusted p is below {_CLEAR:g}. The levels of "
         "different evaluators do not compare, so that lower says nothing of harder; InferSent's "

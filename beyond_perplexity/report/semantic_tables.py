@@ -273,7 +273,7 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
         "groups of them. Argmax words: the prediction is the argmax word at each position; "
-        "baseline: what the same predictions get against unrelated sentences of like length; samples: "
+        "baseline: the same predictions against unrelated sentences of like length; samples: "
         "the expected score of words drawn from the model's distribution at each position; proper: "
         "that less half of what samples score against one another, which no model can have higher "
         "in expectation than the true distribution. The mean of BLEU over sentences is in the CSV "

@@ -1,4 +1,4 @@
-"""What was found of generated text, for the first page: how far it is, and what could be missed."""
+"""What was found of generated text, for the first page: how far it is, what tests can detect."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 SCOPES_OF_UNITS = {
     "document": (
         "documents (of Wikipedia: paragraphs) were shuffled before they were split, as in the "
-        "paper: the law is that of the documents of *these* pages, and perplexity is in-topic, of "
-        "documents whose neighbours may stand in the training text"
+        "paper: the distribution is that of the documents of *these* pages, and perplexity is "
+        "in-topic, of documents whose neighbours may stand in the training text"
     ),
-    "page": "whole pages were kept apart: the law is that of the text of new pages",
-    "given": "the source comes in splits of its own: the law is that of its test split",
+    "page": "whole pages were kept apart: the distribution is that of the text of new pages",
+    "given": "the source comes in splits of its own: the distribution is that of its test split",
 }
 # Units of shifts that a cell needs, and how it says them.
 SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
@@ -109,14 +109,14 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 
 _NEAREST = (
-    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text ({near_stars} "
-    "distances differ significantly, largest excess over the human baseline {near_excess}), "
-    "*{far}* farthest ({far_stars}, {far_excess})."
+    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text "
+    "({near_stars} distances differ significantly, largest excess over the human baseline "
+    "{near_excess}), *{far}* farthest ({far_stars}, {far_excess})."
 )
 
 
 def nearest_sentence(measures: pd.DataFrame) -> str:
-    """Say which sample set is nearest to human text, and which farthest; empty without an excess."""
+    """Say which sample set is nearest to human text and which farthest; empty without excess."""
     found = [one for one in standings(measures) if not math.isnan(one.excess)]
     if not found:
         return ""
@@ -172,7 +172,7 @@ def _most(rows: _Rows) -> Mapping[Any, Any] | None:
 
 
 def _farthest(rows: _Rows) -> list[str]:
-    """Write the distance that stands out most: of which sample set, its value, its baseline and band."""
+    """Write the distance that stands out most: its sample set, value, baseline and band."""
     most = _most(rows)
     if most is None:
         return ["—", "—", "—"]
@@ -206,7 +206,7 @@ def _shift(row: Mapping[Any, Any]) -> str:
 
 
 def tendency_table(compared: Compared) -> Cells:
-    """Lay out what differs most in each tendency, what the baseline is, and what could be missed."""
+    """Lay out what differs most in each tendency, the baseline, and the detectable effect."""
     rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
     header = [
         "Tendency",
@@ -235,7 +235,7 @@ def tendency_table(compared: Compared) -> Cells:
 
 
 def power_line(compared: Compared) -> str:
-    """Say what the smallest shifts of a corpus are of: documents, level and power."""
+    """Say what the minimum detectable effects of a corpus are of: documents, level and power."""
     documents, size = _told_size(compared)
     held = compared.sensitivity
     if held is None or held.empty:
@@ -243,9 +243,9 @@ def power_line(compared: Compared) -> str:
     level, power = held[["level", "power"]].iloc[0]
     fewer = ", which find less" if size > documents else ""
     return (
-        f"Smallest shift: what a test finds at p < {level:g} in {100 * power:g}% of the cases with "
-        f"{size:,} documents in each text (compared were {documents:,}{fewer}); anything smaller "
-        "may be there and have no star."
+        f"Minimum detectable effect: what a test finds at p < {level:g} in {100 * power:g}% of the "
+        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}); "
+        "anything smaller may be there and have no star."
     )
 
 

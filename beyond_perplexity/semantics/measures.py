@@ -121,8 +121,8 @@ MEASURES: Rows[Measure] = {
     ),
     "pairwise_cosine": Measure(
         "Pairwise cosine",
-        "cosines of words at most k positions apart, weighted by 1 − distance/(k + 1), over the root "
-        "of both texts' own",
+        "cosines of words at most k positions apart, weighted by 1 − distance/(k + 1), over the "
+        "root of both texts' own",
         low=-1.0,
         equation="11",
         aligned=True,

@@ -148,7 +148,7 @@ def _choose(
 
 
 def best_tokens(logits: Tensor) -> Tensor:
-    """Return the most probable ids, (R,), of logits (R, V), the lowest of equals; of none ``<unk>``."""
+    """Return the argmax, (R,), of logits (R, V), the lowest id of equals; of none ``<unk>``."""
     logits[logits.amax(1) == -torch.inf, UNK] = 0
     return logits.argmax(1)
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, said, unreadable
 from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
@@ -150,7 +151,8 @@ class TableFile:
         missing = [name for name in names if name not in self.names]
         if missing:
             wrong = f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing"
-            raise InputError(f"{wrong}; {what} have {', '.join(names)}")
+            was = "".join(renamed(name, self.names) for name in missing)
+            raise InputError(f"{wrong}; {what} have {', '.join(names)}{was}")
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns (of one group) as they are, with what is empty; of CSV as types."""

@@ -44,7 +44,9 @@ class Tendency(NamedTuple):
     # length), length and share (one number per document), embedding (a vector per document of a
     # few, where an encoder is given), or vocabulary and text (described, not tested).
     kind: TendencyKind
-    distance: str = ""  # measure of how far samples are: 0 for equal laws, 1 (MMD: √2) at most
+    distance: str = (
+        ""  # measure of how far samples are: 0 for equal distributions, 1 (MMD: √2) at most
+    )
     histogram: str = ""  # the statistic that is counted for it
     narrow: str = ""  # the title on lines of a narrow column
     # Of a share: the ``module:function`` that makes the test of its class (`word_classes`), the
@@ -203,7 +205,7 @@ class MeasureRow(NamedTuple):
         return self.tendency, self.measure
 
     def above(self, baseline: Baseline) -> MeasureRow:
-        """Put a baseline beside a distance, which is taken at its size: value - baseline = excess."""
+        """Put a baseline beside a distance, taken at its size: value - baseline = excess."""
         row = self._replace(
             baseline=baseline.mean, baseline_low=baseline.low, baseline_high=baseline.high
         )
@@ -279,7 +281,7 @@ class SensitivityOptions(_Given):
 
     documents: Numbers of documents of each of the two samples.
     level: A shift is detected where p is below this.
-    power: Share of the pairs of samples in which the smallest shift is detected.
+    power: Share of the pairs of samples in which the minimum detectable effect is detected.
     pairs: Pairs of samples that are drawn to find the share for one shift; six times as many give
         the distribution under the null hypothesis.
     largest_population: Documents of the reference, chosen at random, that samples for the tests of

@@ -48,7 +48,7 @@ class DocumentBlock:
     def chosen(
         self, path: Path, sample_set: int, chosen: np.ndarray, columns: np.ndarray | slice
     ) -> DocumentBlock:
-        """Take some documents (bool, (D,)) for a sample set; a new folder holds them where not all are.
+        """Take some documents (bool, (D,)) for a text; a new folder holds them where not all are.
 
         The columns are those of more types.
         """
@@ -181,7 +181,7 @@ class DocumentCounts:
         self._folder.cleanup()
 
     def add(self, sample_set: int, texts: Iterable[pa.Array]) -> None:
-        """Store documents of sample set 0 (reference) or 1, sample set 0 first; an unknown type is an error."""
+        """Store documents of text 0 (the reference) or 1, 0 first; an unknown type is an error."""
         for block in _fixed_blocks(texts):
             batch = self._read(block)
             counted = count_block(batch, self._types)
@@ -232,7 +232,7 @@ class DocumentCounts:
         return joined_draws(held)
 
     def totals(self, sample_set: int, kept: np.ndarray | None = None) -> np.ndarray:
-        """Add up the counts of a sample set, or of documents that are kept (D,): int64, shape (V,)."""
+        """Add up the counts of a text, or of documents that are kept (D,): int64, shape (V,)."""
         chosen = np.ones(self.n_documents(sample_set), bool) if kept is None else kept
         labels = cut_rows(chosen[:, None].astype(np.uint16), self._sizes(sample_set))
         found = self._sums(DocumentBlock.add_labelled, self._of(sample_set), labels, 1)
@@ -287,7 +287,7 @@ class DocumentCounts:
     def resampled(
         self, sample_set: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
-        """Resample the documents of a sample set, or those `kept` (D,): whole numbers, float, (V, w).
+        """Resample the documents of a text, or those `kept` (D,): whole numbers, float, (V, w).
 
         Replicate r of the items draws from the stream (`seed`, `purpose`, r).
         """

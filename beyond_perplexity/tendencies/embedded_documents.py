@@ -129,9 +129,9 @@ def chosen_documents(
 
     Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
     the null hypothesis groups stay independent whatever documents are drawn, and documents stay
-    draws of their law, so the tests are sound for those drawn. Groups of both can be permuted only
-    where they lose documents alike: of both the same share is drawn, after whole groups were left
-    out of the text that has more documents.
+    draws of their distribution, so the tests are sound for those drawn. Groups of both can be
+    permuted only where they lose documents alike: of both the same share is drawn, after whole
+    groups were left out of the text that has more documents.
     """
     places, sizes = [np.arange(n) for n in n_documents], [most, most]
     if scheme_of(groups) == "groups":
@@ -173,7 +173,7 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a baseline: the files, places and group of each document.
+    """Choose n further human documents for a baseline: files, places and groups of documents.
 
     Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """

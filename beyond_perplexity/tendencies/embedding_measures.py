@@ -4,8 +4,9 @@
 measure              meaning
 ==================== =============================================================================
 mmd                  maximum mean discrepancy of the documents' vectors (randomization of
-                     documents or groups, one-sided); its limits are of the distance of the laws,
-                     each one-sided, and so can both lie below the value, which is too large
+                     documents or groups, one-sided); its limits are of the distance of the
+                     distributions, each one-sided, and so can both lie below the value, which is
+                     too large
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
 minimum_detectable_effect       the smallest share of documents of one topic that the test finds at
@@ -125,7 +126,8 @@ def embedding_rows(
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair, of two documents of each text or more; see the module.
 
-    P-values are not adjusted. `baseline`: of two human texts; `smallest`: the smallest shift.
+    P-values are not adjusted. `baseline`: of two human texts; `smallest`: the minimum detectable
+    effect.
     """
     n, m = pair.n_documents
     observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
@@ -160,7 +162,7 @@ def further_baseline(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Ba
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> Baseline | None:
-    """Compute baseline and excess from halves of the reference, where they have enough documents."""
+    """Compute baseline and excess from halves of the reference, if they have documents enough."""
     halving = Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
@@ -185,7 +187,7 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
 
 
 def without_vectors() -> MeasureRow:
-    """Return the row of a sample set that has no two documents with a vector, or no human text has."""
+    """Return the row of a sample set where it, or human text, has no two documents with vectors."""
     return MeasureRow(EMBEDDING, MMD, math.nan, reason=reason("few_vectors"))
 
 

@@ -188,10 +188,9 @@ def permuted_told(pair: SampleSetPair, given: Groups) -> str:
     for sample_set, codes in enumerate(given):
         if codes is not None and pair.groups[sample_set] is None:
             n = len(np.unique(codes))
-            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[sample_set]} count for"
-            told += (
-                f" nothing: nearly all are single, and those of the {names[1 - sample_set]} larger)"
-            )
+            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[sample_set]}"
+            told += " count for nothing: nearly all are single, and those of the"
+            told += f" {names[1 - sample_set]} larger)"
     return told
 
 
@@ -267,7 +266,7 @@ def adjusted_p_values(
 def adjusted_rows(
     rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
 ) -> list[MeasureRow]:
-    """Fill in the adjusted p-values of a sample set's rows, and what says which stars can appear."""
+    """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
     family = _family(rows, sample_sets)
     return [

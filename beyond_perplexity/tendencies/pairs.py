@@ -97,7 +97,7 @@ class Measuring:
 
 
 def aligned_counts(types: pa.Array, sample_set: Statistics) -> np.ndarray:
-    """Return the counts of a sample set by types (V,), zero where it lacks one: int64, shape (V,)."""
+    """Return the counts of a text by types (V,), zero where it lacks one: int64, shape (V,)."""
     aligned = np.zeros(len(types), np.int64)
     aligned[pc.index_in(sample_set.types, value_set=types).to_numpy()] = sample_set.counts
     return aligned

@@ -69,7 +69,8 @@ class Shift(ABC):
     # The measures are normal scores of p-values, which no draws under the null hypothesis are
     # needed for.
     is_score: bool = False
-    # They are sums of many independent parts, nearly normal, so that few pairs show their law.
+    # They are sums of many independent parts, nearly normal, so that few pairs show their
+    # distribution.
     is_sum: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
 
@@ -123,9 +124,9 @@ class _HistogramShift(Shift):
 class LengthShift(_HistogramShift):
     """Longer documents; the distribution of lengths is smoothed by a kernel.
 
-    The smallest shifts move a document by less than a token, and documents of exactly one length
-    are too few to be taken as they are: each is spread over its neighbourhood by a Hann window of
-    Silverman's width. `moments` are those of the documents as they are.
+    The minimum detectable effects move a document by less than a token, and documents of exactly
+    one length are too few to be taken as they are: each is spread over its neighbourhood by a Hann
+    window of Silverman's width. `moments` are those of the documents as they are.
     """
 
     tendency = LENGTH

@@ -137,7 +137,7 @@ class _Sought:
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say for each sample set and view what share of its 8-grams stands in a training text, if any."""
+    """Say for each text and view what share of its 8-grams stands in a training text, if any."""
     views = facts[0].views
     grams = [[sample_set.of_view(place) for place in range(len(views))] for sample_set in facts]
     sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]

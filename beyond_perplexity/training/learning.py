@@ -43,7 +43,7 @@ TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
 
 
 def learn(job: Fitting, family: type[TrainedModel]) -> tuple[TrainedModel, TrainingResult]:
-    """Train a model of a family, or measure one that was brought and is trained no further."""
+    """Train a model of a family, or measure one that is external and is trained no further."""
     if issubclass(family, LatentModule):
         return _fit_latent(job, family)
     if issubclass(family, UnnormalizedModel):

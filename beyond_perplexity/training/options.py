@@ -28,7 +28,7 @@ class TrainingOptions(Limited):
     Attributes
     ----------
     batch_tokens : int
-        Positions of a batch at most, filling included.
+        Positions of a batch at most, padding included.
     maximum_length : int
         Longer documents are cut into pieces of this many predictions; the model's context if less.
     maximum_epochs : int

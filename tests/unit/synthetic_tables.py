@@ -46,7 +46,7 @@ WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 
 
 class MeasuredRows:
-    """Rows of the schema ``tendencies`` with plausible intervals, baselines and adjusted p."""
+    """Rows of the schema ``tendencies`` with plausible intervals, baselines, adjusted p-values."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, object]] = []

@@ -415,10 +415,10 @@ def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, tex
     assert first.figures == ("deviations",)
     ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
     assert ticks == names
-    frame = pd.DataFrame({"sample-set": ASKED})  # the field that is named
+    frame = pd.DataFrame({"body": ASKED})  # the field that is named
     found, alone = (
         beyond_perplexity.audit(counted, form, field=field, check=["numbers"])
-        for form, field in ((frame, "sample-set"), (ASKED, None))
+        for form, field in ((frame, "body"), (ASKED, None))
     )
     assert found.table.equals(alone.table)
     vocabulary = ClosedVocabulary.build([ASKED])

@@ -856,7 +856,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         ("latin.txt", "ok\ncaf\xe9\n".encode("latin-1"), r"latin\.txt: line 2: not UTF-8"),
         (
             "bad.jsonl",
-            b'{"text": "a"}\n{"sample set": "b"}\n',
+            b'{"text": "a"}\n{"body": "b"}\n',
             r"bad\.jsonl: line 2: .*'text' is miss",
         ),
         ("broken.jsonl", b'{"text": "a"}\n{"text":\n', r"broken\.jsonl: line 2: not JSON"),

@@ -1,4 +1,4 @@
-"""Documents compared by the vectors of an encoder: distance, tests, baseline, limits, shifts, choice.
+"""Documents compared by the vectors of an encoder: distance, tests, baseline, limits, effects.
 
 Needs nothing but the package. Oracles: double loops over documents, leaving units out one by one,
 enumeration of all splits of a few documents, Holm's correction by hand, the definition of a shift

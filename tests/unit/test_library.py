@@ -116,8 +116,8 @@ def test_groups_come_beside_the_texts_or_in_a_column():
     frame = pd.DataFrame({"text": HUMAN, "page": groups})
     column = beyond_perplexity.compare(frame, MODEL, group_column="page", **FAST)
     pd.testing.assert_frame_equal(beside.table, column.table)
-    odd = pd.DataFrame({"sample-set": HUMAN, "page": groups, "n": [[1], "x", {}] * 20})
-    named = beyond_perplexity.compare(odd, MODEL, group_column="page", field="sample-set", **FAST)
+    odd = pd.DataFrame({"body": HUMAN, "page": groups, "n": [[1], "x", {}] * 20})
+    named = beyond_perplexity.compare(odd, MODEL, group_column="page", field="body", **FAST)
     pd.testing.assert_frame_equal(beside.table, named.table)
     both = beyond_perplexity.compare(HUMAN, MODEL, groups=(groups, iter(groups)), **FAST)
     assert both.summary["groups"] == (30, 30)
@@ -424,7 +424,7 @@ def call(given, name, inputs, *others, **options):
 
 
 IGNORED = [
-    ("perplexity", "arpa texts", {"cleaned": True, "spelling_model": "x"}, "cleaned, spelling model: have no"),
+    ("perplexity", "arpa texts", {"cleaned": True, "spelling_model": "x"}, "cleaned, spelling mod"),
     ("perplexity", "arpa texts", {"tokenized": True}, "tokenized: has no effect with an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as": "a"}, "unk as: has no effect without an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as_unknown": True}, "unk as unknown: has no effect"),

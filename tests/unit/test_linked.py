@@ -315,16 +315,16 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
 @pytest.mark.parametrize(
     ("source", "sections", "message"),
     [
-        ({"format": "text", "document": "tree"}, {}, r"corpora\.brought\.source: document is for"),
+        ({"format": "text", "document": "tree"}, {}, r"corpora\.external\.source: document is for"),
         ({"format": "penn", "aliases": "a.pkl"}, {}, "aliases is for format linked-wikitext only"),
         ({"format": "penn", "word_column": 2}, {}, "word_column is for format conll only"),
         ({"format": "penn", "mentions": "all"}, {}, "mentions is for format conll and linked"),
-        ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"brought\.trees\.kind: is shallow"),
+        ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"external\.trees\.kind: is shallow"),
         ({"format": "conll"}, {"trees": {"kind": "deep"}}, "is 'deep', expected 'none'"),
         (
             {"format": "conll"},
             {"preprocessing": {"tokenizer": "moses"}},
-            r"corpora\.brought\.preprocessing\.tokenizer: a corpus of format conll keeps",
+            r"corpora\.external\.preprocessing\.tokenizer: a corpus of format conll keeps",
         ),
     ],
 )

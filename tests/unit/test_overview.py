@@ -165,10 +165,8 @@ def test_the_beginning_can_be_scrolled_to_and_the_figure_stands_before_the_table
     page = Path(snakemake.__file__).parent / "report/html_reporter/template/components/content.js"
     centred = "items-center justify-center h-screen overflow-auto"
     assert centred in page.read_text(encoding="utf-8")
-    sample_set = publish_parts(render_overview({}, {}, [], (), None, []), writer="html")[
-        "sample-set"
-    ]
-    style = sample_set.partition("<style>")[2].partition("</style>")[0]
+    body = publish_parts(render_overview({}, {}, [], (), None, []), writer="html")["body"]
+    style = body.partition("<style>")[2].partition("</style>")[0]
     for rule in ("align-items: flex-start; min-width: 0", "justify-content: flex-start"):
         assert f".items-center.justify-center.overflow-auto {{{rule}}}" in style
     assert "#rulegraph {display: none}" in style

@@ -559,7 +559,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
-    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are brought
+    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are external
     of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
     expected = 2 * 15 + 3 * 11 + of_contrasts + of_meaning + of_relations
     assert len(set(files)) == len(files) == expected

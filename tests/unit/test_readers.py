@@ -145,8 +145,8 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
 def test_parquet_without_text_is_an_error(tmp_path):
     for content, message in (
         (
-            written(pa.table({"sample-set": ["x"]})),
-            r"'text' is missing; there are sample set: name that",
+            written(pa.table({"body": ["x"]})),
+            r"'text' is missing; there are body: name that",
         ),
         (written(pa.table({"text": [1]})), "column 'text' is int64"),
         (b"no parquet", "not a readable Parquet file"),
@@ -252,11 +252,11 @@ FILES = [
     ("a", plain, None),
     ("a.jsonl", objects("text"), None),
     ("a.JSONL", objects("text"), None),
-    ("a.json", objects("sample-set"), "sample-set"),
+    ("a.json", objects("body"), "body"),
     ("a.ndjson", strings, None),
     ("a.jsonl.gz", packed, None),
     ("a.parquet", table("text"), None),
-    ("a.parquet", table("sample-set"), "sample-set"),
+    ("a.parquet", table("body"), "body"),
     ("a.jsonl", objects("title"), "title"),
 ]
 
@@ -298,24 +298,20 @@ def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
 
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
-    path = objects("sample-set")(tmp_path / "a.jsonl")
-    check_refused(
-        r"'text' is missing; there are 'id', 'sample set': name that", read_cleaned, path, None
-    )
+    path = objects("body")(tmp_path / "a.jsonl")
+    check_refused(r"'text' is missing; there are 'id', 'body': name that", read_cleaned, path, None)
     check_refused(r"field 'other' is missing", read_cleaned, path, None, field="other")
-    with pytest.raises(InputError, match="a string, without a field 'sample set'"):
-        list(read_cleaned(strings(tmp_path / "b.jsonl"), None, field="sample-set"))
+    with pytest.raises(InputError, match="a string, without a field 'body'"):
+        list(read_cleaned(strings(tmp_path / "b.jsonl"), None, field="body"))
     for read in (
-        lambda path: read_cleaned(path, None, field="sample-set"),
-        lambda path: read_sentence_texts([path], UnknownRule(), "sample-set"),
+        lambda path: read_cleaned(path, None, field="body"),
+        lambda path: read_sentence_texts([path], UnknownRule(), "body"),
     ):
-        with pytest.raises(
-            InputError, match=r"a\.txt: is plain text and has no field 'sample set'"
-        ):
+        with pytest.raises(InputError, match=r"a\.txt: is plain text and has no field 'body'"):
             list(read(plain(tmp_path / "a.txt")))
     many = put(tmp_path / "c.jsonl", json.dumps({f"k{n}": "" for n in range(99)}))
     check_refused(r"'k4', and 94 more: name that", read_cleaned, many, None)
-    named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "sample-set"}
+    named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
     lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
     first, second = (
         run_options(tmp_path / source["format"], {"source": source})["documents"]
@@ -337,7 +333,7 @@ def configured(path, **more):
     ("path", "more", "format_"),
     [
         ("a.jsonl", {}, "jsonl"),
-        ("a.jsonl.gz", {"field": "sample-set"}, "jsonl"),
+        ("a.jsonl.gz", {"field": "body"}, "jsonl"),
         ("a.parquet", {"format": "auto"}, "parquet"),
         ("a.txt", {}, "text"),
         ("a.jsonl", {"format": "parquet"}, "parquet"),
@@ -356,7 +352,7 @@ def test_samples_that_are_external_are_read_by_their_suffix(path, more, format_)
     [
         ("a.jsonl", {"format": "text"}, r"own\.format: is text, but a\.jsonl is jsonl by its name"),
         ("a.csv", {"format": "text"}, r"own\.format: is text, but a\.csv: is a table"),
-        ("a.txt", {"field": "sample-set"}, r"own\.field: a\.txt: is plain text"),
+        ("a.txt", {"field": "body"}, r"own\.field: a\.txt: is plain text"),
     ],
 )
 def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, more, message):
@@ -364,23 +360,21 @@ def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, mo
 
 
 def test_imported_samples_and_both_texts_of_a_comparison_name_their_field(tmp_path, monkeypatch):
-    path, output = objects("sample-set")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
+    path, output = objects("body")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
     steps = json.dumps(dataclasses.asdict(WHITE_SPACE_ONLY))
-    given = ["--input", path, "--format", "jsonl", "--field", "sample-set", "--output", output]
+    given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
     monkeypatch.setattr("sys.argv", ["x", *map(str, given), "--preprocessing", steps])
     import_samples.main()
     found = [text for part in read_texts([output]) for text in part.to_pylist()]
     assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
-    reference, samples = plain(tmp_path / "a.txt"), objects("sample-set")(tmp_path / "b.jsonl")
-    both = CompareOptions(str(reference), str(samples), field="sample-set")
+    reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
+    both = CompareOptions(str(reference), str(samples), field="body")
     both.check_fields()
-    assert [both.field_of(reference), both.field_of(samples, samples=True)] == [None, "sample-set"]
-    other = CompareOptions(str(samples), str(samples), field="id", samples_field="sample-set")
-    assert [other.field_of(samples), other.field_of(samples, samples=True)] == ["id", "sample-set"]
-    wrong = r"a\.txt: is plain text and has no field 'sample set'"
-    check_refused(
-        wrong, CompareOptions(str(reference), str(reference), field="sample-set").check_fields
-    )
+    assert [both.field_of(reference), both.field_of(samples, samples=True)] == [None, "body"]
+    other = CompareOptions(str(samples), str(samples), field="id", samples_field="body")
+    assert [other.field_of(samples), other.field_of(samples, samples=True)] == ["id", "body"]
+    wrong = r"a\.txt: is plain text and has no field 'body'"
+    check_refused(wrong, CompareOptions(str(reference), str(reference), field="body").check_fields)
     check_refused(wrong, other.field_of, reference, samples=True)
 
 

@@ -231,7 +231,7 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
 
 
 class _Normal(shifts.Shift):
-    """A measure whose smallest shift is known: normal with mean x and deviation 1 / sqrt(n)."""
+    """A measure whose detectable effect is known: normal with mean x and deviation 1 / sqrt(n)."""
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 

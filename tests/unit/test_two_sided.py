@@ -1,4 +1,4 @@
-"""The two-sided bounds: log p from both sides, its errors, the label that it may bear; gaps beside it.
+"""Two-sided bounds of log p, their errors, the label that they may bear; gaps beside them.
 
 Oracles: enumeration of all samples of tiny models, closed forms, log-normal weights whose mean is
 known, quantiles of tables; of the tail, SciPy's generalized Pareto distribution on a finer grid and
@@ -629,7 +629,7 @@ def test_the_figure_of_bounds_has_two_sided_bounds_that_need_no_choice(tmp_path)
 
 
 def test_two_sided_bounds_that_simulated_documents_refute_claims_nothing():
-    """Oracle: m-one's two-sided bounds ends at 5.3; m-two shows the truth to be at most 5.25, by errors."""
+    """Oracle: m-one's bounds end at 5.3; m-two shows the truth to be at most 5.25, by errors."""
     row = {"model": "m", "bound": "two-sided", "note": "rests on samples", "temperature": 1.0}
     row |= {"basis": "importance_sampling", "n_samples": 100}
     refuted = row | {"proposal": "m-one"}

@@ -3,7 +3,7 @@
 Property: a word of the last document, or the number of the last row, shows in the result. Files
 have more than four batches of any reader: 20,000 documents, or 11 and batches of 2 where a model
 runs. Needs torch; models are counted or have random weights.
-Models that were brought are scored on the text before cleaning, others on the cleaned one: oracles
+External models are scored on the text before cleaning, others on the cleaned one: oracles
 are the model's own loss and tokenizer, as transformers gives them for the string by itself.
 """
 
@@ -396,7 +396,7 @@ def fit(corpus, folder, config, vocabulary=None):
 
 @pytest.fixture(params=MAKERS)
 def external_model(request, corpus, tmp_path):
-    """Bring a model; return its own folder and the one that it was brought to."""
+    """Bring a model; return its own folder and the one that it was loaded to."""
     MAKERS[request.param](tmp_path / "source")
     config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
     return tmp_path / "source", fit(corpus, tmp_path, config)

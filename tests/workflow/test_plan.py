@@ -108,7 +108,7 @@ def test_results_can_be_moved_by_a_path_variable(untouched):
 
 
 def test_a_plan_says_what_earlier_jobs_took_and_which_files_are_missing(checkout):
-    """Two shards of one sample set ran: 10 s for 30 documents each, so all of its 2 shards take 20 s."""
+    """Two shards of a sample set ran: 10 s for 30 documents each, so its 2 shards take 20 s."""
     for shard in range(2):
         path = checkout.path / f"results/benchmarks/generate/lstm/beam/{shard:05d}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

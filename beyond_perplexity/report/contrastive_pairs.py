@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
-from beyond_perplexity.report.inputs import read_tables
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -33,11 +31,7 @@ from beyond_perplexity.report.layout import (
     under,
     without_repeats,
 )
-from beyond_perplexity.schemas.contrastive import (
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_RATIO,
-    PAIR_CONTRASTS,
-)
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -48,15 +42,6 @@ _NOTE = (
     "the share of pairs in which it is the shorter one. Intervals: 95%; why one is missing is in "
     "the note of the CSV."
 )
-
-
-def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the results of brought pairs, each with the name of its pairs: that of its folder."""
-    parts = [
-        read_tables([path], PAIR_CONTRASTS).assign(source=Path(path).resolve().parent.name)
-        for path in paths
-    ]
-    return pd.concat(parts, ignore_index=True)
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:

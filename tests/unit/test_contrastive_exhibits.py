@@ -28,9 +28,10 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
-from beyond_perplexity.report.contrastive_pairs import ordered_readings, read_pair_contrasts
+from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.contrastive_tables import published_contrasts
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
+from beyond_perplexity.report.inputs import read_input
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.published import COLUMN, PUBLISHED_CONTRASTS
@@ -321,7 +322,9 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
         path.parent.mkdir(exist_ok=True)
         write_shard(path, PAIR_CONTRASTS, rows.to_dict("list"), {})
         paths.append(path)
-    table = make("pairs", Labels(models=["a", "b"]), pair_contrasts=read_pair_contrasts(paths))
+    table = make(
+        "pairs", Labels(models=["a", "b"]), pair_contrasts=read_input("pair_contrasts", paths)
+    )
     assert [row[:3] for row in table.rows[:4]] == [
         ["blimp", "npi", "a"],
         ["", "", "b"],

@@ -318,7 +318,7 @@ CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "some": lambda table: unknown(table, 0.4),
     "none": lambda table: table.iloc[:0],
 }
-READ_OTHERWISE = ("pair_contrasts", "example_samples", "example_documents")
+READ_OTHERWISE = ("example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,8 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
-from beyond_perplexity.options import json_object
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
@@ -35,7 +33,7 @@ from beyond_perplexity.tendencies.embedding_measures import (
     without_vectors,
 )
 from beyond_perplexity.tendencies.sensitivity import shift_table
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, json_flag, needed, output
 
 
 def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
@@ -98,14 +96,14 @@ class _Comparisons:
     needed("--measures", "measures of these bodies", nargs="+"),
     flag("--sensitivity", "smallest shifts of the other tendencies of the corpus"),
     flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
-    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
-    flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
+    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
-    needed("--output", "all measures, with these", output_file),
-    flag("--output-sensitivity", "smallest shifts, with those of embeddings", output_file),
+    output("--output", "all measures, with these"),
+    output("--output-sensitivity", "smallest shifts, with those of embeddings", required=False),
 )
 def main(given: Given) -> None:
-    record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
+    record = given.record()
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
     sources = tables["source"]

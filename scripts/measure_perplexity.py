@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import output_file
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.summary import measure, texts_of_split
@@ -15,7 +14,7 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import ShardWriter
-from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._job import Given, flag, job, needed, on_device, output
 from scripts._sentences import SPLIT_UNIT
 
 
@@ -27,15 +26,15 @@ from scripts._sentences import SPLIT_UNIT
     SPLIT_UNIT,
     flag("--speller", "speller of a closed vocabulary (JSON)", nargs="*", default=[]),
     on_device,
-    needed("--output", "JSON file to write", output_file),
-    needed("--per-document", "Parquet file, by document", output_file),
+    output("--output", "JSON file to write"),
+    output("--per-document", "Parquet file, by document"),
 )
 def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
     spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
     asked = {"split": options.split, "split_unit": options.split_unit}
-    record = model_record("measure_perplexity", options, model, asked)
+    record = options.model_record(model, asked)
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:

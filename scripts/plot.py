@@ -8,14 +8,13 @@ from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import empty_figure, save
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.options import json_object
 from beyond_perplexity.report.inputs import read_inputs
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, json_flag, needed
 
 
 @job(
     needed("--figure", "which figure", choices=FIGURES),
-    flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
+    json_flag("--inputs", "lists of the files, by kind, JSON"),
     flag("--labels", "names and order of models and decodings, JSON"),
     needed("--output", "files: .svg, .pdf, .png", output_file, nargs="+"),
 )

@@ -14,7 +14,15 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.measure_names import both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
-from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, name_rows, styled
+from beyond_perplexity.figures.style import (
+    CENTRED,
+    PAGE_WIDTH,
+    AxisPoint,
+    cut_outliers,
+    name_columns_above,
+    name_rows,
+    styled,
+)
 
 _MANY = 9  # models: from here on cells have no room for intervals
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
@@ -82,19 +90,16 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
             place[1],
             place[0],
             _cell(row, exact=len(columns) < _MANY),
-            ha="center",
-            va="center",
+            **CENTRED,
             fontsize=6.5 if len(columns) < _MANY else 5,
             color="#FFFFFF" if abs(shade) > _DARK else "#000000",
         )
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
-    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    name_columns_above(axis)
     axis.tick_params(axis="y", labelleft=False)
     for tick in axis.get_xticklabels():
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
     axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
 
 

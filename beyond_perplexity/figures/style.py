@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
@@ -27,6 +27,7 @@ from beyond_perplexity.storage.outputs import atomic_path
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
 PAGE_WIDTH = 6.8  # inches, both columns
 MARKS_PER_LINE = 6
+CENTRED: Any = {"ha": "center", "va": "center"}  # of texts
 
 RC: Any = {
     "font.size": 8.0,
@@ -52,19 +53,6 @@ RC: Any = {
     "text.parse_math": False,  # no text of users is markup
 }
 
-_P = ParamSpec("_P")
-
-
-def styled(function: Callable[_P, Figure]) -> Callable[_P, Figure]:
-    """Let a figure's function run with the package's fonts and lines, not the user's."""
-
-    @wraps(function)
-    def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
-        with package_style():
-            return function(*args, **kwargs)
-
-    return inner
-
 
 @contextmanager
 def package_style() -> Iterator[None]:
@@ -73,6 +61,9 @@ def package_style() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(RC)
         yield
+
+
+styled = package_style()  # decorates the functions of figures
 
 
 def literal(text: str) -> str:
@@ -139,11 +130,16 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(
-    count: int, columns: int, height: float, rest: float = 0.6, **shared: Any
+    count: int,
+    columns: int,
+    height: float,
+    rest: float = 0.6,
+    width: float = PAGE_WIDTH,
+    **shared: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """Lay out panels over a page, so many a row, `height` inches each and the `rest` in all."""
+    """Lay out panels, so many a row, `height` inches each and the `rest` in all."""
     rows = -(-count // columns)
-    figure = Figure(figsize=(PAGE_WIDTH, height * rows + rest), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + rest), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
     for axis in axes[count:]:
         axis.set_visible(False)
@@ -153,8 +149,7 @@ def panel_grid(
 def row_of_panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """Lay out panels side by side, over a page or one column; `height` in inches."""
     width = PAGE_WIDTH if count > 1 else COLUMN_WIDTH * 1.25
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False, **shared)[0])
+    return panel_grid(count, count, height, 0, width, **shared)
 
 
 def name_rows(axis: Axes, names: Sequence[str], *, shown: bool = True) -> None:
@@ -165,12 +160,25 @@ def name_rows(axis: Axes, names: Sequence[str], *, shown: bool = True) -> None:
     axis.grid(visible=False, axis="y")
 
 
+def fill_cell(axis: Axes, line: int, column: int, colour: Any, **edge: Any) -> None:
+    """Colour a cell of a matrix."""
+    look = {"linewidth": 0, **edge}
+    axis.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=colour, **look))
+
+
+def name_columns_above(axis: Axes) -> None:
+    """Put the names of a matrix' columns over it, and take its frame away."""
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+
+
 def empty_figure(note: str) -> Figure:
     """Draw a note in the place of a figure that the data hold nothing for."""
     with package_style():
         figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.2)
         axis.set_axis_off()
-        axis.text(0.5, 0.5, fill(note, 56), ha="center", va="center", transform=axis.transAxes)
+        axis.text(0.5, 0.5, fill(note, 56), transform=axis.transAxes, **CENTRED)
     return figure
 
 

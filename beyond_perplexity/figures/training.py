@@ -95,13 +95,6 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
     axis.set_xlim(left=0)
 
 
-def _say(text: str) -> Figure:
-    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.0)
-    axis.text(0.5, 0.5, text, ha="center", va="center", parse_math=True)
-    axis.set_axis_off()
-    return figure
-
-
 @styled
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
@@ -112,7 +105,7 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
-        return _say("No model has a finite $H_C$")
+        raise NothingToShowError("no model has a finite contrastive entropy")
     known = rows["model"].isin(normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])

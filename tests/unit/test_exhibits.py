@@ -414,7 +414,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
     given = inputs[change]
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
     compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
-    found = pd.DataFrame([Answer("Q", "A", "W", first_page=True)])
+    found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
     text = render_overview(
         told,
         PERPLEXITIES,

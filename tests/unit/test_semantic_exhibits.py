@@ -26,7 +26,6 @@ from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelation,
     average_linkage,
     cluster_measures,
-    leaf_order,
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
@@ -365,11 +364,10 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
 def test_the_tree_is_scipys(leaves: int) -> None:
     random = np.random.default_rng(leaves)
     condensed = random.random(leaves * (leaves - 1) // 2)
-    merges = average_linkage(squareform(condensed))
+    merges, order = average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])
     assert [{m.first, m.second} for m in merges] == [set(map(int, row[:2])) for row in expected]
-    order = leaf_order(merges, leaves)
     assert sorted(order) == list(range(leaves))
     held = {leaf: {leaf} for leaf in range(leaves)}
     for number, merge in enumerate(merges, start=leaves):  # no branches cross

@@ -98,8 +98,7 @@ def job(*flags: Flag) -> Callable[[Callable[[Given], None]], Callable[[], None]]
 
     def decorate(work: Callable[[Given], None]) -> Callable[[], None]:
         module = sys.modules[work.__module__]
-        script = f"scripts/{Path(str(module.__file__)).name}"
-        kind = type("Given", (Given,), {"script": script})
+        kind = type("Given", (Given,), {"script": f"scripts/{Path(str(module.__file__)).name}"})
 
         @wraps(work)
         def main() -> None:

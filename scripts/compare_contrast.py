@@ -39,5 +39,4 @@ def main(given: Given) -> None:
     sums = {name: read_sums(held) for name, held in _by_model(given.scores).items()}
     tests = ContrastTests(given.base_level, given.flips, given.seed)
     table = compare_contrasts(sums, tests)
-    record = given.record(tests._asdict())
-    write_shard(given.output, CONTRAST_DIFFERENCES, table, record)
+    write_shard(given.output, CONTRAST_DIFFERENCES, table, given.record(tests._asdict()))

@@ -25,5 +25,4 @@ def main(given: Given) -> None:
         config["source"]["paths"] = given.paths
     options = ExtractionOptions.from_config(config)
     outputs = {name: getattr(given, name) for name in (*EXTRACTED, "report")}
-    record = given.record(config)
-    extract(options, outputs, record, seed=given.seed, workers=given.workers)
+    extract(options, outputs, given.record(config), seed=given.seed, workers=given.workers)

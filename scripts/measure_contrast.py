@@ -17,5 +17,4 @@ from scripts._job import Given, flag, job, needed, output
 )
 def main(given: Given) -> None:
     table = measure_contrasts(read_sums(given.scores), given.model, given.base_level)
-    record = given.record({"base_level": given.base_level})
-    write_shard(given.output, CONTRASTS, table, record)
+    write_shard(given.output, CONTRASTS, table, given.record({"base_level": given.base_level}))

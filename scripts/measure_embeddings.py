@@ -76,8 +76,7 @@ class _Comparisons:
         pair = EmbeddedPair.of(reference, samples, further)
         floor = further_floor(further, pair, self._seed) if self._options.permutations else None
         smallest = self._smallest(str(first["vocabulary"]), pair.n_documents)
-        found = embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest)
-        return list(found)
+        return list(embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest))
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
         shift = human_shift(*self._human(vocabulary))

@@ -33,8 +33,7 @@ def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
     spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
-    asked = {"split": options.split, "split_unit": options.split_unit}
-    record = options.model_record(model, asked)
+    record = options.model_record(model, {"split": options.split, "split_unit": options.split_unit})
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:

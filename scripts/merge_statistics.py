@@ -12,5 +12,4 @@ from scripts._job import Given, job, needed, output
     output("--output", "statistics file to write"),
 )
 def main(options: Given) -> None:
-    record = options.record()
-    merge_statistics(options.inputs, options.output, record)
+    merge_statistics(options.inputs, options.output, options.record())

@@ -20,9 +20,8 @@ from scripts._job import Given, flag, job, json_flag, needed
 )
 def main(options: Given) -> None:
     given = read_inputs(options.figure, FIGURES[options.figure], options.inputs)
-    labels = Labels.from_json(options.labels)
     try:
-        figure = draw_figure(options.figure, given, labels)
+        figure = draw_figure(options.figure, given, Labels.from_json(options.labels))
     except NothingToShowError as error:
         remark(f"warning: figure {options.figure}: {error}")
         figure = empty_figure(f"Nothing to draw: {error}.")

@@ -49,8 +49,7 @@ def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
     options = read_options(given.options)
     model, vocabulary, _ = load_model(given.model, given.device)
-    record = given.model_record(model)
-    with ShardWriter(given.output, PREDICTIONS, record) as writer:
+    with ShardWriter(given.output, PREDICTIONS, given.model_record(model)) as writer:
         for split in given.splits:
             units = take_shard(given, split, given.sentences, next(iter(given.limit), None))
             place = {"seed": given.seed, "whole": given.whole}

@@ -59,10 +59,8 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
         & np.isfinite(estimates["high"].astype(float))
         & (estimates["low"].astype(float) > 0)
     ]
-    keys = ["model", "proposal", "basis"]
-    alone = held[held.groupby(keys)["low"].transform("size") == 1]
-    basis = alone["basis"].map(titles)
-    return alone.assign(row=alone["method"].map(titles) + ": " + basis)
+    alone = held[held.groupby(["model", "proposal", "basis"])["low"].transform("size") == 1]
+    return alone.assign(row=alone["method"].map(titles) + ": " + alone["basis"].map(titles))
 
 
 @styled
@@ -125,10 +123,9 @@ def _draw_brackets(
     limits = axis.get_xlim()
     proposals = list(dict.fromkeys(rows["proposal"]))
     for row in rows.to_dict("records"):
-        shift = _shift(proposals, row["proposal"])
         axis.plot(
             [row["low"], row["high"]],
-            [lines.index(row["row"]) + shift] * 2,
+            [lines.index(row["row"]) + _shift(proposals, row["proposal"])] * 2,
             color=colours[short_proposal(row["model"], row["proposal"])],
             linestyle=BRACKETS[row["bound"]],
             linewidth=2,

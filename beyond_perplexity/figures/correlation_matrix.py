@@ -207,8 +207,7 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
     below, above = (correlations_of(rows, rows["first"], rows["second"]) for rows in parts)
     merges, order = cluster_measures(above, names)
     figure, (left, axis) = matrix_figure(len(names), tree=True)
-    ordered = {names[place]: titles[names[place]] for place in order}
-    draw_correlations(axis, ordered, below, above)
+    draw_correlations(axis, {names[place]: titles[names[place]] for place in order}, below, above)
     draw_tree(left, merges, order)
     models = int(measures["model"].nunique())
     rows = len(measures[["model", "decoding"]].drop_duplicates())

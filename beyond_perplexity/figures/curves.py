@@ -56,8 +56,7 @@ def _bins(points: pd.DataFrame) -> pd.DataFrame:
     total = pd.Series(weights).groupby(place).sum()
     weighted = columns.reset_index(drop=True).mul(weights, axis=0)
     means = weighted.groupby(place).sum(min_count=1).div(total, axis=0)
-    scarce = pd.Series(weights).groupby(place).mean() < ENOUGH
-    means.loc[scarce, ["low", "high"]] = np.nan
+    means.loc[pd.Series(weights).groupby(place).mean() < ENOUGH, ["low", "high"]] = np.nan
     return means
 
 

@@ -134,9 +134,7 @@ class Labels:
     @classmethod
     def from_json(cls, text: str | None) -> Labels:
         """Read labels from the JSON of a command line, its attributes as keys, all optional."""
-        if text is None:
-            return cls()
-        return parse_options(cls, json_object(text), "labels")
+        return cls() if text is None else parse_options(cls, json_object(text), "labels")
 
     def model(self, name: str) -> str:
         """Return the printed label of a model."""

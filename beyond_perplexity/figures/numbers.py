@@ -54,9 +54,7 @@ def _digits(number: float, digits: int) -> str:
         return f"{int(number):,}"
     if size >= 100:
         return f"{number:,.1f}"
-    if size < 10**-digits:
-        return f"{number:.1e}".replace("e-0", "e-")
-    return f"{number:.{digits}f}"
+    return f"{number:.1e}".replace("e-0", "e-") if size < 10**-digits else f"{number:.{digits}f}"
 
 
 def shown_interval(low: float | None, high: float | None, digits: int = 3) -> str:

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.measure_names import both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
@@ -44,8 +43,7 @@ def _cell(row: pd.Series, *, exact: bool) -> str:
 
 def _shade(value: float, most: float) -> float:
     """Return where a difference stands on the scale of colours, which runs from −1 to 1."""
-    size = max(_FAINT, _LARGEST * math.sqrt(abs(value) / most))
-    return math.copysign(size, value)
+    return math.copysign(max(_FAINT, _LARGEST * math.sqrt(abs(value) / most)), value)
 
 
 def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
@@ -110,8 +108,6 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     A row for each text: blue where the model of the row is better, white where no difference is
     found.
     """
-    if table.empty:
-        raise NothingToShowError("the differences have no model to draw")
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     heights = [0.9 + 0.3 * max(2, count) for count in counts]

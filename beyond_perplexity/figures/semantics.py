@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelations,
     cluster_measures,
@@ -81,8 +80,6 @@ def correlations_over_sentences(table: pd.DataFrame, labels: Labels) -> Figure:
 @styled
 def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw what equations 12 and 13 do to similarities (paper, Fig. 3), and where models are."""
-    if table.empty:
-        raise NothingToShowError("there are no semantic measures to show")
     constants = MeasureOptions()
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.3)
     x = np.linspace(0, 1, 201)

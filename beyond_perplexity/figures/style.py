@@ -277,8 +277,7 @@ def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFra
     if len(points) <= n:
         return points
     space = np.geomspace if log else np.linspace
-    places = np.unique(space(1, len(points), n).round().astype(int) - 1)
-    return points.iloc[places]
+    return points.iloc[np.unique(space(1, len(points), n).round().astype(int) - 1)]
 
 
 def save(figure: Figure, paths: Sequence[str | Path]) -> None:
@@ -287,27 +286,16 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in undated:
             raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
-    with package_style(), _texts_alone(figure), _powers_of_ten(figure), _one_layout(figure):
+    layout = figure.get_layout_engine()
+    with package_style(), _texts_alone(figure), _powers_of_ten(figure):
         for path in map(Path, paths):
-            how: dict[str, Any] = {
-                "format": path.suffix[1:],
-                "metadata": undated[path.suffix],
-                "dpi": 200,
-            }
+            how: Any = {"format": path.suffix[1:], "metadata": undated[path.suffix], "dpi": 200}
             with atomic_path(path) as temporary:
                 figure.savefig(temporary, **how)
+            # It takes as long as the drawing: that of the first file is for all.
             figure.set_layout_engine(None)
-
-
-@contextmanager
-def _one_layout(figure: Figure) -> Iterator[None]:
-    """Let the layout, which takes as long as the drawing, be that of the first file for all."""
-    layout = figure.get_layout_engine()
-    try:
-        yield
-    finally:
-        if layout is not None:
-            figure.set_layout_engine(layout)
+    if layout is not None:
+        figure.set_layout_engine(layout)
 
 
 @contextmanager

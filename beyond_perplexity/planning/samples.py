@@ -242,15 +242,9 @@ class EmbeddingPlan:
 
     def sample_files(self, corpus: str) -> list[str]:
         """List the shards that documents are drawn from: the first, which are as good as any."""
-        found = []
-        for source in self._samples.sources(corpus):
-            model = source.split("/")[0]
-            shards = self._samples.shards(model)
-            if model != EXTERNAL and self._options:
-                per_shard = self._config["generation"]["documents_per_shard"]
-                shards = shards[: -(-self._options["documents"] // per_shard)]
-            found += [f"<results>/samples/{source}/{shard}.parquet" for shard in shards]
-        return found
+        read = -(-self.documents // self._config["generation"]["documents_per_shard"]) or None
+        sources = (source.split("/") for source in self._samples.sources(corpus))
+        return [file for name in sources for file in self._samples.shard_files(*name)[:read]]
 
     def vocabulary_files(self, corpus: str) -> list[str]:
         """List the files of the words that bodies of text are compared in."""

@@ -144,8 +144,7 @@ def _model_record(
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
         # An open vocabulary has no unknown words to be charged for.
-        charged = (perplexity or {}).get("unknown_penalized", perplexity)
-        penalized = _perplexity(charged, "word")
+        penalized = _perplexity((perplexity or {}).get("unknown_penalized", perplexity), "word")
         bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(

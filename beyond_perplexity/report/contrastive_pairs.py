@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -46,8 +45,6 @@ _NOTE = (
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
-    if contrasts.empty:
-        raise NothingToShowError("the contrasts of pairs have no row")
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()
     places = contrasts["model"].map(labels.sort_models(contrasts["model"]).index)
     rows = contrasts.iloc[np.lexsort([places, named])]
@@ -107,8 +104,6 @@ def partition_table(
     partitions: pd.DataFrame, given_lengths: Mapping[str, Mapping[str, Any]], labels: Labels
 ) -> Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
-    if partitions.empty:
-        raise NothingToShowError("the partition functions have no length")
     chosen = [
         _lengths(partitions[partitions["model"] == m])
         for m in labels.sort_models(partitions["model"])

@@ -73,8 +73,7 @@ def by_estimate(rows: pd.DataFrame) -> dict[tuple[str, ...], dict[Any, Any]]:
 
 def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
     """Keep the estimates of one setting alone: no temperature, no size was chosen for them."""
-    counts = bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size")
-    return bounds[counts == 1]
+    return bounds[bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size") == 1]
 
 
 def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     by_key,
@@ -66,8 +65,6 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]
 
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model and decoding, a column a measure."""
-    if measures.empty:
-        raise NothingToShowError("there are no measures to relate")
     named = measures.assign(decoding=measures["decoding"].fillna(""))
     found = by_key(named, "model", "decoding", "measure")
 
@@ -170,8 +167,7 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
         limits = row["low"], row["high"]
         yield Answer(titles[other], told, row["value"], *limits, verdict=said)
     zero = int(((rows["low"] <= 0) & (rows["high"] >= 0)).sum())
-    told = "intervals that hold 0"
-    yield Answer("all measures", told, found=zero, of=len(rows))
+    yield Answer("all measures", "intervals that hold 0", found=zero, of=len(rows))
 
 
 def relation_findings_table(

@@ -73,14 +73,12 @@ def _scheduled(
         if own := rows.get(_PERPLEXITY):
             gain = turned * _better(_PERPLEXITY, own)
             said = f"{'better' if gain > 0 else 'worse'}, {'' if _is_clear(own) else 'not '}clear"
-            quantity = "difference in cross-entropy, nats a word"
-            yield Answer(about, quantity, abs(gain), verdict=said)
+            yield Answer(about, "difference in cross-entropy, nats a word", abs(gain), verdict=said)
 
 
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
     """Return the value and the floor of measures that have one, means over models."""
-    known = rows.dropna(subset=["value", "floor"])
-    held = parts_by(known, "evaluator", "measure")
+    held = parts_by(rows.dropna(subset=["value", "floor"]), "evaluator", "measure")
     found = {}
     for name in sort_measures(held):
         value, floor = np.mean(held[name][["value", "floor"]].to_numpy().tolist(), axis=0)

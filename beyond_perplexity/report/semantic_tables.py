@@ -55,8 +55,7 @@ def paper_model(description: Mapping[str, Any]) -> str | None:
 
 def is_scheduled(description: Mapping[str, Any]) -> bool:
     """Tell whether a model was trained on its own words as well."""
-    given = description.get("training", {}).get("scheduled_sampling")
-    return given not in (None, "none")
+    return description.get("training", {}).get("scheduled_sampling") not in (None, "none")
 
 
 def scheduled_pairs(models: _Models) -> list[tuple[str, str]]:

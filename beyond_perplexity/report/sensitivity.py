@@ -101,8 +101,7 @@ _SAME = tendencies_of("words", "types", "embedding")
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["shift"]):
         return "none"
-    two_digits = 1 - math.floor(math.log10(row["shift"]))
-    size = shown(row["shift"], max(0, two_digits))
+    size = shown(row["shift"], max(0, 1 - math.floor(math.log10(row["shift"]))))
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"
@@ -129,8 +128,6 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
 
 def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of sensitivity: a row for each test, a column for each number of documents."""
-    if sensitivity.empty:
-        raise NothingToShowError("the sensitivity has no row to show")
     rows = [
         {"shift in": held["unit"].iloc[0], "tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}

@@ -185,8 +185,7 @@ def _counts(rows: _Rows) -> list[str]:
 
 def _told_size(compared: Compared) -> tuple[int, int]:
     """Return the documents that are compared, and the number nearest to it that was simulated."""
-    documents = (compared.measures[name].max() for name in ("n_samples", "n_reference"))
-    least = int(min(documents))
+    least = int(min(compared.measures[name].max() for name in ("n_samples", "n_reference")))
     held = compared.sensitivity
     sizes = sorted(set(held["n"])) if held is not None else []
     return least, max((n for n in sizes if n <= least), default=sizes[0] if sizes else 0)

@@ -106,14 +106,12 @@ def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any
     """Put titles for the names of models and proposals, in tables, lists of objects and labels."""
     if not labels.titles:
         return dict(given), labels
-    renamed = {
-        kind: {
-            labels.titles.get(name, name): value for name, value in getattr(labels, kind).items()
-        }
-        for kind in ("families", "data")
-    }
+    families, data = (
+        {labels.titles.get(name, name): value for name, value in held.items()}
+        for held in (labels.families, labels.data)
+    )
     shown = {kind: _titled(held, labels.titles) for kind, held in given.items()}
-    return shown, replace(labels, **renamed)
+    return shown, replace(labels, families=families, data=data)
 
 
 def _titled(held: Any, titles: Mapping[str, str]) -> Any:

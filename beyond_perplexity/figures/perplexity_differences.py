@@ -24,7 +24,7 @@ from beyond_perplexity.figures.style import (
 )
 
 _MANY = 9  # models: from here on cells have no room for intervals
-_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
+_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better, −1 to 1
 # Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
 _LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
 
@@ -39,11 +39,6 @@ def _cell(row: pd.Series, *, exact: bool) -> str:
     digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
     text = f"{row['value']:+.{digits}f}".replace("-", MINUS) + stars(row["p_adjusted"])
     return text + (f"\n±{half:.{digits}f}" if exact and half > 0 else "")
-
-
-def _shade(value: float, most: float) -> float:
-    """Return where a difference stands on the scale of colours, which runs from −1 to 1."""
-    return math.copysign(max(_FAINT, _LARGEST * math.sqrt(abs(value) / most)), value)
 
 
 def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
@@ -82,7 +77,8 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     shades = np.full((len(order), len(columns)), np.nan)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
-        shade = _shade(row["value"], most) if coloured else np.nan
+        size = max(_FAINT, _LARGEST * math.sqrt(abs(row["value"]) / most))
+        shade = math.copysign(size, row["value"]) if coloured else np.nan
         shades[place] = shade
         axis.text(
             place[1],

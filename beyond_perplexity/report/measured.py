@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -112,6 +112,74 @@ _UNIGRAMS = (
     Measured("unigram", "max_difference", "Unigram largest difference", 4),
 )
 
+MEASURED_TABLES = {
+    2: Specification(
+        "table_2",
+        "Table 2: Distances of rank-frequency and of unigrams",
+        "KS: Kolmogorov-Smirnov distance over the first ranks; those to a Zipf fit test a law and "
+        "not the text, and so have no stars (their p is in the CSV). TVD: total variation, half of "
+        "the sum of all differences. Largest difference: of the probability of a single word (the "
+        "paper prints it under the name tvd); the last column leaves unknown words out.",
+        (
+            Measured("rank_frequency", "ks_zipf_model", "KS to the samples' Zipf fit"),
+            Measured("rank_frequency", "ks_zipf_reference", "KS to the test set's Zipf fit"),
+            Measured("rank_frequency", "ks_empirical", "KS to the test set"),
+            *_UNIGRAMS,
+            Measured("unigram", "max_difference_known", "Largest difference, known words", 4),
+        ),
+    ),
+    3: Specification(
+        "table_3",
+        f"Table 3: Distances of length, {SHARE_NOUNS}",
+        f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
+        "as a share of a document's tokens.",
+        tuple(
+            Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENT_ROWS.items()
+        ),
+    ),
+    5: Specification(
+        "table_5",
+        "Table 5: Parameters fitted to the samples",
+        "Zipf: frequency falls with rank to the power of s. The paper's fit ranks the types by the "
+        "frequencies that it fits, which makes s too large; the split fit takes the ranks from one "
+        "half of the text and the frequencies from the other, over the ranks with at least 10 "
+        "occurrences; its interval is for the ranks as this text orders them, which in a short "
+        "text is not yet the exponent of a law behind it. Heaps: types grow with length to the "
+        "power of β (unigrams).",
+        (
+            Measured("rank_frequency", "zipf_s", "Zipf s, the paper's fit"),
+            Measured("rank_frequency", "zipf_s_split", "Zipf s, split fit"),
+            Measured("type_token_unigrams", "heaps_beta", "Heaps β"),
+        ),
+        human="{measure}_reference",
+    ),
+    6: Specification(
+        "table_6",
+        "Table 6: Mean of the samples minus mean of the test set",
+        f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. The test of a "
+        "difference of means is two-sided. First row: the means of the human text.",
+        tuple(
+            Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
+            for name, row in DOCUMENT_ROWS.items()
+        ),
+        human="mean_reference",
+    ),
+}
+RAW_TABLE = Specification(
+    "raw_distances",
+    "Distances in raw text",
+    "The same comparison with no word replaced: whatever a closed vocabulary cannot write counts "
+    "as a difference, so that the text of even a perfect closed-vocabulary model differs here.",
+    (
+        *(
+            Measured(name, row.distance, f"{row.title} {row.distance_name}")
+            for name, row in of_counts().items()
+            if row.distance
+        ),
+        _UNIGRAMS[-1],
+    ),
+    of_paper=False,
+)
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 
@@ -257,71 +325,8 @@ def _note(specification: Specification, found: _Found) -> str:
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 
 
-def _table(*told: Any, **more: Any) -> Callable[[pd.DataFrame, Labels], Table]:
-    return partial(measured_table, Specification(*told, **more))
-
-
-table_2 = _table(
-    "table_2",
-    "Table 2: Distances of rank-frequency and of unigrams",
-    "KS: Kolmogorov-Smirnov distance over the first ranks; those to a Zipf fit test a law and "
-    "not the text, and so have no stars (their p is in the CSV). TVD: total variation, half of "
-    "the sum of all differences. Largest difference: of the probability of a single word (the "
-    "paper prints it under the name tvd); the last column leaves unknown words out.",
-    (
-        Measured("rank_frequency", "ks_zipf_model", "KS to the samples' Zipf fit"),
-        Measured("rank_frequency", "ks_zipf_reference", "KS to the test set's Zipf fit"),
-        Measured("rank_frequency", "ks_empirical", "KS to the test set"),
-        *_UNIGRAMS,
-        Measured("unigram", "max_difference_known", "Largest difference, known words", 4),
-    ),
-)
-table_3 = _table(
-    "table_3",
-    f"Table 3: Distances of length, {SHARE_NOUNS}",
-    f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
-    "as a share of a document's tokens.",
-    tuple(Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENT_ROWS.items()),
-)
-table_5 = _table(
-    "table_5",
-    "Table 5: Parameters fitted to the samples",
-    "Zipf: frequency falls with rank to the power of s. The paper's fit ranks the types by the "
-    "frequencies that it fits, which makes s too large; the split fit takes the ranks from one "
-    "half of the text and the frequencies from the other, over the ranks with at least 10 "
-    "occurrences; its interval is for the ranks as this text orders them, which in a short "
-    "text is not yet the exponent of a law behind it. Heaps: types grow with length to the "
-    "power of β (unigrams).",
-    (
-        Measured("rank_frequency", "zipf_s", "Zipf s, the paper's fit"),
-        Measured("rank_frequency", "zipf_s_split", "Zipf s, split fit"),
-        Measured("type_token_unigrams", "heaps_beta", "Heaps β"),
-    ),
-    human="{measure}_reference",
-)
-table_6 = _table(
-    "table_6",
-    "Table 6: Mean of the samples minus mean of the test set",
-    f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. The test of a "
-    "difference of means is two-sided. First row: the means of the human text.",
-    tuple(
-        Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
-        for name, row in DOCUMENT_ROWS.items()
-    ),
-    human="mean_reference",
-)
-raw_distances = _table(
-    "raw_distances",
-    "Distances in raw text",
-    "The same comparison with no word replaced: whatever a closed vocabulary cannot write counts "
-    "as a difference, so that the text of even a perfect closed-vocabulary model differs here.",
-    (
-        *(
-            Measured(name, row.distance, f"{row.title} {row.distance_name}")
-            for name, row in of_counts().items()
-            if row.distance
-        ),
-        _UNIGRAMS[-1],
-    ),
-    of_paper=False,
-)
+table_2 = partial(measured_table, MEASURED_TABLES[2])
+table_3 = partial(measured_table, MEASURED_TABLES[3])
+table_5 = partial(measured_table, MEASURED_TABLES[5])
+table_6 = partial(measured_table, MEASURED_TABLES[6])
+raw_distances = partial(measured_table, RAW_TABLE)

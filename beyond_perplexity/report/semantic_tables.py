@@ -99,11 +99,6 @@ def paper_names(rows: pd.DataFrame, labels: Labels) -> dict[str, MeasureName]:
     return found
 
 
-def _in_paper(column: str, value: float) -> float:
-    """Put a value on the paper's scale: percent, or a perplexity."""
-    return math.exp(value) if column == "perplexity" else 100 * value
-
-
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
     """Make Tables I and II: our numbers, and the paper's below where the data are the paper's."""
     shown_split(semantics["split"])
@@ -158,13 +153,14 @@ def _paper_tidy(
     columns = {name: column for column, name in names.items()}
     records = []
     for row in rows.to_dict("records"):
-        column = columns.get((row["evaluator"], row["measure"]))
+        column, value = columns.get((row["evaluator"], row["measure"])), row["value"]
         if column is None:
             continue
         counterpart = paper_model(models.get(row["model"], {}))
         record = {name: row[name] for name in ("model", "split")}
         record |= {"column": column, "evaluator": row["evaluator"]}
-        record["value"] = math.nan if pd.isna(row["value"]) else _in_paper(column, row["value"])
+        # On the paper's scale: percent, or a perplexity.
+        record["value"] = math.exp(value) if column == "perplexity" else 100 * value
         for table, printed in PUBLISHED_SEMANTICS.items():
             cell = printed[counterpart][column]._asdict() if counterpart else {}
             record[COLUMN_OF_TABLE[table]] = cell.get(row["split"], math.nan)

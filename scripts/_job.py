@@ -67,6 +67,19 @@ def output(name: str, words: str, *, required: bool = True, **more: Any) -> Flag
     return flag(name, words, output_file, required=required, **more)
 
 
+def shards(name: str, words: str, *, required: bool = True) -> Flag:
+    """Declare a flag of files in order; ``x/{00000..00019}.parquet`` stands for twenty."""
+
+    def declare(parser: CommandParser) -> None:
+        from beyond_perplexity.storage.shards import FileRanges
+
+        how: Any = {"nargs": "+" if required else "*", "default": [], "action": FileRanges}
+        how |= {"required": required} if name.startswith("-") else {}
+        parser.add_argument(name, help=words, **how)
+
+    return declare
+
+
 def on_device(parser: CommandParser) -> None:
     """Declare the flags that say where a job runs."""
     parser.add_argument("--threads", type=THREADS, default=1, help="CPU threads (default 1)")

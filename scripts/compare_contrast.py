@@ -12,8 +12,8 @@ from beyond_perplexity.contrastive.differences import ContrastTests, compare_con
 from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 def _by_model(paths: list[str]) -> dict[str, list[str]]:
@@ -29,7 +29,7 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 
 
 @job(
-    flag("scores", "all shards of every model, in order", nargs="+", action=FileRanges),
+    shards("scores", "all shards of every model, in order"),
     flag("--base-level", "what ratios divide by (default 0.1)", real(above=0), default=0.1),
     flag("--flips", "drawn sign-flips of each test (default 9999)", COUNT, default=9_999),
     flag("--seed", "seed of the flips (default 1)", SEED, default=1),

@@ -14,12 +14,12 @@ from beyond_perplexity.semantics.differences import (
     correlate_measures,
 )
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 @job(
-    flag("scores", "shards of all models and evaluators", nargs="+", action=FileRanges),
+    shards("scores", "shards of all models and evaluators"),
     flag("--flips", "drawn sign-flips of each test (default 49999)", COUNT, default=49_999),
     flag(
         "--correlated-sentences",

@@ -7,12 +7,12 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import ITEM, SEED
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.shards import FileRanges, count_documents
+from beyond_perplexity.storage.shards import count_documents
 from beyond_perplexity.tendencies.document_files import DocumentFiles, read_resample
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
-from scripts._job import COUNTING, Given, flag, job, needed, output
+from scripts._job import COUNTING, Given, flag, job, needed, output, shards
 
 
 def _subset_size(options: Given) -> int | None:
@@ -28,12 +28,7 @@ def _subset_size(options: Given) -> int | None:
 
 
 @job(
-    needed(
-        "--input",
-        "Parquet files, in order; x/{00000..00019}.parquet stands for twenty",
-        nargs="+",
-        action=FileRanges,
-    ),
+    shards("--input", "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"),
     needed("--kind", "what the files hold", choices=["documents", "samples"]),
     flag("--split", "count only this split of documents", nargs="?"),
     flag("--resample", "number of a random subset", ITEM, nargs="?"),

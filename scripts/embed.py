@@ -9,7 +9,7 @@ from pathlib import Path
 from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
-from beyond_perplexity.storage.shards import FileRanges, ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
@@ -23,7 +23,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
     vectors_table,
 )
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
-from scripts._job import OF_REFERENCE, READING, Given, flag, job, json_flag, needed, output
+from scripts._job import OF_REFERENCE, READING, Given, flag, job, json_flag, needed, output, shards
 
 
 def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
@@ -48,8 +48,8 @@ def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, Embedd
         others, chosen, own = further
         text = embedded_documents(others, chosen, len(chosen), own, read, encoder)
         yield (FURTHER, vocabulary), text
-    for source, shards in sources.items():
-        samples = DocumentFiles(tuple(shards), view=raw)
+    for source, held in sources.items():
+        samples = DocumentFiles(tuple(held), view=raw)
         m = sum(batch.num_rows for batch in samples.rows("text"))
         chosen = chosen_documents((0, m), (None, None), given.documents, given.seed)[1]
         read = views[read_in[source]].batch
@@ -71,7 +71,7 @@ def _sources(shards: list[str]) -> dict[str, list[str]]:
     flag("--reference-split", "split that is the reference", default="test"),
     flag("--pool-split", "split with further human documents, for floors", default="train"),
     *OF_REFERENCE,
-    needed("--samples", "shards, {model}/{decoding}/{shard}.parquet", nargs="+", action=FileRanges),
+    shards("--samples", "shards, {model}/{decoding}/{shard}.parquet"),
     json_flag("--readings", "JSON: vocabulary by model/decoding"),
     flag("--vocabularies", "files {vocabulary}.txt, one word a line", nargs="*", default=[]),
     *READING,

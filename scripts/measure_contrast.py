@@ -5,12 +5,12 @@ from __future__ import annotations
 from beyond_perplexity.arguments import real
 from beyond_perplexity.contrastive.entropy import measure_contrasts, read_sums
 from beyond_perplexity.schemas.contrastive import CONTRASTS
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, needed, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, needed, output, shards
 
 
 @job(
-    flag("scores", "all shards of the model, in order", nargs="+", action=FileRanges),
+    shards("scores", "all shards of the model, in order"),
     needed("--model", "name of the model"),
     flag("--base-level", "what ratios divide by (default 0.1)", real(above=0), default=0.1),
     output("--output", "Parquet file to write"),

@@ -32,20 +32,16 @@ from scripts._sentences import SPLIT_UNIT
 def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
-    spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
+    spellers = (load_speller(path, vocabulary).spell for path in options.speller)
+    spelled = next(spellers, None)
     record = options.model_record(model, {"split": options.split, "split_unit": options.split_unit})
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
         for raw in [*options.raw, None]:
             texts = texts_of_split(options.documents, options.split, grouped=grouped, raw=raw)
-            found = measure(
-                model,
-                vocabulary,
-                tqdm(texts, unit="document", mininterval=2.0),
-                text="raw" if raw else "cleaned",
-                spell=None if raw or not spellers else spellers[0].spell,
-                write=writer.write,
-            )
+            bar = tqdm(texts, unit="document", mininterval=2.0)
+            spell, name = (None, "raw") if raw else (spelled, "cleaned")
+            found = measure(model, vocabulary, bar, text=name, spell=spell, write=writer.write)
             summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

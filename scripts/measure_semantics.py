@@ -7,13 +7,13 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.semantics import SEMANTICS
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, json_flag, needed, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, job, json_flag, needed, output, shards
 
 
 @job(
-    flag("scores", "all shards, of each evaluator in order", nargs="+", action=FileRanges),
-    needed("--predictions", "all shards of predictions of the model", nargs="+", action=FileRanges),
+    shards("scores", "all shards, of each evaluator in order"),
+    shards("--predictions", "all shards of predictions of the model"),
     needed("--model", "name of the model"),
     json_flag("--measures", "constants of measures, JSON object"),
     needed("--seed", "seed of the run, for resampled documents", SEED),

@@ -9,7 +9,7 @@ from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.storage.shards import FileRanges, write_shard
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
@@ -24,7 +24,7 @@ from beyond_perplexity.tendencies.statistics import check_comparable, read_stati
 from beyond_perplexity.tendencies.text_comparison import Bodies, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
-from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output
+from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output, shards
 
 
 def _comparison(given: Given) -> TextComparison:
@@ -103,13 +103,7 @@ def _raw_bodies(given: Given, comparison: TextComparison) -> Bodies:
     flag("--pool-split", "split of the same files with further human documents, for floors"),
     flag("--training-split", "split of the same files that the model was trained on", nargs="?"),
     *OF_REFERENCE,
-    flag(
-        "--sample-documents",
-        "Parquet files of the samples",
-        nargs="+",
-        default=[],
-        action=FileRanges,
-    ),
+    shards("--sample-documents", "Parquet files of the samples", required=False),
     flag("--sample-split", "split of the samples, if they are documents"),
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
     *COUNTING,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.storage.shards import FileRanges
 from beyond_perplexity.tendencies.statistics import merge_statistics
-from scripts._job import Given, job, needed, output
+from scripts._job import Given, job, output, shards
 
 
 @job(
-    needed("--inputs", "statistics files", nargs="+", action=FileRanges),
+    shards("--inputs", "statistics files"),
     output("--output", "statistics file to write"),
 )
 def main(options: Given) -> None:

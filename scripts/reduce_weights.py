@@ -8,21 +8,13 @@ from beyond_perplexity.importance.reduction import REDUCED_TABLES, gaps_table, r
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, json_flag, needed, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, json_flag, output, shards
 
 
 @job(
-    needed(
-        "--weights", "log weights, the shards of all temperatures", nargs="+", action=FileRanges
-    ),
-    flag(
-        "--log-q",
-        "log q of the same samples at all temperatures",
-        nargs="*",
-        default=[],
-        action=FileRanges,
-    ),
+    shards("--weights", "log weights, the shards of all temperatures"),
+    shards("--log-q", "log q of the same samples at all temperatures", required=False),
     add_draw_flags,
     json_flag("--labels", "JSON object; in place of the footers'"),
     json_flag("--options", "JSON; see importance/ways_to_draw.py"),

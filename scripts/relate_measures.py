@@ -19,15 +19,15 @@ from beyond_perplexity.schemas.relations import (
     RELATION_MEASURES,
     RELATION_ORDERS,
 )
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, output
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 @job(
     flag("--perplexities", "scores of documents of every model", nargs="*", default=[]),
     flag("--tendencies", "measures of every body of text", nargs="*", default=[]),
-    flag("--contrasts", "contrastive scores, all shards", nargs="*", default=[], action=FileRanges),
-    flag("--semantics", "semantic scores, all shards", nargs="*", default=[], action=FileRanges),
+    shards("--contrasts", "contrastive scores, all shards", required=False),
+    shards("--semantics", "semantic scores, all shards", required=False),
     flag("--split", "split of the semantic scores (default test)", default="test"),
     flag("--level", "of contrastive entropy (default 0.3)", real(above=0), default=0.3),
     flag("--base-level", "of its ratio (default 0.1)", real(above=0), default=0.1),

@@ -40,15 +40,12 @@ PAPERS = ("contrastive", "semantics", "relations")
 )
 def main(options: Given) -> None:
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
+    measures = read_input("measures", options.measures)
+    shifts = [read_input("sensitivity", [path]) for path in options.sensitivity]
     text = render_overview(
         extractions,
         read_input("perplexities", options.perplexities),
-        by_corpus(
-            options.compared["corpora"],
-            extractions,
-            read_input("measures", options.measures),
-            [read_input("sensitivity", [path]) for path in options.sensitivity],
-        ),
+        by_corpus(options.compared["corpora"], extractions, measures, shifts),
         options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,

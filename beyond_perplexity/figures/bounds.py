@@ -123,14 +123,10 @@ def _draw_brackets(
     limits = axis.get_xlim()
     proposals = list(dict.fromkeys(rows["proposal"]))
     for row in rows.to_dict("records"):
-        axis.plot(
-            [row["low"], row["high"]],
-            [lines.index(row["row"]) + _shift(proposals, row["proposal"])] * 2,
-            color=colours[short_proposal(row["model"], row["proposal"])],
-            linestyle=BRACKETS[row["bound"]],
-            linewidth=2,
-            marker="|",
-        )
+        height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
+        colour = colours[short_proposal(row["model"], row["proposal"])]
+        look: Any = {"linestyle": BRACKETS[row["bound"]], "linewidth": 2, "marker": "|"}
+        axis.plot([row["low"], row["high"]], [height] * 2, color=colour, **look)
     width = limits[1] - limits[0]
     ends = [value for name in ("low", "high") for value in rows[name]]
     axis.set_xlim(  # wide brackets are cut, or nothing else could be read

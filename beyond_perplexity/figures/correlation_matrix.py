@@ -149,13 +149,8 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
     for number, merge in enumerate(merges, start=len(order)):
         rows = [places[one] for one in (merge.first, merge.second)]
         ends = [heights[one] for one in (merge.first, merge.second)]
-        axis.plot(
-            [ends[0], merge.height, merge.height, ends[1]],
-            [rows[0], rows[0], rows[1], rows[1]],
-            color="#333333",
-            linewidth=0.8,
-            solid_capstyle="round",
-        )
+        line = [ends[0], merge.height, merge.height, ends[1]], [rows[0], rows[0], rows[1], rows[1]]
+        axis.plot(*line, color="#333333", linewidth=0.8, solid_capstyle="round")
         places[number], heights[number] = sum(rows) / 2, merge.height
     axis.set_ylim(len(order) - 0.5, -0.5)
     axis.set_xlim(1, 0)

@@ -60,7 +60,6 @@ class Settings:
         self.order = sorted(
             degrees, key=lambda name: (not name.startswith("τ"), degrees[name], name)
         )
-        self._looks = {label: place for place, label in enumerate(self.order)}
 
     def label(self, model: Any, proposal: Any, temperature: Any) -> str:
         """Return how a setting is called."""
@@ -68,7 +67,7 @@ class Settings:
 
     def colour(self, label: str) -> str:
         """Return the colour of a label."""
-        return PALETTE[self._looks[label] % len(PALETTE)]
+        return PALETTE[self.order.index(label) % len(PALETTE)]
 
     def handles(self, *, marks: bool = True) -> list[Line2D]:
         """Make the entries of a legend."""
@@ -79,7 +78,7 @@ class Settings:
 
     def marker(self, label: str) -> str:
         """Return the mark of a label."""
-        return MARKERS[self._looks[label] % len(MARKERS)]
+        return MARKERS[self.order.index(label) % len(MARKERS)]
 
 
 def _label(model: str, proposal: str, temperature: float, *, main: str, alone: bool) -> str:
@@ -110,16 +109,8 @@ def _limit(axis: Axes, values: pd.Series) -> None:
 
 def _note(axis: Axes, text: str, colour: str, height: float) -> None:
     """Say at the right end of a panel what it does not show."""
-    axis.text(
-        0.99,
-        height,
-        text,
-        transform=axis.transAxes,
-        ha="right",
-        va="top",
-        fontsize=NOTE_SIZE,
-        color=colour,
-    )
+    look: Any = {"ha": "right", "va": "top", "fontsize": NOTE_SIZE, "color": colour}
+    axis.text(0.99, height, text, transform=axis.transAxes, **look)
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,15 +53,9 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
             across = axis.get_yaxis_transform()
             axis.text(0.97, place, "∞", transform=across, ha="right", va="center", fontsize=9)
             continue
-        axis.errorbar(
-            [value],
-            [place],
-            xerr=None if pd.isna(low) else [[value - low], [high - value]],
-            color=colour,
-            marker=looks.marker(name),
-            markersize=4,
-            linestyle="none",
-        )
+        error = None if pd.isna(low) else [[value - low], [high - value]]
+        look: Any = {"marker": looks.marker(name), "markersize": 4, "linestyle": "none"}
+        axis.errorbar([value], [place], xerr=error, color=colour, **look)
     name_rows(axis, [labels.model(name) for name in order])
     axis.set_xlabel("Bits per byte")
     axis.margins(x=0.15)
@@ -74,20 +69,14 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     found = pairs["p_adjusted"] < STAR_LEVELS[-1][0]
     most = float(pairs["value"].abs().max()) or 1.0
     columns = [name for name in order if name in set(pairs["first"])]
-    shades = np.full((len(order), len(columns)), np.nan)
+    few, shades = len(columns) < _MANY, np.full((len(order), len(columns)), np.nan)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
         size = max(_FAINT, _LARGEST * math.sqrt(abs(row["value"]) / most))
         shade = math.copysign(size, row["value"]) if coloured else np.nan
         shades[place] = shade
-        axis.text(
-            place[1],
-            place[0],
-            _cell(row, exact=len(columns) < _MANY),
-            **CENTRED,
-            fontsize=6.5 if len(columns) < _MANY else 5,
-            color="#FFFFFF" if abs(shade) > _DARK else "#000000",
-        )
+        text, ink = _cell(row, exact=few), "#FFFFFF" if abs(shade) > _DARK else "#000000"
+        axis.text(*place[::-1], text, fontsize=6.5 if few else 5, color=ink, **CENTRED)
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
     name_columns_above(axis)
@@ -108,12 +97,8 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     heights = [0.9 + 0.3 * max(2, count) for count in counts]
     figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
-    grid = figure.subplots(
-        len(texts),
-        2,
-        squeeze=False,
-        gridspec_kw={"width_ratios": [1, 2.6], "height_ratios": heights},
-    )
+    ratios = {"width_ratios": [1, 2.6], "height_ratios": heights}
+    grid = figure.subplots(len(texts), 2, squeeze=False, gridspec_kw=ratios)
     for text, (left, right) in zip(texts, grid, strict=True):
         held = table[table["scored_text"] == text]
         own, pairs = held[held["second"].isna()], held[held["second"].notna()]

@@ -25,7 +25,14 @@ from beyond_perplexity.figures.measure_names import (
     sort_measures,
     sort_splits,
 )
-from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
+from beyond_perplexity.figures.style import (
+    CENTRED,
+    COLUMN_WIDTH,
+    handle,
+    legend_below,
+    single_panel,
+    styled,
+)
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
@@ -121,12 +128,5 @@ def _mark_paper(axis: Axes, constants: MeasureOptions) -> None:
     at = float(scaled_cosine(0.82, constants.temperature, constants.bias))
     axis.plot([0.82, 0.82], [at, 0.8], color="#D55E00", linewidth=0.8)
     axis.plot(0.82, 0.8, marker="x", color="#D55E00", ms=5)
-    axis.annotate(
-        f"the paper's text:\n.82 becomes .8;\nits equation: {at:.2f}",
-        (0.82, 0.8),
-        (0.44, 0.83),
-        fontsize=7,
-        color="#D55E00",
-        va="center",
-        ha="center",
-    )
+    text = f"the paper's text:\n.82 becomes .8;\nits equation: {at:.2f}"
+    axis.annotate(text, (0.82, 0.8), (0.44, 0.83), fontsize=7, color="#D55E00", **CENTRED)

@@ -198,16 +198,11 @@ def draw_line(
     if band:
         low, high = points["low"].to_numpy(), points["high"].to_numpy()
         axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(
-        x,
-        y,
-        color=colour,
-        linestyle=looks.reference_style(model) if human else looks.line_style(decoding),
-        linewidth=1.6 if human else 1.1,
-        zorder=3 if human else 2.5,
-        marker=None if human else looks.marker(model),
-        markevery=max(1, len(x) // MARKS_PER_LINE),
-    )
+    style = looks.reference_style(model) if human else looks.line_style(decoding)
+    marks: Any = {"marker": None if human else looks.marker(model)}
+    marks["markevery"] = max(1, len(x) // MARKS_PER_LINE)
+    width, order = (1.6, 3) if human else (1.1, 2.5)
+    axis.plot(x, y, color=colour, linestyle=style, linewidth=width, zorder=order, **marks)
 
 
 def handle(label: str, colour: str, marker: str | None = None, line_style: Any = "-") -> Line2D:
@@ -235,13 +230,9 @@ def legend_below(figure: Figure, handles: Sequence[Line2D]) -> None:
     """Put one legend under all panels, outside of them, so that it covers no data."""
     longest = max(len(str(entry.get_label())) for entry in handles)
     width = 0.6 + 0.062 * longest  # inches of an entry: the line, and characters of 7.5 points
-    figure.legend(
-        handles=list(handles),
-        loc="outside lower center",
-        ncols=min(max(1, int(figure.get_figwidth() / width)), len(handles)),
-        columnspacing=1.4,
-        handlelength=2.4,
-    )
+    columns = min(max(1, int(figure.get_figwidth() / width)), len(handles))
+    look: Any = {"loc": "outside lower center", "columnspacing": 1.4, "handlelength": 2.4}
+    figure.legend(handles=list(handles), ncols=columns, **look)
 
 
 def draw_by_decoding(
@@ -377,13 +368,7 @@ def cut_outliers(axis: Axes, points: Iterable[AxisPoint]) -> None:
         if point in near:
             continue
         right = point.x[1] > kept[1]
-        axis.text(
-            0.99 if right else 0.01,
-            point.y,
-            f"{point.text} →" if right else f"← {point.text}",
-            transform=axis.get_yaxis_transform(),
-            ha="right" if right else "left",
-            va="center",
-            fontsize=7,
-            color=point.colour,
-        )
+        text, place = (f"{point.text} →", 0.99) if right else (f"← {point.text}", 0.01)
+        look: Any = {"ha": "right" if right else "left", "va": "center", "fontsize": 7}
+        across = axis.get_yaxis_transform()
+        axis.text(place, point.y, text, transform=across, color=point.colour, **look)

@@ -245,14 +245,8 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
     for name, value in values.items():
         colour = looks.colour(parse_source(name).model)
         axis.barh(places[name], value, height=0.68, color=colour, alpha=0.85)
-        axis.annotate(
-            short_number(value),
-            (value, places[name]),
-            xytext=(2, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=6.5,
-        )
+        beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
+        axis.annotate(short_number(value), (value, places[name]), fontsize=6.5, **beside)
 
 
 @styled

@@ -114,15 +114,9 @@ class EvaluatorPlan:
 
     def _local(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is given of an evaluator, with local paths for addresses."""
-        return {
-            key: (
-                self._corpora.local_path(value)
-                if isinstance(value, dict) and "url" in value
-                else value
-            )
-            for key, value in given.items()
-            if value is not None
-        }
+        held = {key: value for key, value in given.items() if value is not None}
+        fetched = {k: v for k, v in held.items() if isinstance(v, dict) and "url" in v}
+        return held | {k: self._corpora.local_path(v) for k, v in fetched.items()}
 
     def _vectors(self, name: str | None) -> list[str]:
         """List the evaluator whose word vectors one reads, or what stands in for it, if any."""

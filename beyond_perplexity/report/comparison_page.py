@@ -232,12 +232,8 @@ def texts_table(measures: pd.DataFrame) -> Table:
 
 def bodies_table(comparison: Comparison) -> Table:
     """Make the table of what was compared: files, documents, groups, tokens, types."""
-    bodies = zip(
-        ("Reference", "Samples"),
-        (comparison.reference, comparison.samples),
-        comparison.groups,
-        strict=True,
-    )
+    held = comparison.reference, comparison.samples
+    bodies = zip(("Reference", "Samples"), held, comparison.groups, strict=True)
     rows = [
         {
             "Text": name,

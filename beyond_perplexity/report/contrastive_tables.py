@@ -219,15 +219,9 @@ def entropy_table(
     tidy[f"{COLUMN}_perplexity"] = rows["model"].map(
         {name: paper.perplexity for name, paper in papers.items()}
     )
-    return lay_out(
-        "contrastive_entropy",
-        "Table 2: Perplexity and contrastive entropy",
-        note,
-        columns,
-        without_repeats(lines, "title"),
-        tidy,
-        published_note=CONTRAST_NOTE,
-    )
+    title, told = "Table 2: Perplexity and contrastive entropy", {"published_note": CONTRAST_NOTE}
+    shown_lines = without_repeats(lines, "title")
+    return lay_out("contrastive_entropy", title, note, columns, shown_lines, tidy, **told)
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:

@@ -151,14 +151,9 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
         ),
         Column("Chosen by", text=True, of="chosen_by"),
     ]
-    return lay_out(
-        "importance-choice",
-        "Which number to report",
-        _CHOICE_NOTE + models_left_out(estimates, chosen),
-        columns,
-        without_repeats(rows, "title"),
-        whole,
-    )
+    note, title = _CHOICE_NOTE + models_left_out(estimates, chosen), "Which number to report"
+    shown_rows = without_repeats(rows, "title")
+    return lay_out("importance-choice", title, note, columns, shown_rows, whole)
 
 
 COST_WORDS = (

@@ -116,14 +116,9 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
         lowest = [held[held["method"] == method]["value"].min() for method in others]
-        rows.append(
-            [
-                escape_rst(Labels().model(model)),
-                *_without_choice(held),
-                *_best_cells(instance.to_dict("records")),
-                *map(_bound, [corpus, *lowest]),
-            ]
-        )
+        best = _best_cells(instance.to_dict("records"))
+        name, bounds = escape_rst(Labels().model(model)), map(_bound, [corpus, *lowest])
+        rows.append([name, *_without_choice(held), *best, *bounds])
     return rows
 
 

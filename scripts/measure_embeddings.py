@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    MeasureRow,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
     HUMAN,
@@ -55,28 +51,20 @@ class _Comparisons:
 
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a body to its measures."""
-        first = table.slice(0, 1).to_pylist()[0]
-        names = str(first["source"]), HUMAN, FURTHER
-        texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
+        first, rows = table.slice(0, 1).to_pylist()[0], [without_vectors()]
+        vocabulary = str(first["vocabulary"])
+        texts = [self._texts.get((name, vocabulary)) for name in (first["source"], HUMAN, FURTHER)]
         held = [text for text in texts if text is not None and len(text) >= 2]
-        rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
+        if len(held) == len(texts):
+            # Documents were drawn from the first shards; the rows tell how many there are in all.
+            samples = replace(held[0], n_documents=int(first["n_samples"]))
+            reference, further = replace(held[1], n_documents=int(first["n_reference"])), held[2]
+            pair = EmbeddedPair.of(reference, samples, further)
+            floor = further_floor(further, pair, self._seed) if self._options.permutations else None
+            smallest = self._smallest(vocabulary, pair.n_documents)
+            own: Any = {"floor": floor, "smallest": smallest}
+            rows = list(embedding_rows(pair, self._options, self._seed, **own))
         return joined_measures(table, rows, self._options.permutations, self._bodies)
-
-    def _rows(
-        self,
-        first: Mapping[str, object],
-        samples: EmbeddedText,
-        reference: EmbeddedText,
-        further: EmbeddedText,
-    ) -> list[MeasureRow]:
-        """Compare a body, of whose measures the first row is given."""
-        # Documents were drawn from the first shards; the note tells how many there are in all.
-        reference = replace(reference, n_documents=int(str(first["n_reference"])))
-        samples = replace(samples, n_documents=int(str(first["n_samples"])))
-        pair = EmbeddedPair.of(reference, samples, further)
-        floor = further_floor(further, pair, self._seed) if self._options.permutations else None
-        smallest = self._smallest(str(first["vocabulary"]), pair.n_documents)
-        return list(embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest))
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
         shift = human_shift(*self._human(vocabulary))

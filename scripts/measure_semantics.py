@@ -22,7 +22,6 @@ from scripts._job import Given, job, json_flag, needed, output, shards
 def main(given: Given) -> None:
     options = parse_options(MeasureOptions, given.measures, "measures")
     record = given.record({"resamples": options.resamples})
-    table = summarize_scores(
-        given.scores, given.predictions, given.model, options.resamples, given.seed
-    )
+    files = given.scores, given.predictions
+    table = summarize_scores(*files, given.model, options.resamples, given.seed)
     write_shard(given.output, SEMANTICS, table, record)

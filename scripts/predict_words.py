@@ -57,9 +57,8 @@ def main(given: Given) -> None:
             with tqdm(desc=split, unit=" sentences", mininterval=1) as progress:
                 for first in range(0, len(units), DOCUMENTS_AT_ONCE):
                     part = slice(first, first + DOCUMENTS_AT_ONCE)
-                    rows = predict_sentences(
-                        model, vocabulary, units[part], options, seed=given.seed
-                    )
+                    asked = (units[part], options)
+                    rows = predict_sentences(model, vocabulary, *asked, seed=given.seed)
                     found = [text for texts in partners[part] for text in texts]
                     writer.write({**rows, "partner": found, "split": [split] * len(found)})
                     progress.update(len(found))

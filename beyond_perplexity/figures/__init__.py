@@ -96,10 +96,8 @@ def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
             }
         )
 
-    return {
-        kind: shown(held) if isinstance(held, pd.DataFrame) else held
-        for kind, held in given.items()
-    }
+    tables = {kind: held for kind, held in given.items() if isinstance(held, pd.DataFrame)}
+    return {**given, **{kind: shown(held) for kind, held in tables.items()}}
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:

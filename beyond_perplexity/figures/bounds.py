@@ -84,8 +84,7 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
         own = brackets[brackets["model"] == model]
         _draw(axis, chosen[chosen["model"] == model], lines, colours)
         _draw_brackets(axis, own, lines, colours)
-        axis.set_title(model)
-        axis.set_xlabel("Perplexity")
+        axis.set(title=model, xlabel="Perplexity")
     name_rows(axes[0], lines)
     shown = [handle(*named) for named in colours.items()]
     several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
@@ -166,8 +165,7 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     figure, axes = panel_grid(len(panels), len(panels), height, 1.2, sharex=True)
     for axis, (model, panel) in zip(axes, panels.items(), strict=True):
         _draw_bars(axis, panel, colours, limits)
-        axis.set_title(model)
-        axis.set_xlabel("Missing of log p,\nnats per token")
+        axis.set(title=model, xlabel="Missing of log p,\nnats per token")
     legend_below(figure, [handle(*named) for named in colours.items()])
     return figure
 
@@ -185,8 +183,7 @@ def _draw_bars(
         axis.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
         mark = ("o", (low * high) ** 0.5) if np.isfinite(found.most) else (">", high)
         axis.plot(mark[1], place, marker=mark[0], color=colour, markersize=4)
-    axis.set_xscale("log")
-    axis.set_xlim(limits)
+    axis.set(xscale="log", xlim=limits)
     axis.xaxis.set_minor_formatter(NullFormatter())
     names = [f"τ = {row['temperature']:g}, K = {row['n_samples']:,.0f}" for row, _ in panel]
     runs = [f" × {row['runs']:.0f} runs" if row["runs"] > 1 else "" for row, _ in panel]

@@ -130,13 +130,8 @@ def draw_correlations(
         _draw_correlation(axis, (row, column), either_way(kind, first, second))
     for place in range(n):
         fill_cell(axis, place, place, "#D9D9D9")
-    axis.set_xlim(-0.5, n - 0.5)
-    axis.set_ylim(n - 0.5, -0.5)
-    axis.set_aspect("equal")
-    axis.set_anchor("E")
-    rows = [
-        f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), start=1)
-    ]
+    axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal", anchor="E")
+    rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), 1)]
     axis.set_yticks(range(n), rows)
     axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])
     name_columns_above(axis)
@@ -152,8 +147,7 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
         line = [ends[0], merge.height, merge.height, ends[1]], [rows[0], rows[0], rows[1], rows[1]]
         axis.plot(*line, color="#333333", linewidth=0.8, solid_capstyle="round")
         places[number], heights[number] = sum(rows) / 2, merge.height
-    axis.set_ylim(len(order) - 0.5, -0.5)
-    axis.set_xlim(1, 0)
+    axis.set(ylim=(len(order) - 0.5, -0.5), xlim=(1, 0))
     axis.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,7 @@ EXTREMES = 2
 LENGTH_BINS = 60
 ENOUGH = 20  # documents of a length: fewer have no 5th and 95th percentile
 SMOOTHING = 15  # lengths
+FROM_ZERO: Any = {"xlim": (0, None), "ylim": (0, None)}
 
 
 def _bins(points: pd.DataFrame) -> pd.DataFrame:
@@ -95,9 +97,7 @@ def type_token_overview(table: pd.DataFrame, labels: Labels) -> Figure:
         model, decoding = parse_source(name)
         colour, style = looks.colour(model), looks.line_style(decoding)
         entries.append(handle(labels.source(name), colour, looks.marker(model), style))
-    axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)")
-    axis.set_xlim(left=0)
-    axis.set_ylim(bottom=0)
+    axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)", **FROM_ZERO)
     legend_below(figure, entries)
     return figure
 
@@ -118,8 +118,7 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
     drawn, titles = select(table, curve), {"xlabel": "Length (tokens)", "ylabel": ylabel}
     figure, axes, entries = draw_by_decoding(drawn, labels, **titles, prepare=_bins, band=True)
     for axis in axes:
-        axis.set_xlim(left=0)
-        axis.set_ylim(bottom=0)
+        axis.set(**FROM_ZERO)
     legend_below(figure, entries)
     return figure
 
@@ -153,8 +152,7 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
                 draw_line(axis, points.assign(y=smooth), name, looks)
     # The panels share their axes: a limit that is set too early cuts off what comes later.
     for axis in chain.from_iterable(placed.values()):
-        axis.set_ylim(0, 1.02)
-        axis.set_xlim(left=0)
+        axis.set(ylim=(0, 1.02), xlim=(0, None))
     legend_below(figure, model_handles(sources, labels, looks))
     return figure
 
@@ -206,7 +204,6 @@ def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
     right = min(1.0, float(visible["x"].max()) + 0.02)
     for axis in axes:
-        axis.set_xlim(0, right)
-        axis.set_ylim(bottom=0)
+        axis.set(xlim=(0, right), ylim=(0, None))
     legend_below(figure, entries)
     return figure

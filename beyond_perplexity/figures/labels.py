@@ -24,16 +24,8 @@ EXTERNAL = "external"
 # too light for a line on white. The last three leave the smallest difference (CIELAB, also under
 # simulated red and green blindness) as it is among the first seven and black.
 PALETTE = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#882255",
-    "#4B0092",
-    "#5B3A1E",
-    "#DDCC77",
+    *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#882255"),
+    *("#4B0092", "#5B3A1E", "#DDCC77"),
 )
 # Of the human text: as it is, then as vocabularies let it be read; grey and dashed, as it is the
 # same text.

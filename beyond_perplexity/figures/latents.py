@@ -96,8 +96,7 @@ def _draw_tree(axis: Axes, tree: str, tokens: Sequence[str]) -> None:
         else:
             children = below.pop()
             below[-1].append(_draw_node(axis, labels.pop(), children))
-    axis.set_xlim(0, edges[-1])
-    axis.set_ylim(-0.5, below[0][0][1] + 0.5)
+    axis.set(xlim=(0, edges[-1]), ylim=(-0.5, below[0][0][1] + 0.5))
 
 
 def _draw_node(
@@ -158,5 +157,4 @@ def _draw_mentions(
     height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
     text = textwrap.fill("   ".join(names), 130)
     axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color=NEUTRAL_COLOUR)
-    axis.set_xlim(0, PAGE_WIDTH - 2 * MARGIN)
-    axis.set_ylim(-count + 0.4 - height, 0.4)
+    axis.set(xlim=(0, PAGE_WIDTH - 2 * MARGIN), ylim=(-count + 0.4 - height, 0.4))

@@ -115,10 +115,7 @@ def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.plot(values[model], at, marker=looks.marker(model), color=looks.colour(model), ms=5)
         title = f"{labels.model(model)}: mean cosine"
         entries.append(handle(title, looks.colour(model), looks.marker(model), "none"))
-    axis.set_xlabel("Similarity s")
-    axis.set_ylabel("Scaled similarity")
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, 1.02)
+    axis.set(xlabel="Similarity s", ylabel="Scaled similarity", xlim=(0, 1), ylim=(0, 1.02))
     legend_below(figure, entries)
     return figure
 

@@ -134,8 +134,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
                 _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
-    axis.set_xlim(-0.5, len(columns) - 0.5)
-    axis.set_ylim(top + len(sources) - 0.5, -0.5)
+    axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
 
     names = ["Human text (floor)" + f", {n}" * (top > 1) for n in floors]
@@ -167,27 +166,15 @@ BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95
 
 
 def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> None:
-    drawn = axis.bxp(
-        [box],
-        positions=[place],
-        widths=0.62,
-        orientation="horizontal",
-        showmeans=True,
-        showfliers=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": colour + "59", "edgecolor": colour, "linewidth": 1},
-        whiskerprops={"color": colour, "linewidth": 1},
-        capprops={"color": colour, "linewidth": 1},
-        medianprops={"color": "#000000", "linewidth": 1.4},
-        meanprops={
-            "marker": "D",
-            "markersize": 3.2,
-            "markerfacecolor": "#FFFFFF",
-            "markeredgecolor": "#000000",
-            "markeredgewidth": 0.7,
-        },
-    )
+    line, filled = {"color": colour, "linewidth": 1}, {"facecolor": colour + "59", "linewidth": 1}
+    mean = {"marker": "D", "markersize": 3.2, "markeredgewidth": 0.7}
+    mean |= {"markerfacecolor": "#FFFFFF", "markeredgecolor": "#000000"}
+    look: Any = {"whiskerprops": line, "capprops": line, "meanprops": mean}
+    look["boxprops"] = {**filled, "edgecolor": colour}
+    look["medianprops"] = {"color": "#000000", "linewidth": 1.4}
+    shape: Any = {"widths": 0.62, "orientation": "horizontal", "patch_artist": True}
+    shape |= {"showmeans": True, "showfliers": False, "manage_ticks": False}
+    drawn = axis.bxp([box], positions=[place], **shape, **look)
     for artist in chain.from_iterable(drawn.values()):
         artist.set_zorder(3)
 
@@ -219,8 +206,7 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
         if is_reference(name) and place == 0:
             axis.axvspan(box["q1"], box["q3"], color="#000000", alpha=0.07, linewidth=0)
     name_rows(axis, [labels.source(name) for name in sources])
-    axis.set_xlim(left=0)
-    axis.set_xlabel("Document length (tokens)")
+    axis.set(xlim=(0, None), xlabel="Document length (tokens)")
     return figure
 
 

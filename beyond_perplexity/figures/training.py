@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
+    Descriptions,
     normalized_models,
     parts_by,
     pick_contrasts,
@@ -137,9 +137,7 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 @styled
-def entropy_by_margin(
-    table: pd.DataFrame, models: Mapping[str, Mapping[str, Any]], labels: Labels
-) -> Figure:
+def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels) -> Figure:
     """Draw test contrastive entropy, a line a training distortion, a panel a size (Fig. 3)."""
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     margins = training_margins(models)

@@ -123,10 +123,8 @@ def _share_sentences(config: Config) -> None:
 
 
 def _from_text(options: Mapping[str, Any]) -> bool:
-    found = parse_options(
-        DistortionOptions, options["distortion"], "config: contrastive.distortion"
-    )
-    return found.substitutes == "text"
+    given, where = options["distortion"], "config: contrastive.distortion"
+    return parse_options(DistortionOptions, given, where).substitutes == "text"
 
 
 def _first_closed(config: Config, corpus: str) -> str | None:

@@ -321,9 +321,7 @@ class Report:
 
     def overview_code(self, script: str) -> str:
         """Return the fingerprint of the script of the first page with what it loads by name."""
-        return fingerprint(
-            script, *(file for paper in self._papers.values() for file in paper.code)
-        )
+        return fingerprint(script, *chain.from_iterable(p.code for p in self._papers.values()))
 
     def compared(self) -> str:
         """Return the bodies of text of each corpus and the kinds of who wrote them, as JSON."""

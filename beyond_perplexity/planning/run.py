@@ -30,12 +30,8 @@ class RelationPlan:
         """List the models of a corpus that have a perplexity and another measure."""
         normalized = self._run.contrastive.normalized()
         contrasted = [name for name in self._run.contrastive.models(corpus) if name in normalized]
-        scored = [
-            *self._run.models.scored(corpus),
-            *contrasted,
-            *self._run.semantics.models(corpus),
-        ]
-        return list(dict.fromkeys(scored))
+        scored, predicting = self._run.models.scored(corpus), self._run.semantics.models(corpus)
+        return list(dict.fromkeys([*scored, *contrasted, *predicting]))
 
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""

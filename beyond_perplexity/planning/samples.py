@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from beyond_perplexity.corpus.formats import SENTENCES
@@ -74,9 +75,8 @@ class Samples:
         # A model of latents draws from itself alone.
         kinds = {name: parse_decoding(self.config["decodings"][name]) for name in decodings}
         latent = {model for model in models if self._models.row(model).kind == "latent"}
-        generated = [
-            (m, d) for m in models for d in decodings if m not in latent or kinds[d].ancestral
-        ]
+        pairs = product(models, decodings)
+        generated = [(m, d) for m, d in pairs if m not in latent or kinds[d].ancestral]
         brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"

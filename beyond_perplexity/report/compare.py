@@ -227,9 +227,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             body = read_body(path, options, views[main], group, stop_words, own, record, field)
             bodies.append(body)
             if found := without_blanks(body.statistics.types, body.statistics.counts):
-                remark(
-                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (tokenized)'}"
-                )
+                read = "" if options.tokenized else " (tokenized)"
+                remark(f"warning: {body.path}: {found}{read}")
         check_groups(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import mode
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
+    Descriptions,
     normalized_models,
     parts_by,
     pick_contrasts,
@@ -27,8 +27,6 @@ from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTIVE_ENTROPY
-
-ModelDescriptions = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class ScoredModels:
     known: set[str]
     levels: list[float]
     pairs: pd.DataFrame
-    models: ModelDescriptions
-    perplexities: ModelDescriptions
+    models: Descriptions
+    perplexities: Descriptions
     labels: Labels
 
     @property
@@ -197,7 +195,7 @@ def _in_training(training: pd.DataFrame | None, labels: Labels) -> Iterator[Answ
             yield Answer(labels.model(name), quantity, value, verdict=said)
 
 
-def _by_margin(given: ScoredModels, sentence_models: ModelDescriptions) -> Iterator[Answer]:
+def _by_margin(given: ScoredModels, sentence_models: Descriptions) -> Iterator[Answer]:
     """Say how H_C of the test text goes with the distortion of the training, within a size."""
     margins = training_margins(sentence_models)
     for size, held in groupby(sorted(margins, key=margins.__getitem__), lambda n: margins[n].size):
@@ -245,10 +243,10 @@ _LIMITS = (
 def contrastive_findings_table(
     contrasts: pd.DataFrame,
     differences: pd.DataFrame | None,
-    models: ModelDescriptions,
-    perplexities: ModelDescriptions,
+    models: Descriptions,
+    perplexities: Descriptions,
     training: pd.DataFrame | None,
-    sentence_models: ModelDescriptions,
+    sentence_models: Descriptions,
     pair_contrasts: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
@@ -259,9 +257,8 @@ def contrastive_findings_table(
     )
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
-    scaled = (
-        Answer(labels.model(name), "H_C", verdict="a scale of its own") for name in given.others()
-    )
+    own = "a scale of its own"
+    scaled = (Answer(labels.model(name), "H_C", verdict=own) for name in given.others())
     found = {
         f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}": (
             "RNN among models of words.",

@@ -14,6 +14,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
+    Descriptions,
     both_ways,
     shown_level,
     table_levels,
@@ -100,9 +101,7 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered.iloc[np.unique([0, *places, len(ordered) - 1])]
 
 
-def partition_table(
-    partitions: pd.DataFrame, given_lengths: Mapping[str, Mapping[str, Any]], labels: Labels
-) -> Table:
+def partition_table(partitions: pd.DataFrame, given_lengths: Descriptions, labels: Labels) -> Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
     chosen = [
         _lengths(partitions[partitions["model"] == m])
@@ -188,9 +187,8 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
     read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
-    return found.loc[
-        found["base_level"].notna() & (found["level"] != found["base_level"]), _COLUMNS
-    ]
+    has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
+    return found.loc[has_ratio, _COLUMNS]
 
 
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:

@@ -125,9 +125,8 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     free = without_choice(bounds).sort_values(by_value, kind="stable")
     chosen = choose_estimates(estimates, choices)
     strict = finite_bounds(estimates, [STRICT]).sort_values(by_value, kind="stable")
-    least = strict.drop_duplicates("model").assign(
-        chosen_by="itself: the least strict bound is one"
-    )
+    by_itself = "itself: the least strict bound is one"
+    least = strict.drop_duplicates("model").assign(chosen_by=by_itself)
     whole = pd.concat([free, chosen, least], keys=_PARTS, names=["part"]).reset_index("part")
     known = {} if choices is None else by_estimate(finite_bounds(choices, [STOCHASTIC]))
     rows = [
@@ -263,9 +262,8 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         if missed
         else "No proposal gave q = 0 to the latents of a document. "
     )
-    without = ", ".join(
-        map(str, dict.fromkeys(gaps.loc[~gaps["model"].isin(held["model"]), "model"]))
-    )
+    lacking = gaps.loc[~gaps["model"].isin(held["model"]), "model"]
+    without = ", ".join(map(str, dict.fromkeys(lacking)))
     return lay_out(
         "importance-gaps",
         "Gaps on documents that the models generated (bidirectional Monte Carlo)",

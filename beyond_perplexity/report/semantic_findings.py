@@ -11,6 +11,7 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
+    Descriptions,
     MeasureName,
     by_key,
     measure_title,
@@ -52,9 +53,7 @@ def _is_clear(row: Mapping[Any, Any]) -> bool:
     return bool(row["p_adjusted"] < _CLEAR)  # NaN where no verdict is possible
 
 
-def _scheduled(
-    models: Mapping[str, Mapping[str, Any]], pairs: _Pairs, labels: Labels
-) -> Iterator[Answer]:
+def _scheduled(models: Descriptions, pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
     """Count the measures in which scheduled sampling made a model better or worse."""
     for plain, other in scheduled_pairs(models):
         turned = -1 if (plain, other) in pairs else 1
@@ -204,7 +203,7 @@ def semantic_findings_table(
     semantics: pd.DataFrame,
     differences: pd.DataFrame | None,
     correlations: pd.DataFrame | None,
-    models: Mapping[str, Mapping[str, Any]],
+    models: Descriptions,
     probes: pd.DataFrame | None,
     human: pd.DataFrame | None,
     scores: pd.DataFrame | None,

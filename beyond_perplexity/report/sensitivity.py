@@ -178,13 +178,10 @@ def reference_table(
         drawn = _values(resamples, *row.key)
         if len(found):
             deviation = float(drawn.std(ddof=1)) if len(drawn) > 1 else None
-            record = {
-                "tendency": row.tendency,
-                "measure": row.measure,
-                "value": float(found.iloc[0]),
-            }
-            record |= {"standard_deviation": deviation, "n_resamples": len(drawn)}
-            records.append({**record, COLUMN: TEST_SET.get(row.key)})
+            record: dict[str, Any] = dict(zip(("tendency", "measure"), row.key, strict=True))
+            record |= {"value": float(found.iloc[0]), "standard_deviation": deviation}
+            record |= {"n_resamples": len(drawn), COLUMN: TEST_SET.get(row.key)}
+            records.append(record)
     if not records:
         raise NothingToShowError("table 4: the measures have no parameter of the reference")
     told = {row.key: row for row in TEST_SET_ROWS}

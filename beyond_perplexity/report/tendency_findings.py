@@ -10,7 +10,7 @@ import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import parts_by
+from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.figures.numbers import (
     beyond_floor,
     effect_table,
@@ -52,7 +52,7 @@ class Compared(NamedTuple):
 
 def by_corpus(
     corpora: Mapping[str, Sequence[str]],
-    extractions: Mapping[str, Mapping[str, Any]],
+    extractions: Descriptions,
     measures: pd.DataFrame | None,
     sensitivities: Sequence[pd.DataFrame],
 ) -> list[Compared]:

@@ -41,7 +41,7 @@ def main(options: Given) -> None:
         for raw in [*options.raw, None]:
             texts = texts_of_split(options.documents, options.split, grouped=grouped, raw=raw)
             bar = tqdm(texts, unit="document", mininterval=2.0)
-            spell, name = (None, "raw") if raw else (spelled, "cleaned")
-            found = measure(model, vocabulary, bar, text=name, spell=spell, write=writer.write)
+            how: Any = {"text": "raw" if raw else "cleaned", "spell": None if raw else spelled}
+            found = measure(model, vocabulary, bar, **how, write=writer.write)
             summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

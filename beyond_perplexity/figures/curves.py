@@ -115,8 +115,8 @@ def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -> Figure:
-    drawn, titles = select(table, curve), {"xlabel": "Length (tokens)", "ylabel": ylabel}
-    figure, axes, entries = draw_by_decoding(drawn, labels, **titles, prepare=_bins, band=True)
+    drawn, how = select(table, curve), {"xlabel": "Length (tokens)", "ylabel": ylabel}
+    figure, axes, entries = draw_by_decoding(drawn, labels, **how, prepare=_bins, band=True)
     for axis in axes:
         axis.set(**FROM_ZERO)
     legend_below(figure, entries)
@@ -168,7 +168,7 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     human = table["source"].map(is_reference)
     drawn = table[(table["curve"] == "zipf_fit") & human].sort_values("x")
     fits = [(name, drawn[drawn["source"] == name]) for name in labels.sort_sources(drawn["source"])]
-    titles = {"xlabel": "Rank of the type", "ylabel": "Relative frequency"}
+    titles: Any = {"xlabel": "Rank of the type", "ylabel": "Relative frequency"}
     evenly = partial(thin, log=True)
     figure, axes, entries = draw_by_decoding(curves, labels, **titles, prepare=evenly)
     for axis in axes:
@@ -199,7 +199,7 @@ def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     """Draw the density over documents of the share of a class of tokens (paper, Figs. 8, 9)."""
     curves = select(table, f"{tendency}_density")
     share = f"Fraction of {TENDENCIES[tendency].noun}"
-    titles = {"xlabel": share, "ylabel": "Density over documents"}
+    titles: Any = {"xlabel": share, "ylabel": "Density over documents"}
     figure, axes, entries = draw_by_decoding(curves, labels, **titles)
     visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
     right = min(1.0, float(visible["x"].max()) + 0.02)

@@ -63,9 +63,7 @@ class CommandParser(argparse.ArgumentParser):
         """
         for text in sys.argv[1:] if args is None else args:
             if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
-                raise InputError(
-                    f"{text}: is no UTF-8, which Parquet files need; give it another name"
-                )
+                raise InputError(f"{text}: is no UTF-8, which Parquet files need; name it anew")
         given = super().parse_args(args, namespace)
         outputs: dict[str, str] = {}
         for is_output, flag, path in sorted(self._files(given), key=lambda file: not file[0]):
@@ -73,10 +71,8 @@ class CommandParser(argparse.ArgumentParser):
             if place in outputs and is_output:
                 raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
             if place in outputs:
-                raise InputError(
-                    f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
-                    "another output"
-                )
+                wrong = f"{outputs[place]} and {flag}: both name {path}, which would be replaced"
+                raise InputError(f"{wrong}; name another output")
             if is_output:
                 outputs[place] = flag
         return given

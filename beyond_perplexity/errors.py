@@ -120,10 +120,8 @@ def describe_lacking(error: ModuleNotFoundError) -> str | None:
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None
-    return (
-        f"this needs {module}, which is not installed; install it with: "
-        f"pip install 'beyond-perplexity[{EXTRAS[module]}]'"
-    )
+    advice = f"install it with: pip install 'beyond-perplexity[{EXTRAS[module]}]'"
+    return f"this needs {module}, which is not installed; {advice}"
 
 
 @contextmanager

@@ -57,9 +57,7 @@ def escape_html(text: str) -> str:
 def escape_rst(text: str) -> str:
     """Escape text so that reStructuredText prints it as it is, on one line."""
     line = " ".join(printable(text).split())
-    return "".join(
-        letter if letter.isalnum() or letter == " " else f"\\{letter}" for letter in line
-    )
+    return "".join(mark if mark.isalnum() or mark == " " else f"\\{mark}" for mark in line)
 
 
 def drawable(text: str) -> str:

@@ -23,8 +23,8 @@ Row = TypeVar("Row")
 Rows = Mapping[str, Row]  # looked up by name at run time, so no fingerprint of code counts it
 
 LARGEST_NUMBER = 2**63 - 1  # that tables and tensors hold
+# The default of a key that a configuration may leave out and that is then not there at all.
 OMITTED: Any = object()
-"""The default of a key that a configuration may leave out and that is then not there at all."""
 
 _BOUNDS = {
     "minimum": ("at least", operator.ge),

@@ -9,12 +9,8 @@ import json
 import math
 from typing import Any
 
-DIFFERS, ALIKE, WITHOUT_VERDICT, UNTESTED = (
-    "differs",
-    "no difference found",
-    "no verdict",
-    "not tested",
-)
+DIFFERS, ALIKE = "differs", "no difference found"
+WITHOUT_VERDICT, UNTESTED = "no verdict", "not tested"
 REASON_TEXTS = {
     "unlike_groups": "{first:.1f} documents a group in the reference and {second:.1f} in the "
     "samples: groups whose sizes differ by more than a factor of {factor} are not exchangeable",

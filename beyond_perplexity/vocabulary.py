@@ -125,9 +125,8 @@ class ClosedVocabulary(Vocabulary):
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
         lookup = self._ids.get
-        return [
-            np.array([lookup(word, UNK) for word in split_words(text)], np.int32) for text in texts
-        ]
+        words = map(split_words, texts)
+        return [np.array([lookup(word, UNK) for word in text], np.int32) for text in words]
 
     def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
         """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""
@@ -307,9 +306,8 @@ def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) 
     del options["kind"]
     built: Vocabulary = row.load().build(texts, **options)
     if built.size == N_SPECIAL:
-        raise InputError(
-            "vocabulary: no word is left; the training split is empty or minimum_count too high"
-        )
+        reason = "the training split is empty or minimum_count too high"
+        raise InputError(f"vocabulary: no word is left; {reason}")
     return built
 
 

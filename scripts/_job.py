@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -121,6 +122,9 @@ def job(*flags: Flag) -> Callable[[Callable[[Given], None]], Callable[[], None]]
             work(parser.parse_args(namespace=kind()))
 
         if module.__name__ == "__main__":
+            gc.freeze()  # what is imported stays to the end, and is not looked through then
+            gc.set_threshold(10_000)
+            gc.enable()
             run_command(main)
         return main
 

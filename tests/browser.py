@@ -1,7 +1,5 @@
 """Pages in a real browser, Debian's `chromium`: what it logs, and where it lays things out."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

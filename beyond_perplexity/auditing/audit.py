@@ -12,16 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.auditing.checks import (
-    CHECKS,
-    PRECISION_NAMES,
-    Check,
-    Evidence,
-    Finding,
-    PrintedNumber,
-    is_within,
-    translate,
-)
+from beyond_perplexity.auditing import checks
 from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
@@ -29,8 +20,7 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.models.registry import open_scorer
+from beyond_perplexity.models.registry import cleaning_of, open_scorer
 from beyond_perplexity.perplexities.summary import TextKind
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
@@ -41,41 +31,41 @@ _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, Assertio
 _NARROW = (torch.bfloat16, torch.float16)
 
 
-def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[Finding]:
+def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[checks.Finding]:
     """Make the checks of some names, or all, in the order of their table.
 
     A check in which the model fails with an error is an alarm. An alarm names another that explains
     it. A model of 16 bits is also tried in float32, with the same weights: a fault of logic shows
     there, where rounding is no excuse for it.
     """
-    unknown = sorted(set(names or ()) - set(CHECKS))
+    unknown = sorted(set(names or ()) - set(checks.CHECKS))
     if unknown:
-        known = ", ".join(CHECKS)
+        known = ", ".join(checks.CHECKS)
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
-    wanted = {name: row for name, row in CHECKS.items() if names is None or name in names}
+    wanted = {name: row for name, row in checks.CHECKS.items() if names is None or name in names}
     found = [_make(name, row, subject) for name, row in wanted.items()]
     if _narrow_parts(subject.model):
         with in_float32(subject.model):
-            found = [_look_closer(one, CHECKS[one.check], subject) for one in found]
+            found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
     alarms = {one.check for one in found if not one.sound}
     return [one if one.sound else one._replace(because=_cause(one.check, alarms)) for one in found]
 
 
 def _cause(name: str, alarms: Collection[str]) -> str:
     """Return the first alarm that explains another and is not explained by it; empty: none."""
-    for other, row in CHECKS.items():
-        if other in alarms and name in row.implies and other not in CHECKS[name].implies:
+    for other, row in checks.CHECKS.items():
+        if other in alarms and name in row.implies and other not in checks.CHECKS[name].implies:
             return other
     return ""
 
 
-def tolerance_of(row: Check, subject: Subject) -> float:
+def tolerance_of(row: checks.Check, subject: Subject) -> float:
     """Return what a check allows, given the type of the model's numbers."""
     return max(row.tolerance, row.rounding * subject.rounding)
 
 
-def _make(name: str, row: Check, subject: Subject) -> Finding:
-    check: Callable[[Subject], Evidence] = resolve_name(row.reference)
+def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
+    check: Callable[[Subject], checks.Evidence] = resolve_name(row.reference)
     tolerance = tolerance_of(row, subject)
     try:
         found = check(subject)
@@ -83,12 +73,13 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
         raise MemoryError(str(error)) from error
     except _BROKEN as error:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
-        found = Evidence(math.nan, 1, f"the model failed: {reason:.200}")
-    sound = is_within(found.worst, tolerance)
-    return Finding(name, sound, found.worst, tolerance, found.places, found.detail, row.explanation)
+        found = checks.Evidence(math.nan, 1, f"the model failed: {reason:.200}")
+    sound = checks.is_within(found.worst, tolerance)
+    about = (found.places, found.detail, row.explanation)
+    return checks.Finding(name, sound, found.worst, tolerance, *about)
 
 
-def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
+def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) -> checks.Finding:
     """Make a check that allows for rounding again, in float32, if it can be; an alarm stays one."""
     if not row.rounding or not native.sound:
         return native
@@ -148,14 +139,12 @@ def load_audited(
     name: str | Path, device: str = "auto", precision: str = "float32"
 ) -> AuditedModel:
     """Load a model (see `models.registry`), its weights rounded to a precision."""
-    if precision not in PRECISION_NAMES:
-        known = ", ".join(PRECISION_NAMES)
+    if precision not in checks.PRECISION_NAMES:
+        known = ", ".join(checks.PRECISION_NAMES)
         raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")
     model, opened = open_scorer(str(name), device)
-    description = opened.description
-    plain = is_taken_as_it_is(description["config"]["family"], description.get("training"))
-    cleaning = None if plain else Preprocessing.from_config(description.get("preprocessing", {}))
-    return AuditedModel(model.to(getattr(torch, precision)), opened.vocabulary, cleaning)
+    exact = model.to(getattr(torch, precision))
+    return AuditedModel(exact, opened.vocabulary, cleaning_of(opened.description))
 
 
 def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
@@ -197,7 +186,7 @@ def audit_texts(
     check: Iterable[str] | None,
     rosetta: bool,
     seed: int,
-) -> tuple[list[Finding], list[PrintedNumber]]:
+) -> tuple[list[checks.Finding], list[checks.PrintedNumber]]:
     """Make the checks, and with `rosetta` the numbers of other programs, of the whole text."""
     account = Account(path, "documents")
     texts: Iterable[str] = held.read(path, field, account)
@@ -208,4 +197,4 @@ def audit_texts(
     if not isinstance(texts, list):
         account.left_out["not drawn for the checks"] = account.used - len(sample)
         return findings, []
-    return findings, translate(Speech(held.model, held.vocabulary, texts, held.kind))
+    return findings, checks.translate(Speech(held.model, held.vocabulary, texts, held.kind))

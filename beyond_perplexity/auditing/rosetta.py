@@ -20,13 +20,8 @@ import torch
 from tokenizers import Tokenizer
 
 from beyond_perplexity.auditing.tokenization import said_special
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import (
-    ScoreWindow,
-    check_window,
-    cut_windows,
-    score_windows,
-)
 from beyond_perplexity.perplexities.summary import TextKind, measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary, Vocabulary
 
@@ -108,7 +103,7 @@ class Speech:
         plain: LanguageModel = model.with_impossible([BOS, EOS, UNK])
         return plain
 
-    def score(self, windows: Iterable[ScoreWindow]) -> Iterator[tuple[int, np.ndarray]]:
+    def score(self, windows: Iterable[likelihoods.ScoreWindow]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number of the document of each window, and ln p of its counted predictions."""
         for window, scores in _scored(self.plain, windows, max(1, POSITIONS // self.context)):
             yield window.document, scores
@@ -116,12 +111,12 @@ class Speech:
 
 @torch.no_grad()
 def _scored(
-    model: LanguageModel, windows: Iterable[ScoreWindow], rows: int
-) -> Iterator[tuple[ScoreWindow, np.ndarray]]:
+    model: LanguageModel, windows: Iterable[likelihoods.ScoreWindow], rows: int
+) -> Iterator[tuple[likelihoods.ScoreWindow, np.ndarray]]:
     """Yield windows with ln p of their counted predictions; so many are scored at once."""
     stream = iter(windows)
     while batch := list(islice(stream, rows)):
-        yield from zip(batch, score_windows(model, batch), strict=True)
+        yield from zip(batch, likelihoods.score_windows(model, batch), strict=True)
 
 
 def after_beginning(ids: np.ndarray) -> np.ndarray:
@@ -163,13 +158,14 @@ _ROLLING = (
 _TWICE = "; the tokenizer adds another beginning of text, which is scored like a token"
 
 
-def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[ScoreWindow]:
+def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[likelihoods.ScoreWindow]:
     """Cut a document of n tokens into windows whose predictions are its n tokens."""
     if len(ids):
-        yield ScoreWindow(document, after_beginning(ids[:context]), min(context, len(ids)))
+        first = after_beginning(ids[:context])
+        yield likelihoods.ScoreWindow(document, first, len(first) - 1)
     for begin in range(context, len(ids), context):
         end = min(begin + context, len(ids))
-        yield ScoreWindow(document, ids[end - context - 1 : end], end - begin)
+        yield likelihoods.ScoreWindow(document, ids[end - context - 1 : end], end - begin)
 
 
 def translate_rolling(speech: Speech) -> list[Printed]:
@@ -190,9 +186,8 @@ def translate_rolling(speech: Speech) -> list[Printed]:
     ``models.huggingface.HFLM.loglikelihood_rolling``, ``api.task``.
     """
     encoded = [speech.encode(text, special=True) for text in speech.texts]
-    windows = chain.from_iterable(
-        roll_windows(number, ids, speech.context) for number, ids in enumerate(encoded)
-    )
+    parts = (roll_windows(number, ids, speech.context) for number, ids in enumerate(encoded))
+    windows = chain.from_iterable(parts)
     log_prob = math.fsum(float(scores.sum()) for _, scores in speech.score(windows))
     words = sum(len(re.split(r"\s+", text)) for text in speech.texts)
     size = sum(len(text.encode()) for text in speech.texts)
@@ -225,11 +220,11 @@ def translate_metric(speech: Speech) -> list[Printed]:
     """
     most = speech.context - 1  # max_length leaves room for the beginning of text
 
-    def windows() -> Iterator[ScoreWindow]:
+    def windows() -> Iterator[likelihoods.ScoreWindow]:
         for number, ids in enumerate(speech.encoded):
             if len(ids) and most:
                 kept = ids[:most]
-                yield ScoreWindow(number, after_beginning(kept), len(kept))
+                yield likelihoods.ScoreWindow(number, after_beginning(kept), len(kept))
 
     found = [(power_of(float(s.sum()), len(s)), len(s)) for _, s in speech.score(windows())]
     refused = not found or len(found) < len(speech.texts)
@@ -245,13 +240,13 @@ def translate_metric(speech: Speech) -> list[Printed]:
     return [("mean_perplexity", mean, scored, how)]
 
 
-def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[ScoreWindow]:
+def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[likelihoods.ScoreWindow]:
     """Cut one long text into windows; ``document`` is the number of tokens that one adds."""
     before = 0
     for begin in range(0, len(ids), stride):
         end = min(begin + context, len(ids))
         added = end - before
-        yield ScoreWindow(added, ids[begin:end], min(added, end - begin - 1))
+        yield likelihoods.ScoreWindow(added, ids[begin:end], min(added, end - begin - 1))
         before = end
         if end == len(ids):
             break
@@ -276,9 +271,8 @@ def translate_stride(speech: Speech) -> list[Printed]:
     stride = min(_STRIDE, max(1, context // 2))
     ids = speech.join(_BETWEEN, special=True)
     begins = "the tokenizer's" if speech.adds_beginning else "no"
-    how = (
-        f"{context} tokens of context, a window every {stride}; {begins} beginning, no end of text"
-    )
+    room = f"{context} tokens of context, a window every {stride}"
+    how = f"{room}; {begins} beginning, no end of text"
     if len(ids) < 2 or context < 2:  # the first token of a window is never scored
         return [("perplexity", math.nan, 0, f"too short a text or context; {how}")]
     losses, weights, scored = [], [], 0
@@ -287,10 +281,8 @@ def translate_stride(speech: Speech) -> list[Printed]:
         weights.append(added - 1)
         scored += len(scores)
     total = math.fsum(loss * weight for loss, weight in zip(losses, weights, strict=True))
-    present = (
-        f"per token of the documents joined by two line ends, {how}; each window's mean counts as "
-        "one token less than it adds"
-    )
+    joined = f"per token of the documents joined by two line ends, {how}"
+    present = f"{joined}; each window's mean counts as one token less than it adds"
     earlier = f"each window's mean counts the same, however few tokens it adds; {how}"
     now, then = power_of(-total, sum(weights)), power_of(-math.fsum(losses), len(losses))
     return [
@@ -316,9 +308,9 @@ def translate_query(speech: Speech) -> list[Printed]:
     Heafield (2011). KenLM: faster and smaller language model queries. ``lm/ngram_query.hh``.
     """
     encoded = speech.vocabulary.encode(speech.texts)
-    context, stride = check_window(speech.model, speech.context_length, None)
+    context, stride = likelihoods.check_window(speech.model, speech.context_length, None)
     windows = chain.from_iterable(
-        cut_windows(number, ids, context, stride) for number, ids in enumerate(encoded)
+        likelihoods.cut_windows(number, ids, context, stride) for number, ids in enumerate(encoded)
     )
     closed = isinstance(speech.vocabulary, ClosedVocabulary)
     total = unknown = 0.0
@@ -339,13 +331,13 @@ def translate_query(speech: Speech) -> list[Printed]:
     ]
 
 
-def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[ScoreWindow]:
+def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[likelihoods.ScoreWindow]:
     """Cut a text of ids, the beginning of text among them where there is one, into chunks."""
     for number in range(len(ids) // context):
         chunk = ids[number * context : (number + 1) * context].copy()
         if begins:
             chunk[0] = BOS
-        yield ScoreWindow(number, chunk, context - context // 2 - 1)
+        yield likelihoods.ScoreWindow(number, chunk, context - context // 2 - 1)
 
 
 def translate_chunks(speech: Speech) -> list[Printed]:

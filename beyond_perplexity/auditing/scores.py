@@ -104,10 +104,8 @@ def count_scored(
     said = np.full(tokens + 1, np.nan)  # −c + (N − c) ln q
     for mark, places, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
         witness.marked, witness.inputs = mark, []
-        rows = chain.from_iterable(
-            subject.score(witness, vocabulary, some, text="cleaned", **options)
-        )
-        for row in rows:
+        parts = subject.score(witness, vocabulary, some, text="cleaned", **options)
+        for row in chain.from_iterable(parts):
             said[places[row.doc_id]] = row.log_likelihood
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)
@@ -218,9 +216,8 @@ def _short_texts(subject: Subject) -> list[str]:
 def _compare_orders(subject: Subject, texts: Sequence[str], alone: bool) -> Evidence:
     """Score texts in order, backwards and, if asked, alone."""
     numbered = [ScoredText(number, text) for number, text in enumerate(texts)]
-    first, turned = (
-        {row.doc_id: row for row in subject.rows(held)} for held in (numbered, numbered[::-1])
-    )
+    orders = (numbered, numbered[::-1])
+    first, turned = ({row.doc_id: row for row in subject.rows(held)} for held in orders)
     others = {"backwards" if alone else f"backwards, one of {len(texts)}": turned}
     if alone:
         others["alone"] = {row.doc_id: row for text in numbered for row in subject.rows([text])}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import compress
 
 import numpy as np
 
@@ -42,11 +43,8 @@ def check_special_tokens(subject: Subject) -> Evidence:
     special = np.array(sorted({BOS, EOS, *held.values()}))
     plain, *others = subject.vocabulary.encode(["a b", *(f"a {said} b" for said in held)])
     added = int(np.isin(plain, special).sum())
-    read = [
-        said
-        for said, ids in zip(held, others, strict=True)
-        if int(np.isin(ids, special).sum()) > added
-    ]
+    marked = [int(np.isin(ids, special).sum()) > added for ids in others]
+    read = list(compress(held, marked))
     said = said_special(subject.vocabulary, subject.texts)
     detail = f"read as tokens: {', '.join(read)[:80]}" if read else "all are read as characters"
     detail += f"; the texts say {said}" if said else "; the texts say none"

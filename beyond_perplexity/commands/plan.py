@@ -22,10 +22,8 @@ PILOT_SIZES = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = CommandParser(
-        description=__doc__,
-        epilog="Ends with a dry run's summary. It needs the extra workflow.",
-    )
+    ends = "Ends with a dry run's summary. It needs the extra workflow."
+    parser = CommandParser(description=__doc__, epilog=ends)
     add = parser.add_argument
     planned = "the run that is planned (default: config.yaml of the current folder)"
     add("--configfile", default="config.yaml", help=planned)

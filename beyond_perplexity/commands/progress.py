@@ -52,9 +52,8 @@ def _newest(folder: Path) -> RunProgress:
     for log in reversed(logs):
         with suppress(InputError):
             return _read(log)
-    raise InputError(
-        f"{folder}: no log of a run; call this where Snakemake was started, without --quiet"
-    )
+    advice = "call this where Snakemake was started, without --quiet"
+    raise InputError(f"{folder}: no log of a run; {advice}")
 
 
 class RunProgress(NamedTuple):

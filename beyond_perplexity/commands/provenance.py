@@ -23,9 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="file, or folder")
-    parser.add_argument(
-        "--verify", action="store_true", help="recompute all hashes below folders of results"
-    )
+    words = "recompute all hashes below folders of results"
+    parser.add_argument("--verify", action="store_true", help=words)
     given = parser.parse_args(arguments)
     for path in given.paths:
         if given.verify:
@@ -47,10 +46,8 @@ def _verify(tree: Path) -> None:
     found = verify_tree(tree)
     for mismatch in found.mismatches:
         say(f"{str(mismatch.path)!r}: {mismatch.what}")
-    remark(
-        f"{len(found.hashes):,} files are what was written; "
-        f"of {found.unrecorded:,} others nothing is noted"
-    )
+    others = f"of {found.unrecorded:,} others nothing is noted"
+    remark(f"{len(found.hashes):,} files are what was written; {others}")
     if found.mismatches:
         wrong = sorted({str(mismatch.path) for mismatch in found.mismatches})
         say(f"beyond-perplexity run --remake {shlex.join(wrong)}")

@@ -87,10 +87,9 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
 
     known, _ = get_argument_parser().parse_known_args(options)
     if not known.configfile and not Path(CONFIG).is_file():
-        raise InputError(
-            f"{CONFIG}: is not in this folder; write one with `beyond-perplexity run --init .`, "
-            "or name another with --configfile"
-        )
+        write = "write one with `beyond-perplexity run --init .`"
+        wrong = f"{CONFIG}: is not in this folder"
+        raise InputError(f"{wrong}; {write}, or name another with --configfile")
     paths = known.configfile or [os.path.join(known.directory or ".", CONFIG)]
     configurations = [read_configuration(str(path)) for path in paths]
     conda = known.use_conda or known.software_deployment_method

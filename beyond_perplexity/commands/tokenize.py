@@ -43,7 +43,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
     parser.add_argument("--tokenizer", default="moses", help=tokenizers)
     for name, meaning in STEPS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
-    return Preprocessing(**vars(parser.parse_args(arguments)))
+    return Preprocessing.from_config(vars(parser.parse_args(arguments)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

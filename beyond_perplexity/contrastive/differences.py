@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.contrastive.entropy import (
-    MEASURED_UNITS,
-    ContrastSums,
-    entropy_of,
-    is_clear,
-    ratios,
-    unclear_base,
-)
+from beyond_perplexity.contrastive import entropy
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
@@ -69,7 +62,7 @@ class ContrastTests(NamedTuple):
     seed: int = 1
 
 
-def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:
+def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastTests) -> pa.Table:
     """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
     H_C has p-values by sign-flips over groups, adjusted (Holm) over all pairs and levels of a unit;
@@ -77,7 +70,7 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     """
     _check_same(sums)
     rows: list[_Row] = []
-    for unit in MEASURED_UNITS:
+    for unit in entropy.MEASURED_UNITS:
         of_unit = list(_compare(sums, unit, tests))
         tested = [row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY]
         adjust_rows(tested, tests.flips, "flips")
@@ -87,24 +80,24 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     return pa.Table.from_pylist(kept, CONTRAST_DIFFERENCES)
 
 
-def _check_same(sums: Mapping[str, ContrastSums]) -> None:
+def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
     (first, one), *others = sums.items()
     for name, other in others:
         if _scored_texts(other) != _scored_texts(one):
-            raise InputError(
-                f"{name}: was scored on other texts or distortions than {first}; score both on the "
-                "same split, subset, levels and draws"
-            )
+            wrong = f"{name}: was scored on other texts or distortions than {first}"
+            raise InputError(f"{wrong}; score both on the same split, subset, levels and draws")
 
 
-def _scored_texts(sums: ContrastSums) -> list[object]:
+def _scored_texts(sums: entropy.ContrastSums) -> list[object]:
     """List what two models on the same texts and distortions share."""
     columns = (sums.unit_ids, sums.groups, sums.counts["words"], sums.counts["sentences"])
     levels = {level: (len(held.draws), held.events.tolist()) for level, held in sums.levels.items()}
     return [*(column.tolist() for column in columns), levels]
 
 
-def _compare(sums: Mapping[str, ContrastSums], unit: str, tests: ContrastTests) -> Iterator[_Row]:
+def _compare(
+    sums: Mapping[str, entropy.ContrastSums], unit: str, tests: ContrastTests
+) -> Iterator[_Row]:
     """Compare the models that have a unit and whose scores are all finite."""
     held = {
         name: one
@@ -128,7 +121,7 @@ def _compare(sums: Mapping[str, ContrastSums], unit: str, tests: ContrastTests) 
         p_values = sign_flip_p_values(lost, pairs, tests.flips, tests.seed)
         for (one, two), p_value in zip(pairs, p_values, strict=True):
             given = {"first": names[one], "second": names[two], "unit": unit, "level": level}
-            found = entropy_of(lost[:, one] - lost[:, two], size)
+            found = entropy.entropy_of(lost[:, one] - lost[:, two], size)
             yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
             if tests.base_level in losses and level != tests.base_level:
                 base = losses[tests.base_level][:, (one, two)]
@@ -141,11 +134,11 @@ def _ratio_difference(
 ) -> _Row:
     """Make the row of the difference of two H_CR; losses (G, 2)."""
     (first, without_first), (second, without_second) = (
-        ratios(lost[:, side], base[:, side]) for side in (0, 1)
+        entropy.ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
     found = jackknife_interval(first - second, without_first - without_second, size)
-    clear = all(is_clear(entropy_of(base[:, side], size)) for side in (0, 1))
-    unclear = "" if clear or found.few_groups() else unclear_base(given["base_level"])
+    clear = all(entropy.is_clear(entropy.entropy_of(base[:, side], size)) for side in (0, 1))
+    unclear = "" if clear or found.few_groups() else entropy.unclear_base(given["base_level"])
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)
     return _row(given, CONTRASTIVE_RATIO, found, None, joined_facts(found.few_groups(), unclear))
@@ -163,11 +156,8 @@ def _row(
 def _read(rows: Sequence[_Row]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
-    limits = {
-        tuple(row[key] for key in keys): (row["low"], row["high"])
-        for row in rows
-        if row["measure"] == CONTRASTIVE_RATIO
-    }
+    measured = [row for row in rows if row["measure"] == CONTRASTIVE_RATIO]
+    limits = {tuple(row[k] for k in keys): (row["low"], row["high"]) for row in measured}
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == CONTRASTIVE_ENTROPY and found:

@@ -16,14 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.intervals import (
-    RatioInterval,
-    group_key,
-    jackknife_interval,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
@@ -93,10 +87,8 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
     if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
-    held = {
-        name: rows[name].to_numpy()
-        for name in ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
-    }
+    wanted = ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
+    held = {name: rows[name].to_numpy() for name in wanted}
     begins = np.cumsum([0, *map(len, tables)])
     own = np.flatnonzero(held["level"] == 0)
     places = _places(held["unit_id"], own, paths, begins)
@@ -107,7 +99,7 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     }
     unit_ids = held["unit_id"][own]
     owners = rows["group"].take(pa.array(own)).to_pylist()
-    groups = [group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
+    groups = [intervals.group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
     counts = {name: held[name][own].astype(np.int64) for name in _OWN}
     sentence_level = bool(rows["sentence_level"][0].as_py())
     return ContrastSums(unit_ids, np.array(groups), scores, counts, levels, sentence_level)
@@ -129,15 +121,12 @@ def _places(
     twice = own[order[1:][np.diff(known) == 0]]
     if len(twice):
         row = twice.min()
-        raise InputError(
-            f"{file_of(row)}: doc_id {units[row]} is given twice; give each shard once"
-        )
+        wrong = f"doc_id {units[row]} is given twice"
+        raise InputError(f"{file_of(row)}: {wrong}; give each shard once")
     alone = np.flatnonzero(~np.isin(units, known))
     if len(alone):
-        raise InputError(
-            f"{file_of(alone[0])}: the score of doc_id {units[alone[0]]} without distortion is in "
-            "no file; give all shards of the model"
-        )
+        wrong = f"the score of doc_id {units[alone[0]]} without distortion is in no file"
+        raise InputError(f"{file_of(alone[0])}: {wrong}; give all shards of the model")
     return order[np.searchsorted(known, units)]
 
 
@@ -172,11 +161,11 @@ def _level_sums(
 _Row = dict[str, Any]
 
 
-def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> RatioInterval:
+def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> intervals.RatioInterval:
     """Measure H_C from what scores lose in each group, nats, (G,), and their sizes, (G,)."""
     if not np.isfinite(lost).all():
-        return jackknife_interval(math.nan, np.full(len(lost), math.nan), sizes)
-    return ratio_interval(lost, sizes)
+        return intervals.jackknife_interval(math.nan, np.full(len(lost), math.nan), sizes)
+    return intervals.ratio_interval(lost, sizes)
 
 
 def ratios(lost: np.ndarray, base: np.ndarray) -> tuple[float, np.ndarray]:
@@ -186,12 +175,12 @@ def ratios(lost: np.ndarray, base: np.ndarray) -> tuple[float, np.ndarray]:
         return whole, (lost.sum() - lost) / (base.sum() - base)
 
 
-def _limits(found: RatioInterval) -> _Row:
+def _limits(found: intervals.RatioInterval) -> _Row:
     groups = {"groups": found.groups, "groups_effective": found.effective}
     return {**found.columns("value", "low", "high"), **groups}
 
 
-def is_clear(found: RatioInterval) -> bool:
+def is_clear(found: intervals.RatioInterval) -> bool:
     """Tell whether H_C is above 0 beyond its interval, so that it can be divided by."""
     return math.isfinite(found.value) and found.low > 0
 
@@ -203,9 +192,7 @@ def unclear_base(base_level: float) -> str:
 
 def _facts(sums: ContrastSums) -> str:
     """Say what must be known of the text to read its measures."""
-    counts = {
-        name: int(sums.counts[name].sum()) for name in ("one_word", "sentences", "unknown", "words")
-    }
+    counts = {name: int(held.sum()) for name, held in sums.counts.items()}
     one = f"{counts['one_word']:,} of {counts['sentences']:,} sentences are of one word"
     unknown = f"{counts['unknown'] / counts['words']:.1%} of the words are <unk> to the model"
     return joined_facts(
@@ -245,9 +232,8 @@ def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.T
 
 
 def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Row]:
-    size, *lost = sum_groups(
-        sums.groups, sums.size(unit), *(sums.mean(level) for level in sums.levels)
-    )
+    means = (sums.mean(level) for level in sums.levels)
+    size, *lost = intervals.sum_groups(sums.groups, sums.size(unit), *means)
     facts = _facts(sums)
     columns = dict(zip(sums.levels, lost, strict=True))
     for level, column in columns.items():
@@ -257,7 +243,7 @@ def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Ro
             if level not in (0, base_level):  # where it is 0 or 1 for every model
                 yield _ratio_row(sums, (base_level, level), (columns[base_level], column), size)
     if not sums.sentence_level:
-        found = entropy_of(*sum_groups(sums.groups, -sums.scores, sums.size(unit)))
+        found = entropy_of(*intervals.sum_groups(sums.groups, -sums.scores, sums.size(unit)))
         note = joined_facts(_impossible(sums, None), found.few_groups(), facts)
         yield {"measure": SENTENCE_CROSS_ENTROPY, **_limits(found), "draws": 0, "note": note}
 
@@ -286,7 +272,7 @@ def _ratio_row(
 ) -> _Row:
     base_level, level = levels
     base, column = lost
-    found = jackknife_interval(*ratios(column, base), size)
+    found = intervals.jackknife_interval(*ratios(column, base), size)
     clear = is_clear(entropy_of(base, size))
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)

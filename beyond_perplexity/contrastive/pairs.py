@@ -80,10 +80,8 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
     for place, row in rows:
         names = next((pair for pair in SIDES if set(pair) <= row.keys()), None)
         if names is None:
-            raise InputError(
-                f"{place}: has the fields {', '.join(row) or 'none'}; a pair has "
-                f"{' or '.join(' and '.join(pair) for pair in SIDES)}"
-            )
+            advice = f"a pair has {' or '.join(' and '.join(pair) for pair in SIDES)}"
+            raise InputError(f"{place}: has the fields {', '.join(row) or 'none'}; {advice}")
         for name in names:
             if not isinstance(row[name], str) or not row[name].strip():
                 raise InputError(f"{place}: {name} is empty or no text; give both sentences")
@@ -108,15 +106,13 @@ def _tsv_rows(
                 )
             continue
         if len(fields) != len(header):
-            raise InputError(
-                f"{path}: line {number}: has {len(fields)} fields, expected {len(header)} "
-                f"({', '.join(header)}), separated by tabs"
-            )
+            wanted = f"expected {len(header)} ({', '.join(header)}), separated by tabs"
+            raise InputError(f"{path}: line {number}: has {len(fields)} fields, {wanted}")
         yield f"{path}: line {number}", dict(zip(header, fields, strict=True))
 
 
+# Log scores of both sides, nats, the phenomenon, and the words of both where they are known.
 _Scored = tuple[float, float, str, int | None, int | None]
-"""Log scores of both sides, nats, the phenomenon, and the words of both where they are known."""
 
 
 def contrast_pairs(

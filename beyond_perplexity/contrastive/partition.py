@@ -164,10 +164,8 @@ def draw_log_partitions(
         steps = numbers.view(runs, longest, options.particles + 1)
         sums = _run_block(model, proposal, steps)  # (R, L)
         if not np.isfinite(sums).all():
-            raise InputError(
-                f"the scores of words drawn from {proposal.name} are no finite numbers; the "
-                "weights of the model are damaged: train it again"
-            )
+            wrong = f"the scores of words drawn from {proposal.name} are no finite numbers"
+            raise InputError(f"{wrong}; the weights of the model are damaged: train it again")
         kept = slice(first, min(first + runs, options.samples))
         found[kept] = sums[: kept.stop - kept.start, lengths - 1]
     return found

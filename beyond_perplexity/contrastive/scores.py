@@ -8,8 +8,8 @@ depend on the batch, shard or order that a text is in.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -20,24 +20,17 @@ import torch
 from beyond_perplexity.corpus.distortions import DistortionOptions, check_level, distort
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, rows_of_batch
+from beyond_perplexity.invariant_tensors import QUANTUM, padded_width
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.latent import UnnormalizedModel
-from beyond_perplexity.models.likelihoods import (
-    POOL,
-    ScoreWindow,
-    check_window,
-    cut_windows,
-    score_windows,
-)
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 BATCH_POSITIONS = 8192
 
-Text = Sequence[str]
-"""A document: its sentences, each with its words joined by one blank."""
+Text = Sequence[str]  # a document: its sentences, each with its words joined by one blank
 
 
 class TextScores(NamedTuple):
@@ -59,19 +52,16 @@ class Scorer(NamedTuple):
 
 def document_scorer(model: LanguageModel, vocabulary: Vocabulary) -> Scorer:
     """Score log p of whole documents and of ``</s>``, in windows where the context is limited."""
-    context, stride = check_window(model, None, None)
+    context, stride = likelihoods.check_window(model, None, None)
 
-    def pieces(ids: Sequence[np.ndarray]) -> Iterator[ScoreWindow]:
-        return cut_windows(0, ids[0], context, stride)
+    def pieces(ids: Sequence[np.ndarray]) -> Iterator[likelihoods.ScoreWindow]:
+        return likelihoods.cut_windows(0, ids[0], context, stride)
 
-    def width_of(window: ScoreWindow) -> int:
-        wide = padded_width(len(window.tokens) - 1)
-        return wide if context is None else min(wide, context)
+    def run(windows: Sequence[likelihoods.ScoreWindow], width: int) -> np.ndarray:
+        return np.array([part.sum() for part in likelihoods.score_windows(model, windows, width)])
 
-    def run(windows: Sequence[ScoreWindow], width: int) -> np.ndarray:
-        return np.array([part.sum() for part in score_windows(model, windows, width)])
-
-    return Scorer(vocabulary, False, pieces, width_of, run)
+    width = partial(likelihoods.window_width, context=context)
+    return Scorer(vocabulary, False, pieces, width, run)
 
 
 def sentence_scorer(model: UnnormalizedModel, vocabulary: Vocabulary) -> Scorer:
@@ -103,23 +93,22 @@ def score_texts(
 ) -> TextScores:
     """Score a stream of texts without holding them; on a CPU no score depends on the batches."""
     scores, starts, unknown = array("d"), array("q"), array("q")
-    waiting: dict[int, list[tuple[int, Any]]] = defaultdict(list)
-    stream = iter(texts)
-    while pool := list(islice(stream, POOL)):
-        strings = [list(text) if scorer.sentence_level else [" ".join(text)] for text in pool]
-        encoded = iter(scorer.vocabulary.encode(list(chain(*strings))))
-        for held in strings:
-            ids = list(islice(encoded, len(held)))
-            starts.append(len(scores))
-            unknown.append(sum(int(np.count_nonzero(part == UNK)) for part in ids))
-            for piece in scorer.pieces(ids):
-                width = scorer.width(piece)
-                waiting[width].append((len(scores), piece))
-                scores.append(0.0)
-                if len(waiting[width]) == rows_of_batch(width, batch_positions):
-                    _run(scorer, waiting.pop(width), width, scores)
-    for width, left in waiting.items():
-        _run(scorer, left, width, scores)
+
+    def pieces() -> Iterator[tuple[int, tuple[int, Any]]]:
+        stream = iter(texts)
+        while pool := list(islice(stream, likelihoods.POOL)):
+            strings = [list(text) if scorer.sentence_level else [" ".join(text)] for text in pool]
+            encoded = iter(scorer.vocabulary.encode(list(chain(*strings))))
+            for held in strings:
+                ids = list(islice(encoded, len(held)))
+                starts.append(len(scores))
+                unknown.append(sum(int(np.count_nonzero(part == UNK)) for part in ids))
+                for piece in scorer.pieces(ids):
+                    scores.append(0.0)
+                    yield scorer.width(piece), (len(scores) - 1, piece)
+
+    for width, batch in likelihoods.full_batches(pieces(), batch_positions):
+        _run(scorer, batch, width, scores)
     # from left to right, so that only a text's own pieces matter
     totals = np.add.reduceat(np.asarray(scores), np.asarray(starts)) if starts else np.zeros(0)
     if np.isnan(totals).any():
@@ -141,8 +130,8 @@ def _run(scorer: Scorer, held: Sequence[tuple[int, Any]], width: int, scores: ar
 PURPOSE = "contrastive"  # of the random streams
 _CELLS = 1 << 17  # places of sentences that are distorted together
 
+# The first draw of each level and their number; level 0 has one, the text itself.
 Versions = Mapping[float, tuple[int, int]]
-"""The first draw of each level and their number; level 0 has one, the text itself."""
 
 
 def read_versions(values: Mapping[str, object]) -> dict[float, tuple[int, int]]:
@@ -184,10 +173,8 @@ class Substitutes:
         """Raise `InputError` where no word of a text is among the substitutes."""
         words = (word for unit in units for held in unit.sentences for word in held)
         if not any(word in self._places for word in words):
-            raise InputError(
-                f"{self._name}: has no word of the text that is distorted; name a vocabulary of "
-                "this corpus, or set substitutes: text"
-            )
+            advice = "name a vocabulary of this corpus, or set substitutes: text"
+            raise InputError(f"{self._name}: has no word of the text that is distorted; {advice}")
 
     def place(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
         """Put the words of documents into the table.
@@ -242,9 +229,7 @@ def _versions(
             for unit, row, length in zip(owners, found, lengths_found, strict=True):
                 texts[unit].append(" ".join(table[row[:length]]))
             counted = {"words": lengths_found, **counts._asdict()}
-            columns = {
-                name: np.bincount(owners, held).astype(np.int64) for name, held in counted.items()
-            }
+            columns = {n: np.bincount(owners, held).astype(np.int64) for n, held in counted.items()}
             columns |= {"level": np.full(len(units), level)}
             columns |= {"draw": np.full(len(units), draw, np.int32)}
             yield texts, columns

@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from beyond_perplexity.corpus.readers import (
-    PLACEHOLDER,
-    Annotated,
-    AnnotatedReader,
-    NumberedLine,
-    Span,
-    outermost,
-    single_word,
-)
+from beyond_perplexity.corpus import readers
 
 SOURCE = "gold"
 NO_MENTION = frozenset({"-", "_", "*", ""})
@@ -31,8 +23,7 @@ WIDE_COLUMNS = 7  # rows with so many columns are laid out like CoNLL-2012
 CONLLU_COLUMNS = 10
 WORD_WIDE, WORD_NARROW, WORD_CONLLU = 3, 1, 1
 
-Mark = tuple[str, str]
-"""What happens at a token, single, begin or end, and to which entity."""
+Mark = tuple[str, str]  # what happens at a token, single, begin or end, and to which entity
 
 _ENTITY = r"(?:\d+|[A-Za-z]+-\d+(?:-[^()|\s]+)?)"
 _MARK = re.compile(rf"\(({_ENTITY})\)|\(({_ENTITY})|({_ENTITY})\)|\|")
@@ -90,13 +81,13 @@ def entity_marks(value: str, part: int, counts: Counter[str]) -> list[Mark]:
 class OpenDocument:
     """A document that is being read."""
 
-    reader: AnnotatedReader
+    reader: readers.AnnotatedReader
     path: Path
     first: int  # the line where it begins
     title: str
     tokens: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)  # of each token
-    spans: list[Span] = field(default_factory=list)
+    spans: list[readers.Span] = field(default_factory=list)
     begun: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     sentence: int = 0
     trees: list[tuple[int, str]] = field(default_factory=list)
@@ -109,9 +100,9 @@ class OpenDocument:
     def add_word(self, line: int, form: str, column: int) -> None:
         """Add the word that stands in a column."""
         if not form.strip():
-            detail = f"column {column} is empty; skipping writes {PLACEHOLDER!r}"
+            detail = f"column {column} is empty; skipping writes {readers.PLACEHOLDER!r}"
             self.report("empty word", line, detail)
-        self.tokens.append(single_word(form))
+        self.tokens.append(readers.single_word(form))
         self.lines.append(line)
 
     def add_marks(
@@ -141,29 +132,28 @@ class OpenDocument:
                 else:
                     self.counts["mentions of no word"] += 1
 
-    def close(self) -> Annotated:
+    def close(self) -> readers.Annotated:
         """Return the document with its mentions, entities numbered by their first one."""
         source, problems = self.reader.source, self.reader.problems
         for entity, starts in self.begun.items():
             for start in starts:
-                problems.report(
-                    "mention without end", self._place(start), f"'({entity}' is never closed"
-                )
+                detail = f"'({entity}' is never closed"
+                problems.report("mention without end", self._place(start), detail)
         counts = Counter({f"{SOURCE} found": len(self.spans)}) | self.counts
         spans = merge_entities(self.spans)
         counts["mentions that shared a span"] = len(self.spans) - len(spans)
         if source.mentions == "outermost":
-            spans = outermost(spans, self._place, source.crossing, problems, counts)
+            spans = readers.outermost(spans, self._place, source.crossing, problems, counts)
         mentions = [(start, end, entity, SOURCE) for start, end, entity in renumber(spans)]
         place = f"{self.path}: line {self.first}"
-        return Annotated(place, self.title, self.tokens, mentions, self.trees, counts)
+        return readers.Annotated(place, self.title, self.tokens, mentions, self.trees, counts)
 
     def _place(self, token: int) -> str:
         line = self.lines[min(token, len(self.lines) - 1)] if self.lines else self.first
         return f"{self.path}: line {line}"
 
 
-def merge_entities(spans: Sequence[Span]) -> list[Span]:
+def merge_entities(spans: Sequence[readers.Span]) -> list[readers.Span]:
     """Make one entity of all that share a span; each span once, by its start, longer ones first."""
     parent: dict[str, str] = {}
 
@@ -180,12 +170,10 @@ def merge_entities(spans: Sequence[Span]) -> list[Span]:
     return [(start, end, find(entity)) for (start, end), entity in ordered]
 
 
-def renumber(spans: Iterable[Span]) -> list[Span]:
+def renumber(spans: Iterable[readers.Span]) -> list[readers.Span]:
     """Rename entities to ``"0"``, ``"1"``, ... by their first mention in the given order."""
     numbers: dict[str, str] = {}
-    return [
-        (start, end, numbers.setdefault(entity, str(len(numbers)))) for start, end, entity in spans
-    ]
+    return [(start, end, numbers.setdefault(one, str(len(numbers)))) for start, end, one in spans]
 
 
 class Layout(NamedTuple):
@@ -203,7 +191,7 @@ class Layout(NamedTuple):
         """Whether tags and trees are where CoNLL-2012 has them."""
         return self.wide and not self.conllu
 
-    def split(self, lines: Iterable[NumberedLine]) -> list[tuple[int, list[str]]]:
+    def split(self, lines: Iterable[readers.NumberedLine]) -> list[tuple[int, list[str]]]:
         """Return number and columns of those lines that are no comments."""
         return [
             (number, _columns(line, self.tabs))
@@ -223,7 +211,9 @@ class Layout(NamedTuple):
         return range(most, most + 1)
 
 
-def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -> Layout | None:
+def find_layout(
+    lines: Sequence[readers.NumberedLine], word_column: int | None = None
+) -> Layout | None:
     """Find the layout that most rows have; None where there are no rows."""
     tabs = _most("\t" in line for _, line in lines if "\t" in line or not line.startswith("#"))
     rows = [(number, _columns(line, tabs)) for number, line in lines if not is_comment(line, tabs)]

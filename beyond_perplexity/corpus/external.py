@@ -11,20 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.corpus.formats import (
-    AUTOMATIC,
-    check_field,
-    find_format,
-    has_named_fields,
-)
+from beyond_perplexity.corpus import formats, readers
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import (
-    NumberedLine,
-    Problems,
-    Record,
-    close_account,
-    read_lines,
-)
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
@@ -45,7 +33,7 @@ class GroupField(NamedTuple):
     who: str = "every document of the reference must have it, and all samples or none"
 
 
-class StrictProblems(Problems):
+class StrictProblems(readers.Problems):
     """Let the first unreadable line end the command."""
 
     def report(self, reason: str, place: str, detail: str) -> None:
@@ -65,7 +53,7 @@ def check_file(path: Path | HeldTexts) -> None:
         raise InputError(f"{path}: is {what}; give a file with one document a line")
 
 
-def _clean(records: list[Record], preprocessing: Preprocessing | None) -> list[str]:
+def _clean(records: list[readers.Record], preprocessing: Preprocessing | None) -> list[str]:
     if preprocessing is None:
         return [record.as_it_is for record in records]
     return preprocessing.apply([record.text for record in records])
@@ -74,7 +62,7 @@ def _clean(records: list[Record], preprocessing: Preprocessing | None) -> list[s
 def read_cleaned(
     path: Path | HeldTexts,
     preprocessing: Preprocessing | None,
-    kind: str = AUTOMATIC,
+    kind: str = formats.AUTOMATIC,
     field: str | None = None,
     account: Account | None = None,
 ) -> Iterator[list[str]]:
@@ -99,22 +87,22 @@ def read_grouped(
 
 def check_grouped(path: Path | HeldTexts, groups: GroupField) -> None:
     """Raise `InputError` for plain text where groups are needed."""
-    if groups.needed and not has_named_fields(path):
+    if groups.needed and not formats.has_named_fields(path):
         raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
 
 
 def read_records(
     path: Path | HeldTexts,
-    kind: str = AUTOMATIC,
+    kind: str = formats.AUTOMATIC,
     *,
     groups: GroupField | None = None,
     field: str | None = None,
     account: Account | None = None,
-) -> Iterator[list[Record]]:
+) -> Iterator[list[readers.Record]]:
     """Stream the documents of a file as it gives them, in batches; see `read_cleaned`."""
     check_file(path)
-    check_field(path, field, kind)
-    has_fields = has_named_fields(path, kind)
+    formats.check_field(path, field, kind)
+    has_fields = formats.has_named_fields(path, kind)
     named = {"field": field} if has_fields else {}
     if groups and has_fields:
         named["group_key"] = groups.name
@@ -122,7 +110,7 @@ def read_records(
     if isinstance(path, HeldTexts):
         records = path.read(problems, **named)
     else:
-        records = find_format(path, kind).load()(path, problems, **named)
+        records = formats.find_format(path, kind).load()(path, problems, **named)
     bar = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     # Once: each iterator of a tqdm closes what it reads when it is let go.
     stream = iter(_checked(bar, groups) if groups else bar)
@@ -133,20 +121,20 @@ def read_records(
         yield batch
     if problems.held is None:  # its reader does not say
         problems.held = account.read
-    close_account(account, problems)
+    readers.close_account(account, problems)
 
 
-def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:
+def read_filled_lines(path: Path, account: Account) -> Iterator[readers.NumberedLine]:
     """Give the lines of a file that are not blank, strictly read; see `readers.read_lines`."""
     check_file(path)
     problems = StrictProblems(skip=False)
-    for number, line in read_lines(path, problems):
+    for number, line in readers.read_lines(path, problems):
         if line.strip():
             account.read += 1
             yield number, line
         else:
             problems.skips.add(EMPTY_LINE, str(number))
-    close_account(account, problems)
+    readers.close_account(account, problems)
 
 
 def _warn_of_objects(path: Path | HeldTexts, first: str) -> None:
@@ -156,24 +144,21 @@ def _warn_of_objects(path: Path | HeldTexts, first: str) -> None:
     except JSONTextError:
         return
     if isinstance(found, dict) and found:
-        remark(
-            f"warning: {path}: is read as plain text, but its first line is a JSON object; name it "
-            "*.jsonl if its texts are in a field"
-        )
+        advice = "name it *.jsonl if its texts are in a field"
+        wrong = "is read as plain text, but its first line is a JSON object"
+        remark(f"warning: {path}: {wrong}; {advice}")
 
 
-def _checked(records: Iterable[Record], groups: GroupField) -> Iterator[Record]:
+def _checked(records: Iterable[readers.Record], groups: GroupField) -> Iterator[readers.Record]:
     """Pass records on that all have a group or have none."""
     has = True if groups.needed else None
     for record in records:
         found = record.group is not None
         has = found if has is None else has
         if has != found:
-            wrong = "is missing" if has else "is there, which earlier documents lack"
-            raise InputError(
-                f"{record.place}: field '{groups.name}', which names the group, {wrong}; "
-                f"{groups.who}"
-            )
+            state = "is missing" if has else "is there, which earlier documents lack"
+            wrong = f"{record.place}: field '{groups.name}', which names the group, {state}"
+            raise InputError(f"{wrong}; {groups.who}")
         yield record
 
 
@@ -187,7 +172,7 @@ def import_texts(
     minimum_tokens: int = 0,
     groups: GroupField | None = None,
     field: str | None = None,
-    seen: Callable[[list[Record]], None] | None = None,
+    seen: Callable[[list[readers.Record]], None] | None = None,
 ) -> tuple[int, int]:
     """Write the documents of a file as one shard of samples, without probabilities.
 

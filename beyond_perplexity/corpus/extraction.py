@@ -20,43 +20,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
+from beyond_perplexity.corpus import mediawiki, readers, tables
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import FORMATS, PARSERS
 from beyond_perplexity.corpus.markup import MarkupError, Paragraph, normalize_title, parse_article
-from beyond_perplexity.corpus.mediawiki import (
-    Page,
-    PageError,
-    PageStream,
-    RawPage,
-    Redirects,
-    add_matches,
-    parse_page,
-    tokenize,
-)
 from beyond_perplexity.corpus.normalization import Preprocessing, lower_case, remove_accents
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
-from beyond_perplexity.corpus.readers import (
-    Annotated,
-    AnnotatedReader,
-    Mention,
-    Problems,
-    Record,
-    Skips,
-    close_account,
-    resolve_path,
-)
-from beyond_perplexity.corpus.tables import (
-    Document,
-    DocumentSorter,
-    EncodedDocument,
-    Gathered,
-    write_tables,
-)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 
@@ -64,7 +38,7 @@ BATCH_ITEMS = 1000
 BATCH_CHARACTERS = 1 << 18
 
 Triple = tuple[str, str, str]
-Item = RawPage | Record | Annotated
+Item = mediawiki.RawPage | readers.Record | readers.Annotated
 
 
 class ItemBatch(NamedTuple):
@@ -84,16 +58,17 @@ class _Source(NamedTuple):
     place: str
     paragraph: Paragraph
     raw: str
+    number: int = 0  # of the paragraph in its page
 
 
 @dataclass
 class Extracted:
     """What a worker made of one batch; lines for the sorter, and what else a page tells."""
 
-    documents: list[EncodedDocument] = field(default_factory=list)
+    documents: list[tables.EncodedDocument] = field(default_factory=list)
     redirects: list[tuple[str, str]] = field(default_factory=list)
     triples: list[Triple] = field(default_factory=list)
-    skips: Skips = field(default_factory=Skips)
+    skips: readers.Skips = field(default_factory=readers.Skips)
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -109,20 +84,23 @@ class Extractor:
         result = Extracted()
         sources: list[_Source] = []
         for number, item in enumerate(batch.items, batch.first):
-            if isinstance(item, RawPage):
+            if isinstance(item, mediawiki.RawPage):
                 sources += self._read_article(number, item, batch, result)
                 continue
             result.counts["records"] += 1
-            if isinstance(item, Record):
+            if isinstance(item, readers.Record):
                 paragraph = Paragraph(item.text)
                 sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
             else:
                 self._finish_annotated(number, item, batch.split, result)
-        self._finish(sources, batch.split, result)
+        paragraphs = [source.paragraph for source in sources]
+        tokenized = mediawiki.tokenize(paragraphs, self.options.preprocessing.apply)
+        for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
+            self._add(source, tokens, mentions, (), batch.split, result)
         return result
 
     def _read_article(
-        self, number: int, raw: RawPage, batch: ItemBatch, result: Extracted
+        self, number: int, raw: mediawiki.RawPage, batch: ItemBatch, result: Extracted
     ) -> list[_Source]:
         """Parse an article, keep its triples, and return its paragraphs with all mentions."""
         page = _read_page(raw, result)
@@ -139,34 +117,25 @@ class Extractor:
         result.counts["articles_with_infobox"] += article.infoboxes > 0
         title = normalize_title(page.title) or page.title
         result.triples += ((title, relation, target) for relation, target in article.triples)
-        add_matches(page.title, article.paragraphs)
-        return [_Source(number, page.title, page.title, p, p.text) for p in article.paragraphs]
-
-    def _finish(self, sources: list[_Source], split: str | None, result: Extracted) -> None:
-        """Preprocess all paragraphs of a batch at once and encode those that are kept."""
-        paragraphs = [source.paragraph for source in sources]
-        tokenized = tokenize(paragraphs, self.options.preprocessing.apply)
-        places: Counter[int] = Counter()  # of the paragraphs of an item
-        for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
-            self._add(source, places[source.item], tokens, mentions, (), split, result)
-            places[source.item] += 1
+        mediawiki.add_matches(page.title, article.paragraphs)
+        own = (number, page.title, page.title)
+        return [_Source(*own, p, p.text, index) for index, p in enumerate(article.paragraphs)]
 
     def _finish_annotated(
-        self, number: int, item: Annotated, split: str | None, result: Extracted
+        self, number: int, item: readers.Annotated, split: str | None, result: Extracted
     ) -> None:
         """Clean the tokens of an annotated document in place and encode it when it is kept."""
         result.counts.update(item.counts)
         raw = " ".join(item.tokens)
         source = _Source(number, item.title, item.place, Paragraph(raw), raw)
         tokens = clean_tokens(item.tokens, self.options.preprocessing)
-        self._add(source, 0, tokens, item.mentions, item.trees, split, result)
+        self._add(source, tokens, item.mentions, item.trees, split, result)
 
     def _add(
         self,
         source: _Source,
-        index: int,
         tokens: list[str],
-        mentions: list[Mention],
+        mentions: list[readers.Mention],
         trees: Iterable[tuple[int, str]],
         split: str | None,
         result: Extracted,
@@ -188,8 +157,9 @@ class Extractor:
             (sentence, replace_leaves(tree, clean_tokens(leaves(tree), steps)))
             for sentence, tree in trees
         ]
-        document = Document(chosen, source.title, text, len(tokens), source.raw, mentions, held)
-        result.documents.append(document.encode(self.seed, (source.item, index)))
+        row = (chosen, source.title, text, len(tokens), source.raw, mentions, held)
+        document = tables.Document(*row)
+        result.documents.append(document.encode(self.seed, (source.item, source.number)))
 
     def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
         """Give the automatic trees of a document, none unless they are asked for."""
@@ -215,12 +185,12 @@ def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
     return [new or old for new, old in zip(text.split("\n"), tokens, strict=True)]
 
 
-def _read_page(raw: RawPage, result: Extracted) -> Page | None:
+def _read_page(raw: mediawiki.RawPage, result: Extracted) -> mediawiki.Page | None:
     """Parse a page; count it; return it when it is an article with text to read."""
     result.counts["pages"] += 1
     try:
-        page = parse_page(raw)
-    except PageError as error:
+        page = mediawiki.parse_page(raw)
+    except mediawiki.PageError as error:
         result.skips.add(str(error), raw.describe())
         return None
     if page.namespace != 0:
@@ -239,15 +209,17 @@ def _read_page(raw: RawPage, result: Extracted) -> Page | None:
     return None
 
 
-def _records(options: ExtractionOptions, path: Path, problems: Problems) -> Iterator[Record]:
+def _records(
+    options: ExtractionOptions, path: Path, problems: readers.Problems
+) -> Iterator[readers.Record]:
     row = FORMATS[options.source.format]
     named = {"field": options.source.field} if row.named_fields else {}
-    own, account = Problems(problems.skip), Account(path, "documents")
+    own, account = readers.Problems(problems.skip), Account(path, "documents")
     for record in row.load()(path, own, **named):
         account.read += 1
         yield record
     if own.held is not None:  # as of all but a damaged archive, which is among the skips
-        close_account(account, own)
+        readers.close_account(account, own)
     problems.skips.merge(own.skips)
 
 
@@ -256,22 +228,22 @@ def _take(items: Iterator[Item]) -> Iterator[Item]:
     characters = 0
     for item in islice(items, BATCH_ITEMS):
         yield item
-        if isinstance(item, Annotated):
+        if isinstance(item, readers.Annotated):
             characters += sum(map(len, item.tokens)) + len(item.tokens)
         else:
-            characters += len(item.xml if isinstance(item, RawPage) else item.text)
+            characters += len(item.xml if isinstance(item, mediawiki.RawPage) else item.text)
         if characters >= BATCH_CHARACTERS:
             return
 
 
 def _batches(
-    options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
+    options: ExtractionOptions, problems: readers.Problems, reader: readers.AnnotatedReader | None
 ) -> Iterator[ItemBatch]:
     """Cut the files of a corpus into batches of limited size."""
     row, first = FORMATS[options.source.format], 0
     for name, split in options.source.files():
-        path = resolve_path(name)
-        pages: PageStream | None = row.load()(path, problems) if row.kind == "pages" else None
+        path = readers.resolve_path(name)
+        pages: Any = row.load()(path, problems) if row.kind == "pages" else None
         own = reader.read(path) if reader else _records(options, path, problems)
         items: Iterator[Item] = iter(pages or own)
         while held := list(_take(items)):
@@ -299,10 +271,8 @@ def _map_ordered(
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            raise InputError(
-                "--workers: a process was killed, most likely for want of memory; give the job "
-                "more, or fewer workers"
-            ) from error
+            wrong = "--workers: a process was killed, most likely for want of memory"
+            raise InputError(f"{wrong}; give the job more, or fewer workers") from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -333,16 +303,16 @@ def extract(
     with ExitStack() as stack:
         held = tempfile.TemporaryDirectory(prefix=".extraction-", dir=beside)
         folder = Path(stack.enter_context(held))
-        sorter = DocumentSorter(folder, stack)
-        redirects = stack.enter_context(Redirects(folder / "redirects.sqlite"))
+        sorter = tables.DocumentSorter(folder, stack)
+        redirects = stack.enter_context(mediawiki.Redirects(folder / "redirects.sqlite"))
         files = (folder / "triples.jsonl", folder / "aliases.jsonl")
-        gathered = Gathered(sorter, redirects, *files, Skips())
+        gathered = tables.Gathered(sorter, redirects, *files, readers.Skips())
         _gather(options, gathered, seed, workers)
-        return write_tables(options, outputs, record, gathered)
+        return tables.write_tables(options, outputs, record, gathered)
 
 
-def _gather(options: ExtractionOptions, gathered: Gathered, seed: int, workers: int) -> None:
-    problems = Problems(options.source.on_error == "skip", gathered.skips)
+def _gather(options: ExtractionOptions, gathered: tables.Gathered, seed: int, workers: int) -> None:
+    problems = readers.Problems(options.source.on_error == "skip", gathered.skips)
     row, reader = FORMATS[options.source.format], None
     if row.kind == "annotated":
         reader = row.load()(options.source, problems)

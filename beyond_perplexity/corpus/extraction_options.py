@@ -17,12 +17,12 @@ from beyond_perplexity.corpus.formats import (
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
+from beyond_perplexity.options import Count, Limit, Limited, Section, add_fields, parse_options
 
 _Class = TypeVar("_Class")
 
+# The cleaning steps of annotated formats: those that change a token and not the tokenization.
 STEPS_IN_PLACE = ("lower_case", "remove_accents")
-"""The cleaning steps of annotated formats: those that change a token and not the tokenization."""
 
 
 def _words_of_formats() -> str:
@@ -55,7 +55,7 @@ def _with_parsers(kind: type[_Class]) -> type[_Class]:
 
 @dataclass(frozen=True)
 @_with_formats
-class SourceOptions:
+class SourceOptions(Limited):
     """Section ``source``.
 
     Parameters
@@ -81,13 +81,11 @@ class SourceOptions:
             """Return an option of the format."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, option in options_of_formats().items():
-            value = getattr(self, name)
             formats = formats_with(name)
-            if value != option.default and self.format not in formats:
+            if getattr(self, name) != option.default and self.format not in formats:
                 raise ValueError(f"{name} is for format {' and '.join(formats)} only")
-            if value is not None and option.least is not None and value < option.least:
-                raise ValueError(f"{name} is {value}, expected at least {option.least}")
         if isinstance(self.paths, dict):
             if not set(self.paths) <= set(SPLITS):
                 keys = ", ".join(self.paths)
@@ -150,7 +148,7 @@ def annotated_preprocessing(
     source_format: str, values: Mapping[str, object]
 ) -> Mapping[str, object]:
     """Complete the section ``preprocessing`` of a format that has its own tokens."""
-    if source_format not in ANNOTATED_FORMATS:
+    if source_format not in ANNOTATED_FORMATS or not isinstance(values, Mapping):
         return values
     off: dict[str, object] = {
         field.name: "none" if field.name == "tokenizer" else False
@@ -185,13 +183,11 @@ class ExtractionOptions:
         source = parse_options(SourceOptions, config.get("source", {}), "source")
         if isinstance(source.paths, dict) and "split" in config:
             raise InputError("split: source.paths already gives the splits; leave one of them out")
-        preprocessing = config.get("preprocessing", {})
-        if not isinstance(preprocessing, Mapping):
-            raise InputError(f"preprocessing: is {preprocessing!r}, expected an object of options")
         trees = parse_options(AutomaticTreeOptions, config.get("trees", {}), "trees")
         if trees.kind != "none" and FORMATS[source.format].treebank:
             raise InputError(f"trees.kind: is {trees.kind}, but a treebank has trees; remove it")
-        steps = Preprocessing.from_config(annotated_preprocessing(source.format, preprocessing))
+        cleaning: Any = config.get("preprocessing", {})
+        steps = Preprocessing.from_config(annotated_preprocessing(source.format, cleaning))
         documents = parse_options(DocumentOptions, config.get("documents", {}), "documents")
         split = parse_options(SplitOptions, config.get("split", {}), "split")
         return cls(source, steps, documents, split, trees)

@@ -175,8 +175,7 @@ PARSERS: Rows[Parser] = {
 }
 
 
-AUTOMATIC = "auto"
-"""The name of no format: that which the suffix tells."""
+AUTOMATIC = "auto"  # the name of no format: that which the suffix tells
 
 FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
 NO_TEXTS = dict.fromkeys((".csv", ".tsv", ".xlsx"), "a table") | dict.fromkeys(
@@ -209,9 +208,8 @@ def has_named_fields(path: PurePath | HeldTexts, kind: str = AUTOMATIC) -> bool:
 def check_field(path: PurePath | HeldTexts, field: str | None, kind: str = AUTOMATIC) -> None:
     """Check that a field of the texts is named only where there are fields."""
     if field is not None and not has_named_fields(path, kind):
-        raise InputError(
-            f"{path}: is plain text and has no field '{field}'; give JSONL or Parquet, or name none"
-        )
+        advice = "give JSONL or Parquet, or name none"
+        raise InputError(f"{path}: is plain text and has no field '{field}'; {advice}")
 
 
 SPLITS = ("train", "valid", "test")

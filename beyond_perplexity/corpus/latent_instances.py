@@ -19,13 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from beyond_perplexity.corpus.token_batches import (
-    BatchSource,
-    Folder,
-    RaggedRows,
-    RowWriter,
-    save_array,
-)
+from beyond_perplexity.corpus import token_batches
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS, MENTIONS, SENTENCES_OF_A_DOCUMENT
 from beyond_perplexity.storage.outputs import write_json
@@ -48,7 +42,7 @@ class CorpusFiles(NamedTuple):
     graph: Path
 
     @classmethod
-    def of(cls, folder: Folder) -> CorpusFiles:
+    def of(cls, folder: token_batches.Folder) -> CorpusFiles:
         """Name the files of a corpus' folder."""
         base = Path(folder)
         tables = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
@@ -138,14 +132,16 @@ class InstanceBatch:
 class InstanceStore:
     """The instances of one split in memory-mapped files of a folder, as `write` named them."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
+    def __init__(self, folder: token_batches.Folder, name: str) -> None:
         base = Path(folder)
         self._ids = np.load(base / f"{name}.ids.npy")  # (instances,)
         names = [path.name.split(".")[-3] for path in sorted(base.glob(f"{name}.*.ends.npy"))]
-        self._arrays = {key: RaggedRows(base, f"{name}.{key}") for key in names}
+        self._arrays = {key: token_batches.RaggedRows(base, f"{name}.{key}") for key in names}
 
     @classmethod
-    def write(cls, folder: Folder, name: str, instances: Iterable[Instance]) -> InstanceStore:
+    def write(
+        cls, folder: token_batches.Folder, name: str, instances: Iterable[Instance]
+    ) -> InstanceStore:
         """Store instances, unless the folder holds them already.
 
         Memory does not grow with the entries; an interrupted write leaves nothing that counts.
@@ -154,17 +150,19 @@ class InstanceStore:
         if not whole.exists():
             whole.parent.mkdir(parents=True, exist_ok=True)
             ids: list[int] = []
-            writers: dict[str, RowWriter] = {}
+            writers: dict[str, token_batches.RowWriter] = {}
             with ExitStack() as stack:
                 for instance in instances:
                     ids.append(instance.instance_id)
                     for key, values in instance.arrays.items():
                         if key not in writers:
-                            writers[key] = RowWriter(folder, f"{name}.{key}", np.int64, stack)
+                            writers[key] = token_batches.RowWriter(
+                                folder, f"{name}.{key}", np.int64, stack
+                            )
                         writers[key].add(values)
                 for writer in writers.values():
                     writer.finish()
-            save_array(whole.parent / f"{name}.ids.npy", np.array(ids, np.int64))
+            token_batches.save_array(whole.parent / f"{name}.ids.npy", np.array(ids, np.int64))
             if not ids:
                 raise InputError(f"the split '{name}' has no instance that the model can read")
             write_json(whole, {"instances": len(ids)})
@@ -195,7 +193,7 @@ class InstanceStore:
         return self._arrays[name].lengths
 
 
-class WholeInstances(BatchSource):
+class WholeInstances(token_batches.BatchSource):
     """Batches of whole instances of like length; filling counts among their positions."""
 
     def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
@@ -245,10 +243,8 @@ def _rows(path: Path) -> Iterator[tuple[int, MentionSpan]]:
     columns = ("doc_id", "start", "end", "entity")
     for doc_id, start, end, entity in _values(path, MENTIONS, columns):
         if doc_id < last:
-            raise InputError(
-                f"{path}: a mention of document {doc_id} comes after one of {last}; "
-                "sort the mentions by doc_id"
-            )
+            wrong = f"{path}: a mention of document {doc_id} comes after one of {last}"
+            raise InputError(f"{wrong}; sort the mentions by doc_id")
         last = doc_id
         yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
 
@@ -284,10 +280,8 @@ def encode_with_text(
 ) -> Iterator[tuple[MentionedDocument, np.ndarray]]:
     """Stream the documents of a split that have words, each with the ids of its words, (T,)."""
     if vocabulary.kind != "closed":
-        raise InputError(
-            f"vocabulary: is {vocabulary.kind}, but mentions are spans of words; use a closed "
-            "vocabulary"
-        )
+        wrong = f"vocabulary: is {vocabulary.kind}, but mentions are spans of words"
+        raise InputError(f"{wrong}; use a closed vocabulary")
     for document in read_mentioned(corpus):
         if document.split != split:
             continue

@@ -18,23 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beyond_perplexity.corpus.readers import (
-    Annotated,
-    AnnotatedReader,
-    outermost,
-    read_lines,
-    resolve_path,
-    single_word,
-)
+from beyond_perplexity.corpus import readers
+from beyond_perplexity.corpus.text_files import json_rows
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.storage.inputs import (
-    JSONTextError,
-    brief_repr,
-    check_input,
-    parse_json,
-    unreadable,
-)
+from beyond_perplexity.storage.inputs import brief_repr, check_input, unreadable
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
@@ -55,38 +43,33 @@ class _Annotation(NamedTuple):
     kind: str | None  # new, related or ongoing by the file's own relation; None without one
 
 
-class _UnusableError(ValueError):
-    """A value of a JSON line that is not what the format says."""
-
-
 def flat_tokens(value: object) -> list[str]:
     """Return the tokens of a document, which may be nested by sentence."""
     if not isinstance(value, list):
-        raise _UnusableError("field 'tokens' is no list")
+        raise readers.UnusableError("field 'tokens' is no list")
     nested = bool(value) and all(isinstance(part, list) for part in value)
     tokens = [token for part in value for token in part] if nested else value
     if not all(isinstance(token, str) for token in tokens):
-        raise _UnusableError("field 'tokens' holds something that is no string")
+        raise readers.UnusableError("field 'tokens' holds something that is no string")
     if any(_UNUSABLE.search(token) for token in tokens):
-        raise _UnusableError("a token holds NUL or half a surrogate pair")
+        raise readers.UnusableError("a token holds NUL or half a surrogate pair")
     return tokens
 
 
 def _annotation(value: object, n_tokens: int) -> _Annotation:
     if not isinstance(value, dict):
-        raise _UnusableError("an annotation is no object")
+        raise readers.UnusableError("an annotation is no object")
     entity: Any = value.get("id")
     source, span = value.get("source"), value.get("span")
     for name, text in (("id", entity), ("source", source)):
         if not text or not _is_text(text):
-            raise _UnusableError(
-                f"field '{name}' of an annotation is {brief_repr(text)}, expected a string"
-            )
+            held = f"field '{name}' of an annotation is {brief_repr(text)}"
+            raise readers.UnusableError(f"{held}, expected a string")
     wrong = f"the span of {entity:.80} is {brief_repr(span)}"
     if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
-        raise _UnusableError(f"{wrong}, expected two whole numbers")
+        raise readers.UnusableError(f"{wrong}, expected two whole numbers")
     if not 0 <= span[0] < span[1] <= n_tokens:
-        raise _UnusableError(f"{wrong}, outside the {n_tokens} tokens")
+        raise readers.UnusableError(f"{wrong}, outside the {n_tokens} tokens")
     start, end = span
     return _Annotation(start, end, entity, str(source).lower(), _kind(value.get("relation")))
 
@@ -112,7 +95,7 @@ def _without_blanks(
     for token in tokens:
         before.append(before[-1] + bool(token.strip()))
     moved = [a._replace(start=before[a.start], end=before[a.end]) for a in annotations]
-    kept = [single_word(token) for token in tokens if token.strip()]
+    kept = [readers.single_word(token) for token in tokens if token.strip()]
     return kept, [a for a in moved if a.start < a.end]
 
 
@@ -140,48 +123,35 @@ def derive_kinds(
         last[entity] = end
 
 
-class Reader(AnnotatedReader):
+class Reader(readers.AnnotatedReader):
     """Reads Linked WikiText-2: documents from ``paths``, the rest from the two pickles.
 
     The tables of aliases and of the graph are empty where the file is not given. Mentions of an
     entity that is in neither are kept and counted.
     """
 
-    def read(self, path: Path) -> Iterator[Annotated]:
+    def read(self, path: Path) -> Iterator[readers.Annotated]:
         """Stream the documents of one JSONL file; see `AnnotatedReader.read`."""
-        for number, line in read_lines(path, self.problems):
-            place = f"{path}: line {number}"
-            if not line.strip():
-                self.problems.skips.add("empty line", place)
-                continue
-            try:
-                value = parse_json(line)
-            except JSONTextError as error:
-                self.problems.report("not JSON", place, str(error))
-                continue
-            try:
+        for place, value in json_rows(path, self.problems):
+            with self.problems.unusable("unusable JSON line", place):
                 yield self._document(place, value)
-            except _UnusableError as error:
-                self.problems.report("unusable JSON line", place, str(error))
 
-    def _document(self, place: str, document: object) -> Annotated:
+    def _document(self, place: str, document: object) -> readers.Annotated:
         if not isinstance(document, dict):
-            raise _UnusableError("not an object")
+            raise readers.UnusableError("not an object")
         title = document.get("title") or ""
         if isinstance(title, list):  # the old variant gives its tokens
             title = " ".join(map(str, title))
         if not _is_text(title):
-            raise _UnusableError("field 'title' is no string")
+            raise readers.UnusableError("field 'title' is no string")
         tokens = flat_tokens(document.get("tokens"))
         values = document.get("annotations") or []
         if not isinstance(values, list):
-            raise _UnusableError("field 'annotations' is no list")
+            raise readers.UnusableError("field 'annotations' is no list")
         found = []
         for value in values:
-            try:
+            with self.problems.unusable("unusable annotation", place):
                 found.append(_annotation(value, len(tokens)))
-            except _UnusableError as error:
-                self.problems.report("unusable annotation", place, str(error))
         kept, annotations = _without_blanks(tokens, found)
         counts = Counter({"tokens of white space": len(tokens) - len(kept)})
         counts.update(f"{annotation.source} found" for annotation in annotations)
@@ -192,7 +162,7 @@ class Reader(AnnotatedReader):
         for annotation, derived in zip(annotations, kinds, strict=True):
             if annotation.kind:
                 counts[f"annotated {annotation.kind}, derived {derived}"] += 1
-        return Annotated(place, title, kept, [a[:4] for a in annotations], counts=counts)
+        return readers.Annotated(place, title, kept, [a[:4] for a in annotations], counts=counts)
 
     def _choose(
         self, place: str, annotations: list[_Annotation], counts: Counter[str]
@@ -204,7 +174,7 @@ class Reader(AnnotatedReader):
         spans = list(by_span)
         if self.source.mentions == "outermost":
             crossing = self.source.crossing
-            spans = outermost(spans, lambda _: place, crossing, self.problems, counts)
+            spans = readers.outermost(spans, lambda _: place, crossing, self.problems, counts)
         return [by_span[span] for span in spans]
 
     @cached_property
@@ -212,13 +182,12 @@ class Reader(AnnotatedReader):
         """The aliases by entity; None where they are not given."""
         if self.source.aliases is None:
             return None
-        path = resolve_path(self.source.aliases)
+        path = readers.resolve_path(self.source.aliases)
         found: dict[str, list[str]] = {}
         for entity, names in _dictionary(path):
             if not isinstance(names, _LISTS) or not all(map(_is_text, names)):
-                raise InputError(
-                    f"{path}: entity {entity}: expected a list of strings as its aliases"
-                )
+                wanted = "a list of strings as its aliases"
+                raise InputError(f"{path}: entity {entity}: expected {wanted}")
             strings = sorted(names) if isinstance(names, _SETS) else names
             found[entity] = [text for text in strings if text.strip()]
             if len(found[entity]) < len(names):
@@ -230,7 +199,7 @@ class Reader(AnnotatedReader):
         """The edges (relation, tail) by head, without those of unknown entities."""
         if self.source.knowledge_graph is None:
             return {}
-        path = resolve_path(self.source.knowledge_graph)
+        path = readers.resolve_path(self.source.knowledge_graph)
         graph: dict[str, list[tuple[str, str]]] = {}
         for head, edges in _dictionary(path):
             place = f"{path}: entity {head}"
@@ -283,9 +252,7 @@ def _dictionary(path: Path) -> Iterable[tuple[str, Any]]:
         raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
     for entity in found:
         if not _is_text(entity):
-            raise InputError(
-                f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
-            )
+            raise InputError(f"{path}: has the key {brief_repr(entity)}, expected an entity's name")
     return found.items()
 
 

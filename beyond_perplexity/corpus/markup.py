@@ -192,9 +192,7 @@ class _Flattener:
     def flatten(self, code: Wikicode, top: bool = False) -> str:
         """Return the visible text; nodes without a handler (templates, comments) have none."""
         handlers = self._handlers
-        return "".join(
-            handlers[type(node)](node, top) for node in code.nodes if type(node) in handlers
-        )
+        return "".join(handlers[type(one)](one, top) for one in code.nodes if type(one) in handlers)
 
     def _text(self, node: Text, top: bool) -> str:
         value = _CONTROL.sub("", str(node.value))
@@ -291,9 +289,8 @@ def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Ar
     code = mwparserfromhell.parse(source, skip_style_tags=True)
     flattener = _Flattener(namespaces)
     text = flattener.flatten(code, top=True)
-    paragraphs = [
-        _unmark(block, flattener.entities) for raw in _blocks(text) if (block := _clean(raw))
-    ]
+    blocks = filter(None, map(_clean, _blocks(text)))
+    paragraphs = [_unmark(block, flattener.entities) for block in blocks]
     templates = code.ifilter_templates(recursive=False)
     boxes = [box for box in templates if _INFOBOX.search(str(box.name).strip())]
     return Article(paragraphs, list(dict.fromkeys(_infobox_links(boxes, namespaces))), len(boxes))

@@ -18,8 +18,7 @@ from functools import partial
 from typing import Literal
 
 from beyond_perplexity.corpus.moses import CHUNK, check_language, tokenize_lines
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Section
+from beyond_perplexity.options import Section, parse_options
 
 _UNICODE_PUNCTUATION = str.maketrans(
     {
@@ -158,26 +157,13 @@ class Preprocessing(Section):
     remove_accents: bool = True
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, kind = getattr(self, field.name), type(field.default)
-            if type(value) is not kind:
-                expected = "true or false" if kind is bool else "a string"
-                raise InputError(f"preprocessing: '{field.name}' is {value!r}; give {expected}")
-        if self.tokenizer not in ("moses", "none"):
-            raise InputError(
-                f"preprocessing: tokenizer '{self.tokenizer}' is unknown; use moses or none"
-            )
         if self.tokenizer == "moses":
             check_language(self.language)
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Preprocessing:
         """Make the switches from a config section."""
-        allowed = [field.name for field in fields(cls)]
-        if wrong := [key for key in config if key not in allowed]:
-            names = ", ".join(allowed)
-            raise InputError(f"preprocessing: unknown key '{wrong[0]}'; allowed are {names}")
-        return cls(**config)  # type: ignore[arg-type]
+        return parse_options(cls, config, "preprocessing")
 
     def apply(self, texts: Sequence[str]) -> list[str]:
         """Run the steps that are on, in XLM's order: each text becomes one line of tokens."""
@@ -200,5 +186,5 @@ class Preprocessing(Section):
 
 
 _STEPS = [one.name for one in fields(Preprocessing) if one.default is True]
+# For text that is tokens joined by blanks already: white space is collapsed, nothing else.
 WHITE_SPACE_ONLY = Preprocessing.from_config({"tokenizer": "none", **dict.fromkeys(_STEPS, False)})
-"""For text that is tokens joined by blanks already: white space is collapsed, nothing else."""

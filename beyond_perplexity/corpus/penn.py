@@ -21,14 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beyond_perplexity.corpus.readers import (
-    Annotated,
-    AnnotatedReader,
-    NumberedLine,
-    document_name,
-    read_lines,
-    single_word,
-)
+from beyond_perplexity.corpus import readers
 from beyond_perplexity.storage.inputs import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000
@@ -105,7 +98,7 @@ def _open(parts: Sequence[str], index: int, stack: Sequence[_Open]) -> _Open:
     if len(stack) >= MAXIMUM_DEPTH:
         raise TreeError("tree too deep", f"more than {MAXIMUM_DEPTH} levels")
     following = parts[index + 1] if index + 1 < len(parts) else ""
-    label = "" if following in ("(", ")", "") else single_word(following)
+    label = "" if following in ("(", ")", "") else readers.single_word(following)
     wrapper = label in WRAPPERS and (not stack or stack[-1].wrapper)
     if not label and not wrapper:
         raise TreeError("bracket without a label", "inside the tree")
@@ -138,7 +131,7 @@ def _finish(node: _Open) -> str | None:
             raise TreeError("word without a tag", where)
         if node.label == "-NONE-":
             return None
-        word = single_word(unescape(node.words[0]))
+        word = readers.single_word(unescape(node.words[0]))
         return f"({escape(category(node.label))} {escape(word)})"
     if not node.children:
         if not node.removed:
@@ -151,19 +144,19 @@ def _finish(node: _Open) -> str | None:
     return f"({category(node.label)} {' '.join(node.children)})"
 
 
-class Reader(AnnotatedReader):
+class Reader(readers.AnnotatedReader):
     """Reads treebank files: one file is one document, or with ``document: tree`` each tree is.
 
     A tree begins on a line of its own and may take several lines. Sentences are the trees; the text
     is their leaves.
     """
 
-    def read(self, path: Path) -> Iterator[Annotated]:
+    def read(self, path: Path) -> Iterator[readers.Annotated]:
         """Stream the documents of one treebank file; see `AnnotatedReader.read`."""
-        name = document_name(path)
-        whole = Annotated(str(path), name, [])
+        name = readers.document_name(path)
+        whole = readers.Annotated(str(path), name, [])
         found = 0
-        for lines in self._blocks(path, read_lines(path, self.problems)):
+        for lines in self._blocks(path, readers.read_lines(path, self.problems)):
             place = f"{path}: line {lines[0][0]}"
             try:
                 tree = parse_tree("\n".join(line for _, line in lines))
@@ -172,7 +165,7 @@ class Reader(AnnotatedReader):
                 continue
             found += 1
             if self.source.document == "tree":
-                yield Annotated(place, f"{name}:{found}", leaves(tree), trees=[(0, tree)])
+                yield readers.Annotated(place, f"{name}:{found}", leaves(tree), trees=[(0, tree)])
             else:
                 whole.trees.append((len(whole.trees), tree))
                 whole.tokens += leaves(tree)
@@ -181,10 +174,12 @@ class Reader(AnnotatedReader):
         if whole.tokens:
             yield whole
 
-    def _blocks(self, path: Path, lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
+    def _blocks(
+        self, path: Path, lines: Iterator[readers.NumberedLine]
+    ) -> Iterator[list[readers.NumberedLine]]:
         """Cut a file where as many brackets have been closed as opened at the end of a line."""
-        again: list[NumberedLine] = []  # in reverse order
-        held: list[NumberedLine] = []
+        again: list[readers.NumberedLine] = []  # in reverse order
+        held: list[readers.NumberedLine] = []
         depth = size = 0
         while True:
             item = again.pop() if again else next(lines, None)
@@ -208,7 +203,9 @@ class Reader(AnnotatedReader):
                 yield held
                 held, depth, size = [], 0, 0
 
-    def _give_up(self, path: Path, held: list[NumberedLine], depth: int) -> list[NumberedLine]:
+    def _give_up(
+        self, path: Path, held: list[readers.NumberedLine], depth: int
+    ) -> list[readers.NumberedLine]:
         """Report a tree that does not end; return its lines from the next first bracket on."""
         if held:
             detail = f"{depth} not closed by line {held[-1][0]}"

@@ -11,33 +11,26 @@ import importlib.resources
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.inputs import (
-    PACKED,
-    DamagedError,
-    check_input,
-    count_lines,
-    open_input,
-)
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
 LISTED = 20
 
-NumberedLine = tuple[int, str]
-"""Number, from 1, and text without its end."""
+NumberedLine = tuple[int, str]  # number, from 1, and text without its end
 
-Span = tuple[int, int, str]
-"""Of a mention: tokens [start, end) and its entity."""
+Span = tuple[int, int, str]  # of a mention: tokens [start, end) and its entity
 
+# Of a mention: tokens [start, end), its entity, and the source that says so.
 Mention = tuple[int, int, str, str]
-"""Of a mention: tokens [start, end), its entity, and the source that says so."""
 
 PLACEHOLDER = "_"
 
@@ -74,10 +67,12 @@ class Skips:
 
     def to_json(self) -> dict[str, dict[str, object]]:
         """Return ``{reason: {"count": int, "first": [place, ...]}}``."""
-        return {
-            reason: {"count": count, "first": self.places[reason]}
-            for reason, count in sorted(self.counts.items())
-        }
+        counts = sorted(self.counts.items())
+        return {reason: {"count": n, "first": self.places[reason]} for reason, n in counts}
+
+
+class UnusableError(ValueError):
+    """A value that is no document; the message says why."""
 
 
 @dataclass
@@ -96,6 +91,14 @@ class Problems:
             advice = "repair the input, or set source.on_error to skip"
             raise InputError(f"{place}: {reason} ({detail:.600}); {advice}")
         self.skips.add(reason, place)
+
+    @contextmanager
+    def unusable(self, reason: str, place: str) -> Iterator[None]:
+        """Report what is unusable of what is read inside."""
+        try:
+            yield
+        except UnusableError as error:
+            self.report(reason, place, str(error))
 
 
 def close_account(account: Account, problems: Problems) -> None:
@@ -175,7 +178,7 @@ def single_word(text: str) -> str:
 
 def document_name(path: Path) -> str:
     """Name the document that a whole file is: the file's name without its endings of packing."""
-    while path.suffix.lower() in PACKED:
+    while path.suffix.lower() in inputs.PACKED:
         path = path.with_suffix("")
     return path.stem
 
@@ -217,24 +220,23 @@ def resolve_path(name: str) -> Path:
     if name.startswith(EMBEDDED):
         known = name.removeprefix(EMBEDDED)
         if known not in EMBEDDED_CORPORA:
-            raise InputError(
-                f"{name}: no such embedded corpus; there are {', '.join(EMBEDDED_CORPORA)}"
-            )
+            there = ", ".join(EMBEDDED_CORPORA)
+            raise InputError(f"{name}: no such embedded corpus; there are {there}")
         package, inside = EMBEDDED_CORPORA[known]
         # The package is installed as plain files, so that the resource is a path.
         path = Path(str(importlib.resources.files(package).joinpath(inside)))
-    check_input(name if "://" in name else path)
+    inputs.check_input(name if "://" in name else path)
     return path
 
 
 def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
     """Stream the decompressed bytes of a file."""
     try:
-        with open_input(path) as file:
+        with inputs.open_input(path) as file:
             while chunk := file.read1(CHUNK_BYTES):
                 yield chunk
-            problems.held = (problems.held or 0) + count_lines(file)
-    except DamagedError as error:
+            problems.held = (problems.held or 0) + inputs.count_lines(file)
+    except inputs.DamagedError as error:
         problems.report(error.reason, error.place, error.detail)
 
 

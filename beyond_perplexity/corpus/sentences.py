@@ -142,10 +142,8 @@ def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[
                 try:
                     owner = next(owners)
                 except StopIteration:
-                    raise InputError(
-                        f"{trees}: document {doc_id} is not in {documents}, or out of its order; "
-                        "extract the corpus again"
-                    ) from None
+                    wrong = f"{trees}: document {doc_id} is not in {documents}, or out of its order"
+                    raise InputError(f"{wrong}; extract the corpus again") from None
             words = leaves(tree)
             page = owner["title"] if split_unit == "page" else ""
             row = {"title": page or f"document {doc_id}", "text": " ".join(words)}
@@ -167,15 +165,11 @@ def find_partners(
     order = order_documents(path, split, seed)
     places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
     count = min(_FOLLOWERS, len(order) - 1)
-    after = {
-        unit.unit_id: order[(places[unit.unit_id] + 1 + np.arange(count)) % len(order)].tolist()
-        for unit in units
-    }
+    shifts, begins = 1 + np.arange(count), {u.unit_id: places[u.unit_id] for u in units}
+    after = {k: order[(begin + shifts) % len(order)].tolist() for k, begin in begins.items()}
     wanted = {*after, *chain.from_iterable(after.values())}
-    held = {
-        unit.unit_id: unit
-        for unit in read_documents(path, split, wanted, grouped=True, whole=whole)
-    }
+    found = read_documents(path, split, wanted, grouped=True, whole=whole)
+    held = {unit.unit_id: unit for unit in found}
     return [
         _partners(unit, held[unit.unit_id].group, [held[k] for k in after[unit.unit_id]], seed)
         for unit in units

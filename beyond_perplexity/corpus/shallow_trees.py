@@ -21,8 +21,8 @@ _CLOSING = frozenset({*")]}”’»", "''", "-RRB-", "-RSB-", "-RCB-"})
 # What stands right behind a quote that closes, and right before one that opens.
 _BEHIND, _BEFORE = frozenset(",.;:?!)]"), frozenset("([")
 
+# Word, tag, phrase (``B-NP``, ``I-NP``, ``O``), prepositional phrase (``B-PNP``, ...).
 Tagged = tuple[str, str, str, str]
-"""Word, tag, phrase (``B-NP``, ``I-NP``, ``O``), prepositional phrase (``B-PNP``, ...)."""
 
 
 @cache

@@ -22,14 +22,7 @@ from beyond_perplexity.corpus.mediawiki import Redirects
 from beyond_perplexity.corpus.readers import Mention, Skips
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.schemas.corpora import (
-    ALIASES,
-    DOCUMENTS,
-    KNOWLEDGE_GRAPH,
-    MENTIONS,
-    RAW,
-    TREES,
-)
+from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.shards import ShardWriter
 
@@ -109,15 +102,15 @@ ANNOTATION_COUNTS = (
 )
 
 
+# What an extraction writes, beside its report.
 EXTRACTED = {
-    "documents": DOCUMENTS,
-    "mentions": MENTIONS,
-    "knowledge_graph": KNOWLEDGE_GRAPH,
-    "aliases": ALIASES,
-    "trees": TREES,
-    "raw": RAW,
+    "documents": corpora.DOCUMENTS,
+    "mentions": corpora.MENTIONS,
+    "knowledge_graph": corpora.KNOWLEDGE_GRAPH,
+    "aliases": corpora.ALIASES,
+    "trees": corpora.TREES,
+    "raw": corpora.RAW,
 }
-"""What an extraction writes, beside its report."""
 
 
 @dataclass
@@ -174,10 +167,8 @@ def write_tables(
         _write_aliases(gathered, tables["aliases"])
         if not tables["documents"].count:
             reasons = ", ".join(f"{n} {reason}" for reason, n in gathered.skips.counts.items())
-            raise InputError(
-                f"{first}: no document is left of this corpus ({reasons or 'it is empty'}); check "
-                "source and documents.minimum_tokens"
-            )
+            wrong = f"{first}: no document is left of this corpus ({reasons or 'it is empty'})"
+            raise InputError(f"{wrong}; check source and documents.minimum_tokens")
         for rows in tables.values():
             rows.flush()
         report = _report(options, gathered, splits, {n: rows.count for n, rows in tables.items()})
@@ -239,10 +230,8 @@ def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str
             else "0 mentions were found: no page has a link that stands in its text"
         )
     if (row.treebank or options.trees.kind != "none") and not trees:
-        found.append(
-            "0 trees were found: no model of trees can be trained on this corpus; the skips in its "
-            "report say what was left out"
-        )
+        lack = "0 trees were found: no model of trees can be trained on this corpus"
+        found.append(f"{lack}; the skips in its report say what was left out")
     return found
 
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from beyond_perplexity.corpus.readers import LONGEST_LINE_BYTES, Problems, Record, read_lines
+from beyond_perplexity.corpus.readers import (
+    LONGEST_LINE_BYTES,
+    Problems,
+    Record,
+    UnusableError,
+    read_lines,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import EMPTY_LINE
-from beyond_perplexity.storage.inputs import (
-    DamagedError,
-    JSONTextError,
-    brief_repr,
-    has_twice,
-    parse_json,
-)
+from beyond_perplexity.storage.inputs import DamagedError, JSONTextError, brief_repr, parse_json
 from beyond_perplexity.storage.shards import ParquetInput, wrong_row
 
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
@@ -50,21 +50,15 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
     return Record(place, title, text, None if raw == text else raw)
 
 
-class _UnusableError(ValueError):
-    """A value that is no document; the message says why."""
-
-
 def _group(value: dict[str, object], key: str) -> str | None:
     """Return the name of a group, None where there is no such field."""
     if key not in value:
         return None
     group = value[key]
-    if group is None:
-        raise _UnusableError(f"field '{key}', which names the group, is null")
     if isinstance(group, bool) or not isinstance(group, str | int):
-        raise _UnusableError(f"field '{key}', which names the group, is no string and no integer")
+        raise UnusableError(f"field '{key}', which names the group, is no string and no integer")
     if isinstance(group, str) and _SURROGATE.search(group):
-        raise _UnusableError("holds half a surrogate pair, which is no character")
+        raise UnusableError("holds half a surrogate pair, which is no character")
     return str(group)
 
 
@@ -84,19 +78,19 @@ def _take(place: str, value: object, field: str | None, group_key: str | None = 
         value = {TEXT_FIELD: value}
     if not isinstance(value, dict):
         wrong = _NO_OBJECTS.get(type(value), "neither an object nor a string")
-        raise _UnusableError(wrong.format(field))
+        raise UnusableError(wrong.format(field))
     field = TEXT_FIELD if field is None else field
     text = value.get(field)
     if not isinstance(text, str):
         no_string = f"field '{field}' is no string"
-        raise _UnusableError(_missing(field, value) if text is None else no_string)
+        raise UnusableError(_missing(field, value) if text is None else no_string)
     if len(text) > LONGEST_LINE_BYTES:
-        raise _UnusableError(f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters")
+        raise UnusableError(f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters")
     title = value.get("title") if field != "title" else None
     if title is not None and not isinstance(title, str):
-        raise _UnusableError("field 'title' is no string")
+        raise UnusableError("field 'title' is no string")
     if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
-        raise _UnusableError("holds half a surrogate pair, which is no character")
+        raise UnusableError("holds half a surrogate pair, which is no character")
     record = _record(place, title or "", text, " ".join(text.split()))
     return record if group_key is None else replace(record, group=_group(value, group_key))
 
@@ -110,24 +104,20 @@ def _records(
 ) -> Iterator[Record]:
     """Take the documents of values, each with its place, and report those that are none."""
     for place, value in rows:
-        try:
-            record = _take(place, value, field, group_key)
-        except _UnusableError as error:
-            problems.report(reason, place, str(error))
-        else:
-            yield record
+        with problems.unusable(reason, place):
+            yield _take(place, value, field, group_key)
 
 
 def read_jsonl(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
     """Read JSON, one value a line: a string, or an object with the text and optional ``title``."""
-    keys = [TEXT_FIELD if field is None else field, *([group_key] if group_key else [])]
-    rows = _json_rows(path, problems, keys)
+    rows = json_rows(path, problems)
     return _records(rows, problems, "unusable JSON line", field, group_key)
 
 
-def _json_rows(path: Path, problems: Problems, keys: list[str]) -> Iterator[tuple[str, object]]:
+def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, object]]:
+    """Read a value a line, with its place; empty lines are left out and counted."""
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
@@ -138,10 +128,6 @@ def _json_rows(path: Path, problems: Problems, keys: list[str]) -> Iterator[tupl
         except JSONTextError as error:
             begun = _BEGUN.get(line.strip(), "")
             problems.report("not JSON", place, f"{error}{begun}")
-            continue
-        twice = [key for key in keys if isinstance(found, dict) and has_twice(line, key)]
-        if twice:
-            problems.report("unusable JSON line", place, f"field '{twice[0]}' is there twice")
         else:
             yield place, found
 
@@ -149,9 +135,7 @@ def _json_rows(path: Path, problems: Problems, keys: list[str]) -> Iterator[tupl
 def _is_string(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _text_columns(
@@ -164,16 +148,13 @@ def _text_columns(
     columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
     for name in columns:
         if not _is_string(schema.field(name).type):
-            raise InputError(
-                f"{path}: column '{name}' is {schema.field(name).type}, expected string"
-            )
+            found = schema.field(name).type
+            raise InputError(f"{path}: column '{name}' is {found}, expected string")
     if group_key is not None and group_key in set(schema.names) - set(columns):
         kind = schema.field(group_key).type
         if not (_is_string(kind) or pa.types.is_integer(kind)):
-            raise InputError(
-                f"{path}: column '{group_key}', which names the group, is {kind}, expected string "
-                "or integer"
-            )
+            wrong = f"column '{group_key}', which names the group, is {kind}"
+            raise InputError(f"{path}: {wrong}, expected string or integer")
         columns.append(group_key)
     return columns
 

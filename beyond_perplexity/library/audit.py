@@ -7,32 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beyond_perplexity.auditing.checks import (
-    CHECKS,
-    PROGRAMS,
-    Finding,
-    PrintedNumber,
-    describe_findings,
-    describe_numbers,
-)
+from beyond_perplexity.auditing import checks
 from beyond_perplexity.errors import extras_named
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
-from beyond_perplexity.library.calls import (
-    Unused,
-    check_path_or_name,
-    in_memory,
-    library_function,
-    text_source,
-    torch_kept,
-    wrong_type,
-)
 from beyond_perplexity.library.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_COLUMNS = [*Finding._fields[:-1], "unit", "because"]
+_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
 
 
 class Audit(Result):
@@ -49,17 +34,22 @@ class Audit(Result):
     """
 
     def __init__(
-        self, model: str, findings: Sequence[Finding], numbers: Sequence[PrintedNumber]
+        self,
+        model: str,
+        findings: Sequence[checks.Finding],
+        numbers: Sequence[checks.PrintedNumber],
     ) -> None:
         import pandas as pd
 
-        rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
+        rows = [{**one._asdict(), "unit": checks.CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.alarms = [one.check for one in findings if not one.sound and not one.because]
-        others = [{**one._asdict(), "version": PROGRAMS[one.program].version} for one in numbers]
-        rosetta = pd.DataFrame(others, columns=[*PrintedNumber._fields, "version"])
+        others = [
+            {**one._asdict(), "version": checks.PROGRAMS[one.program].version} for one in numbers
+        ]
+        rosetta = pd.DataFrame(others, columns=[*checks.PrintedNumber._fields, "version"])
         summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
-        lines = [*describe_findings(findings), *describe_numbers(numbers)]
+        lines = [*checks.describe_findings(findings), *checks.describe_numbers(numbers)]
         table = pd.DataFrame(rows, columns=_COLUMNS)
         super().__init__(
             "audit",
@@ -77,16 +67,16 @@ def _draw(table: pd.DataFrame) -> Figure:
     return draw_deviations(table)
 
 
-def _unused(given: AuditOptions) -> Iterator[Unused]:
+def _unused(given: AuditOptions) -> Iterator[calls.Unused]:
     if isinstance(given.model, str | Path):
         yield "with a model that has its own", ("vocabulary",)
     else:
         yield "with a model in memory", ("precision", "device")
-    if in_memory(given.texts):
+    if calls.in_memory(given.texts):
         yield "on texts in memory", ("field",)
 
 
-@library_function(AuditOptions, _unused)
+@calls.library_function(AuditOptions, _unused)
 def audit(given: AuditOptions) -> Audit:
     """Make the checks of `auditing.checks.CHECKS` with some documents of a text.
 
@@ -109,11 +99,11 @@ def audit(given: AuditOptions) -> Audit:
         from beyond_perplexity.models.contract import LanguageModel
     is_held = isinstance(model, LanguageModel)
     if not is_held:
-        check_path_or_name("model", model)
+        calls.check_path_or_name("model", model)
     if isinstance(check, bytes) or not isinstance(check, Iterable | None):
-        raise wrong_type("check", check, "a name, or a list of them")
-    texts = text_source(given.texts, "texts", field=given.field)
-    with torch_kept(given.threads):
+        raise calls.wrong_type("check", check, "a name, or a list of them")
+    texts = calls.text_source(given.texts, "texts", field=given.field)
+    with calls.torch_kept(given.threads):
         if is_held:
             held = audited_texts.held_in_memory(model, given.vocabulary)
         else:

@@ -24,6 +24,15 @@ def _draws(kind: str) -> Any:
     return option((), words, "as `weights`, optional", nargs="*", action=FileRanges)
 
 
+def _in_memory(words: str, hint: str) -> Any:
+    """Declare what has no flag, as it stands beside texts in memory."""
+    return option(None, words, f"{hint}, optional", called="")
+
+
+def _written(words: str) -> Any:
+    return option(None, words, type=output_path)
+
+
 @dataclass(frozen=True)
 class AuditOptions:
     """Whether a model, its tokenizer and the scoring of texts keep what a perplexity promises.
@@ -51,7 +60,7 @@ class AuditOptions:
         metavar="TEXT",
     )
     _: KW_ONLY
-    vocabulary: Any = option(None, "that of a model in memory", "Vocabulary, optional", called="")
+    vocabulary: Any = _in_memory("that of a model in memory", "Vocabulary")
     field: str | None = option(
         None, "field or column of the texts in JSONL or Parquet (default: text)"
     )
@@ -99,9 +108,7 @@ class ContrastOptions:
         called="--pairs",
         metavar="PAIRS",
     )
-    distorted: Any = option(
-        None, "the other side of each pair", "iterable of str or float, optional", called=""
-    )
+    distorted: Any = _in_memory("the other side of each pair", "iterable of str or float")
     _: KW_ONLY
     model: str | Path | None = option(
         None,
@@ -110,22 +117,15 @@ class ContrastOptions:
         more="An ARPA model reads sentences as they are.",
         in_command=MISSING,
     )
-    phenomena: Any = option(
-        None, "what each pair is about: each gets a row", "iterable of str, optional", called=""
-    )
-    words: Any = option(
-        None,
-        "of scores: the words of each original, for H_C per word",
-        "iterable of int, optional",
-        called="",
+    phenomena: Any = _in_memory("what each pair is about: each gets a row", "iterable of str")
+    words: Any = _in_memory(
+        "of scores: the words of each original, for H_C per word", "iterable of int"
     )
     tokenized: bool = option(False, "the sentences are cleaned already")
     name: str | None = option(None, "name of the model (default: that of its folder)")
     threads: int | None = threads_option()
     device: str = option("auto", "auto, cpu or cuda")
-    output: str | Path | None = option(
-        None, "Parquet file to write, a row a phenomenon", type=output_path
-    )
+    output: str | Path | None = _written("Parquet file to write, a row a phenomenon")
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,7 @@ class SimilarityOptions:
         called="--pairs",
         metavar="PAIRS",
     )
-    hypotheses: Any = option(
-        None, "the second text of each pair", "iterable of str, optional", called=""
-    )
+    hypotheses: Any = _in_memory("the second text of each pair", "iterable of str")
     _: KW_ONLY
     evaluator: str | Path = option(
         MISSING,
@@ -171,9 +169,7 @@ class SimilarityOptions:
     config: str | Path = option("config.yaml", "of the run", "path", type=Path)
     threads: int | None = threads_option()
     device: str = option("auto", "auto, cpu or cuda")
-    output: str | Path | None = option(
-        None, "file for the scores: .csv or .parquet", type=output_path
-    )
+    output: str | Path | None = _written("file for the scores: .csv or .parquet")
 
 
 @dataclass(frozen=True)
@@ -221,9 +217,5 @@ class EstimateOptions:
     )
     no_bracket: bool = option(False, "leave out the bounds from both sides")
     seed: int = option(0, "seed of subsets, pairings and bootstraps", least=0)
-    output: str | Path | None = option(
-        None, "table to write as well: .csv or .parquet", type=output_path
-    )
-    diagnostics: str | Path | None = option(
-        None, "table of every instance to write: .csv or .parquet", type=output_path
-    )
+    output: str | Path | None = _written("table to write as well: .csv or .parquet")
+    diagnostics: str | Path | None = _written("table of every instance to write: .csv or .parquet")

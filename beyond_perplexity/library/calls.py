@@ -296,9 +296,8 @@ def values_of(given: Iterable[Any]) -> Iterable[Any]:
 
 def _refuse_groups(groups: Any, name: str, what: str) -> None:
     if groups is not None:
-        raise InputError(
-            f"groups: {name} {what}; name the column of the groups by group_column instead"
-        )
+        advice = "name the column of the groups by group_column instead"
+        raise InputError(f"groups: {name} {what}; {advice}")
 
 
 def _iterated(given: Any, name: str) -> Iterable[Any]:

@@ -74,9 +74,8 @@ def compare_perplexity(given: PairOptions) -> Result:
 def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
     from beyond_perplexity.figures import draw_figure
 
-    return draw_figure(
-        "tendencies/perplexity_differences", {"perplexity_differences": frame}, labels
-    )
+    tables = {"perplexity_differences": frame}
+    return draw_figure("tendencies/perplexity_differences", tables, labels)
 
 
 def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:

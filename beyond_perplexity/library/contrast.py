@@ -18,23 +18,15 @@ from beyond_perplexity.contrastive.pairs import (
     pair_files,
     read_pairs,
 )
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
-from beyond_perplexity.library.calls import (
-    Unused,
-    check_path_or_name,
-    library_function,
-    rows_of,
-    torch_kept,
-)
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
     from beyond_perplexity.models.registry import OpenedModel
@@ -42,7 +34,7 @@ if TYPE_CHECKING:
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 
-def _unused(given: ContrastOptions) -> Iterator[Unused]:
+def _unused(given: ContrastOptions) -> Iterator[calls.Unused]:
     if given.model is None:
         yield "without a model, on log scores", ("tokenized", "threads", "device")
         return
@@ -51,7 +43,7 @@ def _unused(given: ContrastOptions) -> Iterator[Unused]:
         yield "on a file of pairs, which names them", ("phenomena",)
 
 
-@library_function(ContrastOptions, _unused)
+@calls.library_function(ContrastOptions, _unused)
 def contrast(given: ContrastOptions) -> Result:
     """Tell sentences from distortions of them: accuracy and contrastive entropy H_C.
 
@@ -75,8 +67,8 @@ def contrast(given: ContrastOptions) -> Result:
         flags: dict[str, object] = {"pairs": "scores"}
         record: dict[str, Any] = {}
     else:
-        check_path_or_name("model", given.model)
-        with torch_kept(given.threads):
+        calls.check_path_or_name("model", given.model)
+        with calls.torch_kept(given.threads):
             with extras_named():
                 opened = _open(str(given.model), given.device)
             table = _of_texts(opened, given)
@@ -92,16 +84,13 @@ def contrast(given: ContrastOptions) -> Result:
 
 
 def _open(model: str, device: str) -> OpenedModel:
-    from beyond_perplexity.models.registry import OpenedModel, choose_device, open_any
+    from beyond_perplexity.models.registry import OpenedModel, open_any
 
     if not os.path.isfile(model):
         return open_any(model, device)
-    from beyond_perplexity.models.kneser_ney import KneserNey
-    from beyond_perplexity.ngrams.arpa import read_arpa
+    from beyond_perplexity.models.kneser_ney import open_arpa
 
-    held = read_arpa(model)
-    network = KneserNey.of(held.model).to(choose_device(device)).eval()
-    words = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    network, words = open_arpa(model, device)
     return OpenedModel(network, words, {"config": network.config, "arpa": True}, Path(model))
 
 
@@ -131,6 +120,7 @@ def _said_of_means(means: Mapping[str, Any]) -> list[str]:
 
 def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     from beyond_perplexity.contrastive.scores import make_scorer
+    from beyond_perplexity.models.registry import cleaning_of
 
     if isinstance(given.originals, str | os.PathLike):
         if given.distorted is not None:
@@ -138,7 +128,9 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
         pairs = read_pairs(Path(given.originals))
     else:
         pairs = _sentence_pairs(given)
-    cleaning, model = _cleaning(opened.description, given.tokenized), str(given.model)
+    description, model = opened.description, str(given.model)
+    plain = description.get("arpa") and not given.tokenized  # whose text is read as it is
+    cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
     return contrast_pairs(
         make_scorer(opened.model, opened.vocabulary, model),
         pairs,
@@ -147,20 +139,9 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     )
 
 
-def _cleaning(description: dict[str, Any], tokenized: bool) -> Preprocessing | None:
-    """Return how sentences are cleaned for a model; None: not at all, for one of plain text."""
-    if tokenized:
-        return WHITE_SPACE_ONLY
-    if description.get("arpa") or is_taken_as_it_is(
-        description["config"]["family"], description.get("training")
-    ):
-        return None
-    return Preprocessing.from_config(description.get("preprocessing", {}))
-
-
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena)
+    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena)
     for number, row in enumerate(rows, start=1):
         for side in sides:
             if not isinstance(row[side], str) or not row[side].strip():
@@ -170,17 +151,13 @@ def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
 
 
 def _phenomenon(about: Any, number: int) -> str:
-    name = str(_ALL if about is None else about)
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"phenomena: pair {number} has half a surrogate pair") from error
-    return name
+    with told(f"phenomena: pair {number} has half a surrogate pair"):
+        return str(_ALL if about is None else about).encode().decode()
 
 
 def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | None]]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
+    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
     for number, row in enumerate(rows, start=1):
         if row.get("words") is not None:
             check_number("words", row["words"], 1)
@@ -194,10 +171,8 @@ def _score(value: Any, side: str, number: int) -> float:
     except (TypeError, ValueError):
         found = float("nan")
     if not found < float("inf"):
-        raise InputError(
-            f"{side}: pair {number} has {value!r:.80}, expected a log score (a number, or -inf); "
-            "of sentences name a model"
-        )
+        wrong = f"{side}: pair {number} has {value!r:.80}, expected a log score (a number, or -inf)"
+        raise InputError(f"{wrong}; of sentences name a model")
     return found
 
 

@@ -24,14 +24,8 @@ from beyond_perplexity.importance.reduction import (
     reduce_files,
 )
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import EstimateOptions
-from beyond_perplexity.library.calls import (
-    check_suffix,
-    library_function,
-    table_sources,
-    write_numbers,
-    wrong_type,
-)
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.provenance import run_record
@@ -52,7 +46,7 @@ _FIGURES = {
 }
 
 
-@library_function(EstimateOptions)
+@calls.library_function(EstimateOptions)
 def estimate(given: EstimateOptions) -> Result:
     """Estimate the perplexity of any latent language model from importance samples of yours.
 
@@ -68,19 +62,17 @@ def estimate(given: EstimateOptions) -> Result:
     InputError
         When a row cannot be used; names file or argument, and row.
     """
-    check_suffix("output", given.output)
-    check_suffix("diagnostics", given.diagnostics)
+    calls.check_suffix("output", given.output)
+    calls.check_suffix("diagnostics", given.diagnostics)
     if not isinstance(given.options, Mapping | None):
-        raise wrong_type("options", given.options, "a dict")
+        raise calls.wrong_type("options", given.options, "a dict")
     options = parse_options(ReductionOptions, dict(given.options or {}), "options")
     if given.no_bracket:
         options = replace(options, bracket=False)
     about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     labels = parse_options(WeightLabels, about, "arguments")
-    read = {
-        kind: table_sources(getattr(given, kind), kind)
-        for kind in ("weights", "log_q", *DRAW_READERS)
-    }
+    kinds = ("weights", "log_q", *DRAW_READERS)
+    read = {kind: calls.table_sources(getattr(given, kind), kind) for kind in kinds}
     reduction = reduce_files(argparse.Namespace(seed=given.seed, **read), labels, options)
     table = estimates_table(reduction)
     if below := sum(map(is_below_one, table.to_pylist())):
@@ -124,7 +116,7 @@ def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]
     schema, make = REDUCED_TABLES[kind]
     table = make(reduction)
     if path.suffix == ".csv":
-        write_numbers(path, table)
+        calls.write_numbers(path, table)
         return
     record = run_record("beyond_perplexity/library/estimate.py", flags, seed=reduction.inputs.seed)
     write_shard(path, schema, table, record)

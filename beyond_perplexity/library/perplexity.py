@@ -10,15 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import extras_named
-from beyond_perplexity.library.calls import (
-    GROUP_COLUMN,
-    Unused,
-    check_path_or_name,
-    in_memory,
-    library_function,
-    text_source,
-    torch_kept,
-)
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.perplexities.options import ScoringOptions
 
@@ -34,11 +26,11 @@ _KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "spelled": "spelled
 
 
 def _is_arpa(given: ScoringOptions) -> bool:
-    check_path_or_name("model", given.model)
+    calls.check_path_or_name("model", given.model)
     return os.path.isfile(given.model) if given.arpa is None else bool(given.arpa)
 
 
-def _unused(given: ScoringOptions) -> Iterator[Unused]:
+def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
         yield text, ("cleaned", "tokenized", "speller", "special_tokens")
@@ -46,12 +38,12 @@ def _unused(given: ScoringOptions) -> Iterator[Unused]:
         yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
         yield "on tokenized texts", ("cleaned",)
-    if in_memory(given.texts):
+    if calls.in_memory(given.texts):
         yield "on texts in memory", ("field",)
         yield "on texts in memory; groups stand beside them", ("group_column",)
 
 
-@library_function(ScoringOptions, _unused)
+@calls.library_function(ScoringOptions, _unused)
 def perplexity(given: ScoringOptions) -> Result:
     """Score texts under a model: perplexity and bits in all their definitions.
 
@@ -72,15 +64,15 @@ def perplexity(given: ScoringOptions) -> Result:
     """
     column = given.group_column
     if column is None and given.groups is not None:
-        column = GROUP_COLUMN
-    texts = text_source(given.texts, "texts", given.groups, field=given.field, group_column=column)
+        column = calls.GROUP_COLUMN
+    named = {"field": given.field, "group_column": column}
+    texts = calls.text_source(given.texts, "texts", given.groups, **named)
     with extras_named():
         from beyond_perplexity.perplexities.brought import load_scoring, score_given
-    with torch_kept(given.threads):
+    with calls.torch_kept(given.threads):
         with extras_named():
-            scoring = load_scoring(
-                replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
-            )
+            settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
+            scoring = load_scoring(settled)
         summary, documents = score_given(scoring)
     tables = {"documents": documents} if documents is not None else {}
     table, text = partial(perplexity_by_unit, summary), partial(_text, summary)

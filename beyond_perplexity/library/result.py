@@ -130,10 +130,9 @@ class Result:
         """Return the beginning of the table for a notebook; no text of users is markup."""
         head = self._frame.head(_SHOWN_ROWS)
         cells = "".join(f"<th>{escape_html(str(name))}</th>" for name in head.columns)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape_html(_cell(value))}</td>' for value in row)}</tr>"
-            for row in head.itertuples(index=False, name=None)
-        )
+        rows = head.itertuples(index=False, name=None)
+        held = ("".join(f"<td>{escape_html(_cell(one))}</td>" for one in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in held)
         more = len(self._frame) - len(head)
         rest = f"<p>and {more:,} rows more</p>" if more else ""
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"

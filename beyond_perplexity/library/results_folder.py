@@ -8,13 +8,20 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.perplexity import perplexity_rows
+from beyond_perplexity.schemas import (
+    contrastive,
+    estimates,
+    perplexity,
+    relations,
+    semantics,
+    tendencies,
+)
 from beyond_perplexity.storage.inputs import parse_object, read_whole
 from beyond_perplexity.storage.shards import check_schema, read_record
 
@@ -48,57 +55,47 @@ RESULT_KINDS = {
     "training": "a point of the curve of a training",
 }
 _TENDENCIES, _ESTIMATES = "tendencies/{model}/{decoding}", "estimates/{model}/{proposal}"
-# Of each module of `schemas` the kinds with their schema and their Parquet files: patterns below
-# the folder of results, in which a name in braces is one part of a path and becomes a column.
-_FILES: dict[str, dict[str, tuple[str, ...]]] = {
-    "perplexity": {
-        "perplexity_documents": ("DOCUMENT_SCORES", "perplexity/{model}"),
-        "perplexity_differences": ("PERPLEXITY_DIFFERENCES", "perplexity_differences/{corpus}"),
-        "training": ("TRAINING", "models/{model}/training"),
-    },
-    "tendencies": {
-        "tendencies": (
-            "TENDENCY_MEASURES",
-            "embeddings/{corpus}/measures",
-            f"{_TENDENCIES}/measures",
-        ),
-        "tendencies_raw": ("TENDENCY_MEASURES", f"{_TENDENCIES}/raw"),
-        "sample_size": ("SAMPLE_SIZE", f"{_TENDENCIES}/sample_size"),
-        "sensitivity": (
-            "SENSITIVITY",
-            "embeddings/{corpus}/sensitivity",
-            "references/{corpus}/sensitivity",
-        ),
-    },
-    "estimates": {
-        "estimates": ("ESTIMATES", f"{_ESTIMATES}/estimates"),
-        "estimate_curves": ("IMPORTANCE_CURVES", f"{_ESTIMATES}/curves"),
-        "estimate_diagnostics": ("IMPORTANCE_DIAGNOSTICS", f"{_ESTIMATES}/diagnostics"),
-        "estimate_gaps": ("IMPORTANCE_GAPS", f"{_ESTIMATES}/gaps"),
-    },
-    "contrastive": {
-        "contrastive": ("CONTRASTS", "contrastive/{corpus}/{model}"),
-        "contrastive_differences": ("CONTRAST_DIFFERENCES", "contrastive/{corpus}/differences"),
-        "contrastive_pairs": ("PAIR_CONTRASTS", "contrastive/pairs/{pairs}/{model}"),
-        "partitions": ("PARTITIONS", "partitions/{model}"),
-    },
-    "semantics": {
-        "semantics": ("SEMANTICS", "semantics/{corpus}/{model}"),
-        "semantic_differences": ("SEMANTIC_DIFFERENCES", "semantics/{corpus}/differences"),
-        "semantic_probes": ("PROBES", "semantics/{corpus}/probes/{evaluator}"),
-        "human_correlations": ("HUMAN_CORRELATIONS", "semantics/{corpus}/human/{evaluator}"),
-    },
-    "relations": {
-        "relations": ("RELATION_MEASURES", "relations/{corpus}/measures"),
-        "relation_correlations": ("RELATION_CORRELATIONS", "relations/{corpus}/correlations"),
-        "orders": ("RELATION_ORDERS", "relations/{corpus}/orders"),
-    },
-}
-# Schema, as ``module:NAME``, and patterns of each kind; perplexities are JSON of their command.
-RESULT_FILES = {"perplexity": ("", ("perplexity/{model}.json",))} | {
-    kind: (f"{module}:{schema}", tuple(f"{pattern}.parquet" for pattern in patterns))
-    for module, kinds in _FILES.items()
-    for kind, (schema, *patterns) in kinds.items()
+# Of each kind the schema and the files, of Parquet: patterns below the folder of results, in which
+# a name in braces is one part of a path and becomes a column. Perplexities are JSON of their
+# command.
+RESULT_FILES: dict[str, tuple[Any, ...]] = {
+    "perplexity": (None, "perplexity/{model}.json"),
+    "perplexity_documents": (perplexity.DOCUMENT_SCORES, "perplexity/{model}"),
+    "perplexity_differences": (
+        perplexity.PERPLEXITY_DIFFERENCES,
+        "perplexity_differences/{corpus}",
+    ),
+    "training": (perplexity.TRAINING, "models/{model}/training"),
+    "tendencies": (
+        tendencies.TENDENCY_MEASURES,
+        "embeddings/{corpus}/measures",
+        f"{_TENDENCIES}/measures",
+    ),
+    "tendencies_raw": (tendencies.TENDENCY_MEASURES, f"{_TENDENCIES}/raw"),
+    "sample_size": (tendencies.SAMPLE_SIZE, f"{_TENDENCIES}/sample_size"),
+    "sensitivity": (
+        tendencies.SENSITIVITY,
+        "embeddings/{corpus}/sensitivity",
+        "references/{corpus}/sensitivity",
+    ),
+    "estimates": (estimates.ESTIMATES, f"{_ESTIMATES}/estimates"),
+    "estimate_curves": (estimates.IMPORTANCE_CURVES, f"{_ESTIMATES}/curves"),
+    "estimate_diagnostics": (estimates.IMPORTANCE_DIAGNOSTICS, f"{_ESTIMATES}/diagnostics"),
+    "estimate_gaps": (estimates.IMPORTANCE_GAPS, f"{_ESTIMATES}/gaps"),
+    "contrastive": (contrastive.CONTRASTS, "contrastive/{corpus}/{model}"),
+    "contrastive_differences": (
+        contrastive.CONTRAST_DIFFERENCES,
+        "contrastive/{corpus}/differences",
+    ),
+    "contrastive_pairs": (contrastive.PAIR_CONTRASTS, "contrastive/pairs/{pairs}/{model}"),
+    "partitions": (contrastive.PARTITIONS, "partitions/{model}"),
+    "semantics": (semantics.SEMANTICS, "semantics/{corpus}/{model}"),
+    "semantic_differences": (semantics.SEMANTIC_DIFFERENCES, "semantics/{corpus}/differences"),
+    "semantic_probes": (semantics.PROBES, "semantics/{corpus}/probes/{evaluator}"),
+    "human_correlations": (semantics.HUMAN_CORRELATIONS, "semantics/{corpus}/human/{evaluator}"),
+    "relations": (relations.RELATION_MEASURES, "relations/{corpus}/measures"),
+    "relation_correlations": (relations.RELATION_CORRELATIONS, "relations/{corpus}/correlations"),
+    "orders": (relations.RELATION_ORDERS, "relations/{corpus}/orders"),
 }
 # Of what several patterns of a kind tell about one value of this column, the first counts.
 _OWNERS = {"tendencies": "source", "sensitivity": "corpus"}
@@ -228,7 +225,8 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
     def _files(self, name: str) -> list[dict[str, dict[str, str]]]:
         """Find the files of each pattern of a kind, with the columns that their paths give."""
         found = []
-        for pattern in RESULT_FILES[name][1]:
+        for shape in RESULT_FILES[name][1:]:
+            pattern = shape if "." in shape else f"{shape}.parquet"
             fields = re.compile(_FIELD.sub(r"(?P<\1>[^/]+)", pattern.replace(".", r"\.")))
             paths = sorted(glob.glob(_FIELD.sub("*", pattern), root_dir=self.folder))
             matches = {path: fields.fullmatch(Path(path).as_posix()) for path in paths}
@@ -251,11 +249,10 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
     def _read_file(self, name: str, path: str, fields: Mapping[str, str]) -> pd.DataFrame:
         """Read a file; what its path tells are the first columns, where it does not tell it."""
         place, schema = self.folder / path, RESULT_FILES[name][0]
-        if not schema:
+        if schema is None:
             table = _perplexities(place)
         else:
-            columns = resolve_name(f"beyond_perplexity.schemas.{schema}")
-            with check_schema(place, columns) as file:
+            with check_schema(place, schema) as file:
                 table = file.read().to_pandas()
         told: dict[str, Any] = dict(fields)
         if _OWNERS.get(name) == "source":  # model/decoding, which a path may tell, too

@@ -14,36 +14,19 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import SimilarityOptions
-from beyond_perplexity.library.calls import (
-    Unused,
-    check_path_or_name,
-    check_suffix,
-    library_function,
-    rows_of,
-    torch_kept,
-    write_numbers,
-)
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.semantics.evaluators.contract import (
-    evaluator_at,
-    evaluator_named,
-    load_evaluator,
-)
+from beyond_perplexity.semantics import scored_pairs
+from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
-from beyond_perplexity.semantics.scored_pairs import (
-    ScoredPair,
-    choose_measure,
-    read_scored_pairs,
-    score_pairs,
-)
 
 _LEAST = 3  # pairs that a correlation needs
 
 
-def _unused(given: SimilarityOptions) -> Iterator[Unused]:
-    check_path_or_name("evaluator", given.evaluator)
+def _unused(given: SimilarityOptions) -> Iterator[calls.Unused]:
+    calls.check_path_or_name("evaluator", given.evaluator)
     name, alone = str(given.evaluator), ("vectors", "layers")
     if name in PACKAGES:
         yield "with an evaluator of a package", (*alone, "config")
@@ -55,7 +38,7 @@ def _unused(given: SimilarityOptions) -> Iterator[Unused]:
         yield "with an evaluator of a run", alone
 
 
-@library_function(SimilarityOptions, _unused)
+@calls.library_function(SimilarityOptions, _unused)
 def similarity(given: SimilarityOptions) -> Result:
     """Score how alike pairs of texts are; no language model is needed.
 
@@ -71,17 +54,17 @@ def similarity(given: SimilarityOptions) -> Result:
     InputError
         When a pair or the evaluator cannot be used, or an extra that it needs is not installed.
     """
-    check_suffix("output", given.output)
-    with extras_named(), torch_kept(None):
-        judge = load_evaluator(_options_of(given), device=given.device)
-    chosen = choose_measure(judge, given.measure)
-    with torch_kept(given.threads):
-        scored = score_pairs(judge, _pairs(given), given.tokenized)
+    calls.check_suffix("output", given.output)
+    with extras_named(), calls.torch_kept(None):
+        judge = contract.load_evaluator(_options_of(given), device=given.device)
+    chosen = scored_pairs.choose_measure(judge, given.measure)
+    with calls.torch_kept(given.threads):
+        scored = scored_pairs.score_pairs(judge, _pairs(given), given.tokenized)
     scores, people = scored.values[chosen], None if given.gold is None else scored.gold
     columns = {"pair": np.arange(1, len(scores) + 1), "score": pa.array(scores, from_pandas=True)}
     table = pa.table(columns if people is None else {**columns, "gold": people})
     if given.output is not None:
-        write_numbers(Path(given.output), table)
+        calls.write_numbers(Path(given.output), table)
     summary: dict[str, Any] = {"evaluator": str(given.evaluator), "measure": chosen}
     text = "\n".join(repr(float(score)) for score in scores)
     if people is not None:
@@ -98,45 +81,47 @@ def _said(name: str, value: float, low: float, high: float) -> str:
     return f"{name.capitalize()} {value:.4f} [{', '.join(limits)}]"
 
 
-def _pairs(given: SimilarityOptions) -> Iterator[ScoredPair]:
+def _pairs(given: SimilarityOptions) -> Iterator[scored_pairs.ScoredPair]:
     references, gold = given.references, given.gold
     if isinstance(references, str | os.PathLike):
         if given.hypotheses is not None:
             raise InputError("hypotheses: references is a file of both texts; leave it out")
         if gold is not None and not isinstance(gold, str):
             raise InputError("gold: references is a file; name its column of scores")
-        yield from read_scored_pairs(Path(references), gold)
+        yield from scored_pairs.read_scored_pairs(Path(references), gold)
         return
     if isinstance(gold, str):
         raise InputError("gold: is a column of a file; of texts give a score for each pair")
     number = 0
-    for row in rows_of("texts", references=references, hypotheses=given.hypotheses, gold=gold):
+    for row in calls.rows_of(
+        "texts", references=references, hypotheses=given.hypotheses, gold=gold
+    ):
         number += 1
         yield _pair(row, number)
     if not number:
         raise InputError("references: there are none; give at least one pair")
 
 
-def _pair(row: dict[str, Any], number: int) -> ScoredPair:
+def _pair(row: dict[str, Any], number: int) -> scored_pairs.ScoredPair:
     for name in ("references", "hypotheses"):
         if not isinstance(row[name], str) or not row[name].strip():
             raise InputError(f"{name}: pair {number} has {row[name]!r:.80}; give a text")
     gold = row.get("gold", math.nan)
     if "gold" in row and not (isinstance(gold, int | float | np.number) and np.isfinite(gold)):
         raise InputError(f"gold: pair {number} has {gold!r:.80}, expected a finite number")
-    return ScoredPair(row["references"], row["hypotheses"], float(gold))
+    return scored_pairs.ScoredPair(row["references"], row["hypotheses"], float(gold))
 
 
 def _at(given: SimilarityOptions) -> dict[str, Any]:
     vectors = None if given.vectors is None else str(given.vectors)
-    return evaluator_at(Path(given.evaluator), vectors, given.layers)
+    return contract.evaluator_at(Path(given.evaluator), vectors, given.layers)
 
 
 def _options_of(given: SimilarityOptions) -> dict[str, Any]:
     """Return the options of `load_evaluator` for a package, an evaluator of the run or a path."""
     name, config = str(given.evaluator), Path(given.config)
     if name in PACKAGES:
-        return evaluator_named(name)
+        return contract.evaluator_named(name)
     if Path(name).exists():
         return _at(given)
     if "/" in name or not config.is_file():
@@ -165,10 +150,8 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(evaluators.options(name))
     made = found.get("path", "")
     if evaluators.is_trained(name) and not Path(made, EVALUATOR_FILE).is_file():
-        raise InputError(
-            f"{made}: is not trained yet; run: snakemake --profile profiles/default "
-            f"--configfile {config_path} {made}/{EVALUATOR_FILE}"
-        )
+        run = f"snakemake --profile profiles/default --configfile {config_path}"
+        raise InputError(f"{made}: is not trained yet; run: {run} {made}/{EVALUATOR_FILE}")
     return found
 
 
@@ -179,16 +162,12 @@ def _correlations(scores: np.ndarray, gold: np.ndarray, source: str) -> dict[str
     defined = np.isfinite(scores)
     if not defined.all():
         lacking = int((~defined).sum())
-        remark(
-            f"{source}: {lacking} of {len(scores)} pairs have no score and are left out of the "
-            "correlations"
-        )
+        told = f"{lacking} of {len(scores)} pairs have no score"
+        remark(f"{source}: {told} and are left out of the correlations")
     scores, gold = scores[defined], gold[defined]
     if len(scores) < _LEAST or np.ptp(gold) == 0:
-        raise InputError(
-            f"{source}: {len(scores)} pairs have a score; a correlation needs {_LEAST} at least, "
-            "and gold scores that differ"
-        )
+        advice = f"a correlation needs {_LEAST} at least, and gold scores that differ"
+        raise InputError(f"{source}: {len(scores)} pairs have a score; {advice}")
     found = {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)}
     keys = ("value", "low", "high")
     return {name: {key: getattr(one, key) for key in keys} for name, one in found.items()}

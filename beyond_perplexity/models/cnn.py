@@ -151,11 +151,8 @@ class CNN(TiedNetwork):
         else:
             inner = (middle, middle, kernel, 1.0)
             sizes = [(width, middle, 1, 1.0), inner, (middle, width, 1, gain)]
-        normalized = options.weight_normalization
-        return nn.ModuleList(
-            GatedConvolution(inputs, outputs, size, normalized, own)
-            for inputs, outputs, size, own in sizes
-        )
+        shared = options.weight_normalization
+        return nn.ModuleList(GatedConvolution(i, o, size, shared, own) for i, o, size, own in sizes)
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or D), for tokens (B, T)."""

@@ -233,9 +233,8 @@ class LanguageModel(TrainedModel):
     def check_context(self, tokens: Tensor) -> None:
         """Refuse prefixes (B, T) that are longer than the model can condition on."""
         if self.context_length is not None and tokens.shape[1] > self.context_length:
-            raise ValueError(
-                f"{tokens.shape[1]} tokens exceed the context of {self.context_length}"
-            )
+            length = tokens.shape[1]
+            raise ValueError(f"{length} tokens exceed the context of {self.context_length}")
 
     @abstractmethod
     def initial_state(self, batch_size: int, maximum_length: int) -> State:

@@ -7,8 +7,7 @@ repository brings is never run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -26,6 +25,7 @@ from beyond_perplexity.models.huggingface_model import HuggingFace, describe_con
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import check_finite
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
 
@@ -41,8 +41,6 @@ USABLE = (
 # Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
 PROBE_TOLERANCE = 1e-3
 PROBE_LENGTH = 8
-
-_Kinds = tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True)
@@ -85,16 +83,6 @@ def bring(
     return model, vocabulary, {"path": options.path, "revision": revision, "weights": hashes}
 
 
-@contextmanager
-def _told(wrong: str, advice: str = "", kinds: _Kinds = (Exception,)) -> Iterator[None]:
-    """Say what is wrong, with the first line of what a library says of it, which may be a page."""
-    try:
-        yield
-    except kinds as error:
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise InputError(f"{wrong} ({reason}){advice}") from error
-
-
 def _find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     """Return the model's folder and its commit (None for a folder of the user's)."""
     folder = Path(options.path)
@@ -103,7 +91,7 @@ def _find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
             raise InputError("architecture.revision: belongs to a name on the hub, not to a folder")
         return folder, None
     patterns = list(FAMILIES[HuggingFace.family].files)
-    with _told(
+    with told(
         f"architecture.path: '{options.path}' is no folder, and no model of that name can be "
         "fetched from the hub",
         "; check the path or the network",
@@ -132,7 +120,7 @@ def find_weights(folder: Path) -> list[Path]:
 
 def _load_weights(folder: Path) -> PreTrainedModel:
     """Load the causal language model of a folder, in float32."""
-    with _told(f"{folder}: holds no causal language model to load"):
+    with told(f"{folder}: holds no causal language model to load"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             use_safetensors=True,
@@ -160,7 +148,7 @@ def _load_tokenizer(
     """Make a vocabulary of the fast tokenizer; where none begins a document, its end does."""
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
-    with _told(f"{folder}: holds no fast tokenizer to load", f"; {SAVE_TOKENIZER}"):
+    with told(f"{folder}: holds no fast tokenizer to load", f"; {SAVE_TOKENIZER}"):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )
@@ -207,7 +195,7 @@ def _probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
     length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
     tokens = _probe_tokens(model, length)  # (2, T)
     kinds = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError)
-    with _told(f"{what} used here", f"; {USABLE}", kinds):
+    with told(f"{what} used here", f"; {USABLE}", kinds):
         truth = brought(input_ids=model.output.theirs[tokens], use_cache=False).logits.float()
         truth = truth.index_select(-1, model.output.theirs)  # (2, T, V)
         order = torch.arange(length) % (length - length // 3)  # (T,)
@@ -221,10 +209,8 @@ def _probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())
         if not worst <= allowed:
-            raise InputError(
-                f"{what} used here: the logits of {how} differ from the model's own by "
-                f"{worst:.2g}; {USABLE}"
-            )
+            wrong = f"the logits of {how} differ from the model's own by {worst:.2g}"
+            raise InputError(f"{what} used here: {wrong}; {USABLE}")
 
 
 def _probe_tokens(model: HuggingFace, length: int) -> Tensor:

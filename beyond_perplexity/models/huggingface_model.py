@@ -22,13 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import factored
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import (
-    FactoredModel,
-    OutputLayer,
-    float_product,
-    summed_cross_entropy,
-)
 from beyond_perplexity.models.transformer import select_rows
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -42,10 +37,8 @@ try:
         initialization,
     )
 except ImportError as error:
-    raise InputError(
-        "family: huggingface needs the library transformers; "
-        "install it with: pip install 'beyond-perplexity[hf]'"
-    ) from error
+    advice = "install it with: pip install 'beyond-perplexity[hf]'"
+    raise InputError(f"family: huggingface needs the library transformers; {advice}") from error
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -132,7 +125,7 @@ class HuggingFaceState(State):
         return HuggingFaceState(self.cache, lengths, int(lengths.max()))
 
 
-class Head(OutputLayer):
+class Head(factored.OutputLayer):
     """The model's output layer, with our ids.
 
     Some architectures have a factor of the logits, `scale`, or c tanh(logit / c), `softcap`.
@@ -161,7 +154,7 @@ class Head(OutputLayer):
 
     def _rows(self, features: Tensor) -> Tensor:
         """Return the model's own logits, float32, (..., N), for features (..., D)."""
-        logits = float_product(features, self.linear.weight, self.linear.bias)  # (..., N)
+        logits = factored.float_product(features, self.linear.weight, self.linear.bias)  # (..., N)
         if self.scale != 1:
             logits = logits * self.scale
         if self.softcap is not None:
@@ -178,13 +171,13 @@ class Head(OutputLayer):
         goal = self.theirs[targets]  # (N,)
         if self.softcap is None and (self.scale == 1 or self.linear.bias is None):
             scaled = features * self.scale  # (N, D)
-            weight, bias = self.linear.weight, self.linear.bias  # (N, D), (N,)
-            return summed_cross_entropy(scaled, weight, bias, goal, self.impossible_rows, dtype)
+            layer = (self.linear.weight, self.linear.bias)  # (N, D), (N,)
+            return factored.summed_cross_entropy(scaled, *layer, goal, self.impossible_rows, dtype)
         logits = self._rows(features).index_fill(-1, self.impossible_rows, -torch.inf)
         return functional.cross_entropy(logits, goal, reduction="sum")
 
 
-class HuggingFace(FactoredModel):
+class HuggingFace(factored.FactoredModel):
     """A causal language model of transformers, from its configuration as in its ``config.json``.
 
     `special` are its ids of ``<s>``, ``</s>`` and ``<unk>``, None where it has none. Our ids that
@@ -259,10 +252,8 @@ class HuggingFace(FactoredModel):
     def initial_state(self, batch_size: int, maximum_length: int) -> HuggingFaceState:
         """Return the state of B empty prefixes of `maximum_length` tokens, the context at most."""
         if self.context_length is not None and maximum_length > self.context_length:
-            raise InputError(
-                f"maximum_length: is {maximum_length}, but this model's context has "
-                f"{self.context_length} tokens; ask for no more"
-            )
+            room = f"this model's context has {self.context_length} tokens"
+            raise InputError(f"maximum_length: is {maximum_length}, but {room}; ask for no more")
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return HuggingFaceState(RowCache(maximum_length), lengths, 0)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
@@ -20,17 +21,11 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
-from beyond_perplexity.ngrams.kneser_ney import (
-    WORD_BITS,
-    BackoffModel,
-    check_pruning,
-    count_parts,
-    estimate_backoff,
-    extend_words,
-    join_sentences,
-)
+from beyond_perplexity.models.registry import choose_device
+from beyond_perplexity.ngrams import kneser_ney
+from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.options import Limit, Limited
-from beyond_perplexity.vocabulary import BOS, UNK
+from beyond_perplexity.vocabulary import BOS, N_SPECIAL, UNK, ClosedVocabulary
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class KneserNeyOptions(Limited):
     def __post_init__(self) -> None:
         super().__post_init__()
         try:
-            check_pruning(self.prune, self.order)
+            kneser_ney.check_pruning(self.prune, self.order)
         except InputError as error:
             raise ValueError(str(error)) from error
 
@@ -70,6 +65,13 @@ class NGramState(TensorState):
         return
 
 
+def open_arpa(path: str | Path, device: str) -> tuple[KneserNey, ClosedVocabulary]:
+    """Read an ARPA file: the model in evaluation mode, and its words."""
+    held = read_arpa(path)
+    model = KneserNey.of(held.model).to(choose_device(device)).eval()
+    return model, ClosedVocabulary(held.words[N_SPECIAL:], 0)
+
+
 class KneserNey(CountedModel):
     """A back-off model in tensors; see the module."""
 
@@ -82,13 +84,13 @@ class KneserNey(CountedModel):
         self.order = 0
 
     @classmethod
-    def of(cls, model: BackoffModel) -> KneserNey:
+    def of(cls, model: kneser_ney.BackoffModel) -> KneserNey:
         """Make a model of any back-off model, such as one from an ARPA file."""
         made = cls(model.vocabulary_size, {"order": model.order})
         made._set_levels(model)
         return made
 
-    def _set_levels(self, model: BackoffModel) -> None:
+    def _set_levels(self, model: kneser_ney.BackoffModel) -> None:
         """Take the n-grams of a back-off model, whose order may be lower than the options say."""
         tensors = {}
         for order, level in enumerate(model.levels, start=1):
@@ -117,13 +119,13 @@ class KneserNey(CountedModel):
 
     def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
         """Estimate the model from a stream of documents."""
-        counts = count_parts(join_sentences(batches), self.options.order)
+        counts = kneser_ney.count_parts(kneser_ney.join_sentences(batches), self.options.order)
         if counts is None:
             return False
         possible = np.arange(self.vocabulary_size) != BOS
         possible[UNK] = not self.open_vocabulary
-        extended = extend_words(counts, self.vocabulary_size)
-        self._set_levels(estimate_backoff(extended, possible, self.options.prune).model)
+        extended = kneser_ney.extend_words(counts, self.vocabulary_size)
+        self._set_levels(kneser_ney.estimate_backoff(extended, possible, self.options.prune).model)
         return True
 
     def _table(self, name: str, order: int) -> Tensor:
@@ -136,7 +138,9 @@ class KneserNey(CountedModel):
     def _find(self, order: int, contexts: Tensor, tokens: Tensor) -> Tensor:
         """Find n-grams by the places of their contexts, −1 for none, and their last tokens."""
         keys = self._table("keys", order)  # (M,)
-        wanted = (contexts << WORD_BITS) | tokens  # negative without a context, and never found
+        wanted = (
+            contexts << kneser_ney.WORD_BITS
+        ) | tokens  # negative without a context, and never found
         if not len(keys):  # all were pruned
             return torch.full_like(wanted, -1)
         places = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
@@ -160,10 +164,8 @@ class KneserNey(CountedModel):
 
     def _backoffs(self, places: Tensor) -> Tensor:
         """Return the logarithms of the weights of contexts (R, N − 1), 0 where there is none."""
-        columns = [
-            self._held("backoffs", order, column)
-            for order, column in enumerate(places.unbind(1), start=1)
-        ]
+        levels = enumerate(places.unbind(1), start=1)
+        columns = [self._held("backoffs", order, column) for order, column in levels]
         shape = (len(places), 0)
         return torch.stack(columns, 1) if columns else places.new_empty(shape).double()
 
@@ -176,10 +178,12 @@ class KneserNey(CountedModel):
         logits = unigrams + left[:, :1].float()  # (R, V)
         for order in range(2, self.order + 1):
             keys, contexts = self._table("keys", order), places[:, order - 2]  # (M,), (R,)
-            begins = torch.searchsorted(keys, contexts << WORD_BITS)  # (R,)
-            sizes = torch.searchsorted(keys, (contexts + 1) << WORD_BITS) - begins  # (R,)
+            begins = torch.searchsorted(keys, contexts << kneser_ney.WORD_BITS)  # (R,)
+            sizes = (
+                torch.searchsorted(keys, (contexts + 1) << kneser_ney.WORD_BITS) - begins
+            )  # (R,)
             owner, entries = spread(begins, torch.where(contexts >= 0, sizes, 0))  # (E,), (E,)
-            words = keys[entries] & ((1 << WORD_BITS) - 1)  # (E,)
+            words = keys[entries] & ((1 << kneser_ney.WORD_BITS) - 1)  # (E,)
             log_probs = self._table("log_probs", order)[entries] + left[owner, order - 1]  # (E,)
             logits[owner, words] = log_probs.float()
         return logits

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
@@ -58,6 +60,27 @@ def check_window(
     if not 1 <= stride <= context:
         raise InputError(f"stride: is {stride}, expected 1 to the context length, {context}")
     return context, stride
+
+
+Piece = TypeVar("Piece")
+
+
+def full_batches(
+    pieces: Iterable[tuple[int, Piece]], positions: int
+) -> Iterator[tuple[int, list[Piece]]]:
+    """Gather pieces by the width that each is filled up to, about so many positions at a time."""
+    waiting: dict[int, list[Piece]] = defaultdict(list)
+    for width, piece in pieces:
+        waiting[width].append(piece)
+        if len(waiting[width]) == rows_of_batch(width, positions):
+            yield width, waiting.pop(width)
+    yield from waiting.items()
+
+
+def window_width(window: ScoreWindow, context: int | None) -> int:
+    """Return what a window is filled up to."""
+    width = padded_width(len(window.tokens) - 1)
+    return width if context is None else min(width, context)
 
 
 def cut_windows(

@@ -78,9 +78,8 @@ class AWDLSTM(nn.Module):
         self.options = options
         middle = [options.hidden_size] * (options.layers - 1)
         widths = [options.embedding_size, *middle, width]
-        self.layers = nn.ModuleList(
-            nn.LSTM(narrow, wide, batch_first=True) for narrow, wide in pairwise(widths)
-        )
+        layers = (nn.LSTM(*sizes, batch_first=True) for sizes in pairwise(widths))
+        self.layers = nn.ModuleList(layers)
 
     def forward(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
         """Map (B, P, E) to the output with dropout, (B, P, width), and a penalty, nats a token."""
@@ -105,13 +104,8 @@ class AWDLSTM(nn.Module):
 
 def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) -> Tensor:
     """Embed tokens (B, P), whole words dropped in training: (B, P, E)."""
-    return drop_words(
-        embedding(tokens),
-        tokens,
-        embedding.num_embeddings,
-        options.embedding_dropout,
-        embedding.training,
-    )  # (B, P, E)
+    share, training = options.embedding_dropout, embedding.training
+    return drop_words(embedding(tokens), tokens, embedding.num_embeddings, share, training)
 
 
 class SigmoidLayer(nn.Module):

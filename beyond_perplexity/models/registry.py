@@ -18,9 +18,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import families
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.families import FAMILIES, families_of, find_row, is_worked_out
 from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash, note_read
@@ -29,9 +30,9 @@ from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 def find(family: object) -> type[TrainedModel]:
     """Return the class of a family, if it has one."""
-    row = find_row(family)
+    row = families.find_row(family)
     if row.reference is None:
-        how = "worked out from" if is_worked_out(family) else "trained within"
+        how = "worked out from" if families.is_worked_out(family) else "trained within"
         raise InputError(f"family: {family!r} is {how} its model, not by itself")
     return cast(type[TrainedModel], resolve_name(row.reference))
 
@@ -47,7 +48,7 @@ def find_language_model(family: object) -> type[LanguageModel]:
 
 def find_training(family: object) -> type[Any]:
     """Return the dataclass of the options of a family's training."""
-    return cast(type[Any], resolve_name(find_row(family).training))
+    return cast(type[Any], resolve_name(families.find_row(family).training))
 
 
 def find_named(reference: str | None) -> Any:
@@ -57,7 +58,7 @@ def find_named(reference: str | None) -> Any:
 
 def find_engines(family: str) -> ModuleType | None:
     """Return the module with a family's own decoding engines; None: the common ones are taken."""
-    row = FAMILIES.get(family)
+    row = families.FAMILIES.get(family)
     return find_named(row.engines) if row else None
 
 
@@ -212,6 +213,20 @@ class OpenedModel(NamedTuple):
         return {} if self.weights else {"source": self.description["source"]}
 
 
+def cleaning_of(
+    description: Mapping[str, Any], *, cleaned: bool = False, tokenized: bool = False
+) -> Preprocessing | None:
+    """Return how a text is cleaned for a model; None: not at all, for one made for plain text."""
+    if tokenized:
+        return WHITE_SPACE_ONLY
+    family = description["config"]["family"]
+    if families.is_taken_as_it_is(family, description.get("training")) and not cleaned:
+        return None
+    if "source" in description and "preprocessing" not in description:
+        raise InputError("cleaned: this model has no corpus whose cleaning is known; leave it out")
+    return Preprocessing.from_config(description.get("preprocessing", {}))
+
+
 def is_foreign(name: str) -> bool:
     """Say whether a name is no folder of a run: another program's, or a name on its hub."""
     return not Path(name, DESCRIPTION).exists()
@@ -223,7 +238,7 @@ def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
         return OpenedModel(*load_any(name, device), Path(name, WEIGHTS))
     chosen = choose_device(device)
     family = _family_of(name)
-    bring = find_named(FAMILIES[family].bring)
+    bring = find_named(families.FAMILIES[family].bring)
     assert bring is not None
     try:
         model, vocabulary, source = bring({"path": name}, None)
@@ -241,7 +256,7 @@ def open_scorer(name: str, device: str | torch.device = "cpu") -> tuple[Language
 
 def _family_of(name: str) -> str:
     """Tell by its files, or by its name, which program a model is of."""
-    rows = {family: FAMILIES[family] for family in families_of("brought")}
+    rows = {family: families.FAMILIES[family] for family in families.families_of("brought")}
     folder = Path(name)
     if folder.is_dir():
         for family, row in rows.items():
@@ -263,7 +278,5 @@ def check_finite(model: nn.Module, where: object) -> None:
             continue
         wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
         if wrong.any():
-            raise InputError(
-                f"{where}: {int(wrong.sum())} of the {tensor.numel()} numbers of '{name}' are NaN "
-                "or infinite; train or fetch the model again"
-            )
+            many = f"{int(wrong.sum())} of the {tensor.numel()} numbers of '{name}'"
+            raise InputError(f"{where}: {many} are NaN or infinite; train or fetch the model again")

@@ -53,10 +53,8 @@ class Bands:
         ends = {int(place * vocabulary_size if place < 1 else place) for place in cutoffs}
         inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)
         if not inner:
-            raise InputError(
-                f"architecture.cutoffs: none of {list(cutoffs)} is inside the vocabulary of "
-                f"{vocabulary_size} ids; give smaller ones"
-            )
+            wrong = f"none of {list(cutoffs)} is inside the vocabulary of {vocabulary_size} ids"
+            raise InputError(f"architecture.cutoffs: {wrong}; give smaller ones")
         edges = (0, *inner, vocabulary_size)
         widths = tuple(max(1, width // reduction**band) for band in range(len(inner) + 1))
         return cls(edges[:-1], tuple(end - start for start, end in pairwise(edges)), widths)

@@ -57,10 +57,8 @@ class Trigram(CountedModel):
     def build(self) -> None:
         """Make empty tables."""
         if self.vocabulary_size > LARGEST:
-            raise InputError(
-                f"vocabulary: has {self.vocabulary_size} ids, a trigram takes {LARGEST} at most; "
-                "cut it"
-            )
+            wrong = f"vocabulary: has {self.vocabulary_size} ids, a trigram takes {LARGEST} at most"
+            raise InputError(f"{wrong}; cut it")
         empty = torch.zeros(0, dtype=torch.int64)
         self._set_counts(empty, empty)
 

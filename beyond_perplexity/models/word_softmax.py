@@ -184,10 +184,9 @@ class _OutputLayer:
 
     def chunks(self, features: Tensor) -> list[slice]:
         """Cut the positions of features, (N, D), into chunks."""
-        return [
-            slice(start, min(start + self.rows, len(features)))
-            for start in range(0, len(features), self.rows)
-        ]
+        count = len(features)
+        starts = range(0, count, self.rows)
+        return [slice(start, min(start + self.rows, count)) for start in starts]
 
     def score(self, features: Tensor, words: Words, part: slice, keep: bool) -> _Chunk:
         """Work out the softmax of a chunk."""

@@ -20,14 +20,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import GroupField, read_grouped
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import choose_device, is_foreign, open_scorer
-from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.models.kneser_ney import open_arpa
+from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
 from beyond_perplexity.perplexities.options import ScoringOptions
@@ -36,7 +34,7 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, ClosedVocabulary, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary, Vocabulary
 
 _AT_ONCE = 64  # texts that are scored again
 _NAMED = 3  # tokens that are named at most
@@ -151,20 +149,6 @@ SPELLER_ADVICE = "; give a speller (python -m scripts.build_speller makes one)"
 _WHO = "give it to every document, or to none and leave the group column out"
 
 
-def _choose_cleaning(
-    description: Mapping[str, Any], cleaned: bool, tokenized: bool
-) -> Preprocessing | None:
-    """Return how a text is cleaned for a model; None: not at all, for one made for plain text."""
-    if tokenized:
-        return WHITE_SPACE_ONLY
-    family = description["config"]["family"]
-    if is_taken_as_it_is(family, description.get("training")) and not cleaned:
-        return None
-    if "source" in description and "preprocessing" not in description:
-        raise InputError("cleaned: this model has no corpus whose cleaning is known; leave it out")
-    return Preprocessing.from_config(description.get("preprocessing", {}))
-
-
 class Scoring(NamedTuple):
     """What is scored, by what, and how."""
 
@@ -206,7 +190,8 @@ def _load_folder(options: ScoringOptions) -> Scoring:
                 "special tokens in a text: leave it out"
             )
         model, vocabulary = special
-    cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
+    how = {"cleaned": options.cleaned, "tokenized": options.tokenized}
+    cleaning = cleaning_of(opened.description, **how)
     found = None if is_foreign(name) else find_speller(name, vocabulary)
     kind: TextKind = "cleaned" if cleaning else "raw"
     texts, speller = _read_texts(options, cleaning), options.speller or found
@@ -216,9 +201,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
 
 def _load_arpa(options: ScoringOptions) -> Scoring:
     path = Path(options.model)
-    held = read_arpa(path)
-    model = KneserNey.of(held.model).to(choose_device(options.device)).eval()
-    vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    model, vocabulary = open_arpa(path, options.device)
     groups, rule = _groups(options), UnknownRule(options.unk_as, options.unk_as_unknown)
     lines = enumerate(read_grouped_sentences(options.texts, rule, groups, options.field))
     texts = (ScoredText(place, text, group) for place, (text, group) in lines)

@@ -12,20 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.correlations import (
-    LEAST_ITEMS,
-    average_ranks,
-    correlation_matrix,
-    few_items_interval,
-)
+from beyond_perplexity.inference.correlations import average_ranks, correlation_matrix
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.relations import readers
-from beyond_perplexity.schemas.relations import (
-    RELATION_CORRELATIONS,
-    RELATION_MEASURES,
-    RELATION_ORDERS,
-)
+from beyond_perplexity.schemas import relations
+from beyond_perplexity.semantics.differences import correlation_of_models
 from beyond_perplexity.verdicts import joined_facts
 
 OVER_ROWS, WITHIN_DECODINGS = "rows", "within"
@@ -46,15 +38,13 @@ def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[_Place, flo
 
 def _shared(first: _Values, second: _Values) -> dict[_Place, tuple[float, float]]:
     """Pair the values of two measures: one of the model alone counts under every decoding."""
-    places = dict.fromkeys([*first, *second])
-    decoded = any(decoding for _, decoding in first) or any(decoding for _, decoding in second)
+    both, places = (first, second), dict.fromkeys([*first, *second])
+    decoded = any(decoding for _, decoding in places)
     pairs = {}
     for model, decoding in places:
         if decoded and decoding is None and not model.startswith("external/"):
             continue
-        one, two = (
-            held.get((model, decoding), held.get((model, None))) for held in (first, second)
-        )
+        one, two = (held.get((model, decoding), held.get((model, None))) for held in both)
         if one is not None and two is not None:
             pairs[model, decoding] = (one, two)
     return pairs
@@ -87,27 +77,16 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for first, second in combinations(held, 2):
         pairs = _shared(held[first], held[second])
         models = len({model for model, _ in pairs})
-        few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
         for scope, value in (
             (OVER_ROWS, _spearman([*pairs.values()])),
             (WITHIN_DECODINGS, _within(pairs)),
         ):
-            low, high = few_items_interval(value, models, ranks=True)
+            row = correlation_of_models(value, models, ranks=True)
             unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)
-            found.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "scope": scope,
-                    "value": finite(value),
-                    "low": finite(low),
-                    "high": finite(high),
-                    "rows": len(pairs),
-                    "models": models,
-                    "note": joined_facts(few, "a measure does not vary" if unknown else ""),
-                }
-            )
-    return pa.Table.from_pylist(found, RELATION_CORRELATIONS)
+            note = joined_facts(row["note"], "a measure does not vary" if unknown else "")
+            row |= {"first": first, "second": second, "scope": scope, "note": note}
+            found.append(row | {"rows": len(pairs), "models": models})
+    return pa.Table.from_pylist(found, relations.RELATION_CORRELATIONS)
 
 
 UNSCORED = "is not scored on the text that the others are scored on"
@@ -152,7 +131,7 @@ class RelatedMeasures:
 
     def table(self) -> pa.Table:
         """Return the rows as a table of schema ``relation_measures``."""
-        return pa.Table.from_pylist(self.rows, RELATION_MEASURES)
+        return pa.Table.from_pylist(self.rows, relations.RELATION_MEASURES)
 
 
 def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -275,4 +254,4 @@ def compare_orders(found: RelatedMeasures) -> pa.Table:
     rows: list[_Row] = []
     if readers.PERPLEXITY in found.sums:
         rows = [row for of in _orders(found) for row in _compare_order(found, of)]
-    return pa.Table.from_pylist(rows, RELATION_ORDERS)
+    return pa.Table.from_pylist(rows, relations.RELATION_ORDERS)

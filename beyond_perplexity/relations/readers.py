@@ -190,9 +190,8 @@ def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iter
     def of(names: list[str], measure: str, title: str, below: np.ndarray) -> DocumentSums:
         lost = np.stack([held[name].mean(level) for name in names], 1)
         above, under = (paired_scores.summed(code, values, len(groups)) for values in (lost, below))
-        return DocumentSums(
-            f"contrastive/{measure}", "contrastive", title, True, names, groups, above, under
-        )
+        about = (f"contrastive/{measure}", "contrastive", title, True)
+        return DocumentSums(*about, names, groups, above, under)
 
     known = [name for name, sums in held.items() if not sums.sentence_level]
     if known and first.keeps_length():

@@ -15,24 +15,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.inference import p_values
+from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.intervals import (
-    RatioInterval,
-    finite,
-    jackknife_interval,
-    ratio_interval,
-)
-from beyond_perplexity.schemas.semantics import (
-    PREDICTED,
-    SEMANTIC_CORRELATIONS,
-    SEMANTIC_DIFFERENCES,
-)
+from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey, summed
 from beyond_perplexity.verdicts import joined_facts
@@ -50,9 +40,8 @@ class SemanticTests(NamedTuple):
 
 def _pooled(sums: GroupSums, counts: np.ndarray) -> np.ndarray:
     """Return BLEU of counts (..., P, K), less that of the partner where there is one; (...)."""
-    found, *partner = (
-        bleu_of(counts[..., part, :], sums.order) for part in range(counts.shape[-2])
-    )
+    parts = range(counts.shape[-2])
+    found, *partner = (bleu_of(counts[..., part, :], sums.order) for part in parts)
     return found - partner[0] if partner else found
 
 
@@ -64,17 +53,17 @@ def model_values(sums: GroupSums) -> np.ndarray:
     return sums.numerators.sum(axis=0) / size if size else np.full(len(sums.models), math.nan)
 
 
-def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
+def _difference(sums: GroupSums, one: int, two: int) -> intervals.RatioInterval:
     held = sums.sizes > 0
     sizes = sums.sizes[held]
     if sums.counts is None:
         own = sums.numerators[held]
-        return ratio_interval(own[:, one] - own[:, two], sizes)
+        return intervals.ratio_interval(own[:, one] - own[:, two], sizes)
     counts = sums.counts[held][:, (one, two)]
     total = counts.sum(axis=0)
     first, second = _pooled(sums, total)
     rest = _pooled(sums, total - counts)
-    return jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
+    return intervals.jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
@@ -164,9 +153,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
     of a split and kind; with fewer than 20 effective groups there is neither an interval nor an
     adjusted p.
     """
-    held = {
-        key: sums for key, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences
-    }
+    held = {k: sums for k, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences}
     order = {split: place for place, split in enumerate(paired.groups)}
     kinds = list(dict.fromkeys(key.kind for key in held))
 
@@ -178,7 +165,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
         own = list(_family({key: held[key] for key in keys}, tests))
         p_values.adjust_rows(own, tests.flips, "flips")
         rows += own
-    return pa.Table.from_pylist(rows, SEMANTIC_DIFFERENCES)
+    return pa.Table.from_pylist(rows, semantics.SEMANTIC_DIFFERENCES)
 
 
 # ---- correlations ----
@@ -244,7 +231,7 @@ def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray)
     value, without = total / models, without / models
     if abs(value) > 1 - 1e-12 or (np.abs(without) > 1 - 1e-12).any():
         return {"value": value, "low": value, "high": value, "note": "one follows from the other"}
-    found = jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
+    found = intervals.jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
     if math.isnan(found.low):
         note = found.few_groups() or "a measure varies in few documents: no interval"
         return {"value": value, "low": None, "high": None, "note": note}
@@ -252,12 +239,16 @@ def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray)
 
 
 def _pair(first: _Key, second: _Key) -> _Row:
-    return {
-        "first_evaluator": first[0],
-        "first_measure": first[1],
-        "second_evaluator": second[0],
-        "second_measure": second[1],
-    }
+    names = ("first_evaluator", "first_measure", "second_evaluator", "second_measure")
+    return dict(zip(names, (*first, *second), strict=True))
+
+
+def correlation_of_models(value: float, models: int, *, ranks: bool) -> _Row:
+    """Return a correlation over so few items as models are, with its limits and a note."""
+    limits = few_items_interval(value, models, ranks=ranks)
+    known = zip(("value", "low", "high"), map(intervals.finite, (value, *limits)), strict=True)
+    few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
+    return {**dict(known), "note": few}
 
 
 def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
@@ -270,20 +261,10 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
         for method, ranks in _METHODS.items():
             value = math.nan
             if n > 2:
-                value = float(
-                    correlation_matrix(average_ranks(columns) if ranks else columns)[0, 1]
-                )
-            low, high = few_items_interval(value, n, ranks=ranks)
-            yield {
-                **_pair(first, second),
-                "method": method,
-                "value": finite(value),
-                "low": finite(low),
-                "high": finite(high),
-                "n": n,
-                "groups": None,
-                "note": f"fewer than {LEAST_ITEMS} models: no interval" if n < LEAST_ITEMS else "",
-            }
+                ordered = average_ranks(columns) if ranks else columns
+                value = float(correlation_matrix(ordered)[0, 1])
+            found = correlation_of_models(value, n, ranks=ranks)
+            yield {**_pair(first, second), "method": method, **found, "n": n, "groups": None}
 
 
 def correlate_measures(paired: PairedScores) -> pa.Table:
@@ -300,7 +281,7 @@ def correlate_measures(paired: PairedScores) -> pa.Table:
         values = {
             (key.evaluator, key.measure): dict(zip(sums.models, model_values(sums), strict=True))
             for key, sums in paired.sums.items()
-            if key.split == split and key.kind == PREDICTED
+            if key.split == split and key.kind == semantics.PREDICTED
         }
         rows += [{"split": split, "over": "models", **row} for row in _over_models(values)]
-    return pa.Table.from_pylist(rows, SEMANTIC_CORRELATIONS)
+    return pa.Table.from_pylist(rows, semantics.SEMANTIC_CORRELATIONS)

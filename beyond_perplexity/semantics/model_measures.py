@@ -99,9 +99,7 @@ def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str
     unknown = sorted({name for measures, _ in found.values() for name in measures} - {*MEASURES})
     if unknown:
         raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
-    return {
-        name: ([m for m in MEASURES if m in own], files) for name, (own, files) in found.items()
-    }
+    return {n: ([m for m in MEASURES if m in own], files) for n, (own, files) in found.items()}
 
 
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
@@ -203,11 +201,8 @@ def _find(
         floor = kinds[other].statistics if other in kinds else None
         own = kinds[kind].statistics
         return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
-    parts = [
-        _proper(kinds, one) if kind == PROPER else kinds[one].pooled
-        for one in (source, other)
-        if one in kinds
-    ]
+    known = [one for one in (source, other) if one in kinds]
+    parts = [_proper(kinds, k) if kind == PROPER else kinds[k].pooled for k in known]
     return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
 
 

@@ -41,9 +41,8 @@ class Surplus(NamedTuple):
 def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
     """Return key, first place, count and text of each distinct word of each text."""
     owner = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
-    keys, places, counts = np.unique(
-        owner * width + (texts.ids - least), return_index=True, return_counts=True
-    )
+    held = owner * width + (texts.ids - least)
+    keys, places, counts = np.unique(held, return_index=True, return_counts=True)
     return keys, places, counts, owner[places]
 
 
@@ -114,10 +113,8 @@ def _blocks(units: Vectors, words: Sequence[TextIds], pairs: Ids) -> Iterator[tu
         step = max(1, _CELLS // (n * m))
         for begin in range(0, len(group), step):
             block = pairs[group[begin : begin + step]]
-            first, second = (
-                side.ids[side.starts[block][:, None] + np.arange(size)]
-                for side, size in zip(words, (n, m), strict=True)
-            )
+            ways = zip(words, (n, m), strict=True)
+            first, second = (s.ids[s.starts[block][:, None] + np.arange(size)] for s, size in ways)
             yield block, _costs(units, first, second)
 
 

@@ -16,26 +16,18 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import group_key
-from beyond_perplexity.schemas.semantics import (
-    CONTINUED,
-    PARTNER_OF,
-    PREDICTED,
-    PROPER,
-    SAMPLED,
-    SEMANTIC_SCORES,
-    SPREAD,
-)
+from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS_KIND = "excess"
 # What a compared kind is made of, and how often each is counted: see `model_measures`.
 KIND_PARTS: dict[str, dict[str, float]] = {
-    PREDICTED: {PREDICTED: 1.0},
-    SAMPLED: {SAMPLED: 1.0},
-    CONTINUED: {CONTINUED: 1.0},
-    EXCESS_KIND: {PREDICTED: 1.0, PARTNER_OF[PREDICTED]: -1.0},
-    PROPER: {SAMPLED: 1.0, SPREAD: -0.5},
+    semantics.PREDICTED: {semantics.PREDICTED: 1.0},
+    semantics.SAMPLED: {semantics.SAMPLED: 1.0},
+    semantics.CONTINUED: {semantics.CONTINUED: 1.0},
+    EXCESS_KIND: {semantics.PREDICTED: 1.0, semantics.PARTNER_OF[semantics.PREDICTED]: -1.0},
+    semantics.PROPER: {semantics.SAMPLED: 1.0, semantics.SPREAD: -0.5},
 }
 
 
@@ -53,8 +45,8 @@ class ScoreBlock(NamedTuple):
 
 def read_block(path: str) -> ScoreBlock:
     """Read a shard, schema ``semantic_scores``."""
-    with check_schema(path, SEMANTIC_SCORES) as file:
-        frame = file.read(columns=SEMANTIC_SCORES.names).to_pandas()
+    with check_schema(path, semantics.SEMANTIC_SCORES) as file:
+        frame = file.read(columns=semantics.SEMANTIC_SCORES.names).to_pandas()
     unknown = sorted({*frame["measure"]} - {*MEASURES})
     if unknown:
         raise InputError(f"{path}: there is no measure '{unknown[0]}'; score anew")
@@ -91,7 +83,7 @@ def known_scores(paths: Sequence[str]) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     infinite: set[tuple[str, str]] = set()
     for path in paths:
-        with check_schema(path, SEMANTIC_SCORES) as file:
+        with check_schema(path, semantics.SEMANTIC_SCORES) as file:
             frame = file.read(columns=[*_CELL, "value"]).to_pandas().dropna()
         for names, rows in ((found, frame), (infinite, frame[np.isinf(frame["value"])])):
             names |= set(zip(rows["measure"], rows["kind"], strict=True))
@@ -275,15 +267,14 @@ def _blocks(
         blocks = {model: read_block(held[place]) for model, held in own.items()}
         for block in blocks.values():
             if not block.sentences.equals(sentences[place]):
-                raise InputError(
-                    f"{block.path}: is of other sentences than {path}; score all models on the "
-                    "same sentences"
-                )
+                advice = "score all models on the same sentences"
+                raise InputError(f"{block.path}: is of other sentences than {path}; {advice}")
         yield blocks
 
 
 def _predicted(blocks: Mapping[str, ScoreBlock], rows: pd.DataFrame) -> pd.DataFrame:
     """Return what predictions score on some sentences, by model and measure."""
-    own = {m: block.values.xs(PREDICTED, axis=1, level="kind") for m, block in blocks.items()}
+    told = semantics.PREDICTED
+    own = {m: block.values.xs(told, axis=1, level="kind") for m, block in blocks.items()}
     index = pd.MultiIndex.from_frame(rows[["unit_id", "sentence", "group"]])
     return pd.concat(own, axis=1).loc[rows.index].set_index(index)

@@ -11,8 +11,7 @@ N texts, n tokens of a text, S draws at each place, B or R rows, T steps, V ids.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,10 +22,10 @@ from torch import Tensor
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.decoding.kernels import pick, unnormalized
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, round_up, rows_of_batch
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import chosen_log_probs
-from beyond_perplexity.models.likelihoods import LOGIT_ROWS, ScoreWindow, check_window, cut_windows
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import PredictionOptions
@@ -44,7 +43,7 @@ class NextWords(NamedTuple):
 
 
 # A window, and the place in its text of the first prediction that counts.
-_Part = tuple[ScoreWindow, int]
+_Part = tuple[likelihoods.ScoreWindow, int]
 
 
 @torch.no_grad()
@@ -52,30 +51,28 @@ def predict_tokens(
     model: LanguageModel,
     texts: Sequence[np.ndarray],
     numbers: Sequence[np.ndarray],
-    batch_positions: int = LOGIT_ROWS,
+    batch_positions: int = likelihoods.LOGIT_ROWS,
 ) -> list[NextWords]:
     """Predict every token of texts from those before it, in the windows of the perplexity.
 
     `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
     (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
     """
-    context, stride = check_window(model, None, None)
+    context, stride = likelihoods.check_window(model, None, None)
     results = [
         NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
         for u in numbers
     ]
-    waiting: dict[int, list[_Part]] = defaultdict(list)
-    for text, ids in enumerate(texts):
-        first = 0
-        for window in cut_windows(text, ids, context, stride):
-            width = padded_width(len(window.tokens) - 1)
-            width = width if context is None else min(width, context)
-            waiting[width].append((window, first))
-            first += window.counted
-            if len(waiting[width]) == rows_of_batch(width, batch_positions):
-                _run(model, waiting.pop(width), width, numbers, results)
-    for width, left in waiting.items():
-        _run(model, left, width, numbers, results)
+
+    def parts() -> Iterator[tuple[int, _Part]]:
+        for text, ids in enumerate(texts):
+            first = 0
+            for window in likelihoods.cut_windows(text, ids, context, stride):
+                yield likelihoods.window_width(window, context), (window, first)
+                first += window.counted
+
+    for width, held in likelihoods.full_batches(parts(), batch_positions):
+        _run(model, held, width, numbers, results)
     return results
 
 
@@ -122,7 +119,7 @@ def _choose_all(
     device, begin, found = model.device, 0, []
     wanted = torch.from_numpy(targets).to(device)  # (P,)
     uniform = torch.from_numpy(numbers).to(device)  # (P, S)
-    for logits in model.next_logits(torch.from_numpy(inputs).to(device), LOGIT_ROWS):
+    for logits in model.next_logits(torch.from_numpy(inputs).to(device), likelihoods.LOGIT_ROWS):
         first, last = np.searchsorted(places, [begin, begin + len(logits)])
         if first < last:
             own = slice(first, last)
@@ -140,10 +137,8 @@ def _choose(
     held = logits[round_up(rows)]  # (R', V)
     log_prob = chosen_log_probs(held, round_up(targets))[:count]  # (R,)
     if log_prob.isnan().any():
-        raise InputError(
-            "the model gives a token the log-probability NaN; its weights are damaged or its "
-            "numbers overflow: train or bring the model again"
-        )
+        advice = "its weights are damaged or its numbers overflow: train or bring the model again"
+        raise InputError(f"the model gives a token the log-probability NaN; {advice}")
     best = best_tokens(held)[:count].int()  # (R,)
     if not numbers.shape[1]:
         return best, numbers.int(), log_prob
@@ -199,9 +194,8 @@ def _write(
     real, room = len(prompts), model.context_length
     prompts = [*prompts, *[prompts[-1]] * (-real % QUANTUM)]
     # the last token that is written is not read again
-    starts = [
-        np.append(BOS, p.ids)[0 if room is None else -(room - p.wanted + 1) :] for p in prompts
-    ]
+    begins = [0 if room is None else -(room - prompt.wanted + 1) for prompt in prompts]
+    starts = [np.append(BOS, p.ids)[begin:] for p, begin in zip(prompts, begins, strict=True)]
     lengths = np.array([len(ids) for ids in starts])
     ends = lengths + np.array([prompt.wanted for prompt in prompts])
     tokens = np.zeros((len(starts), ends.max()), np.int64)
@@ -331,7 +325,7 @@ def predict_sentences(
     options: PredictionOptions,
     *,
     seed: int,
-    batch_positions: int = LOGIT_ROWS,
+    batch_positions: int = likelihoods.LOGIT_ROWS,
 ) -> dict[str, list[object]]:
     """Predict the sentences of documents: columns of ``predictions``, less split and partner."""
     asked = options.continuation

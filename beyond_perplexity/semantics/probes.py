@@ -14,14 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
+from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.intervals import (
-    INTERVAL_LEVEL,
-    RatioInterval,
-    group_key,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
@@ -108,7 +102,7 @@ def probe_sentences(
     versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
     for unit, others in zip(units, partners, strict=True):
         for place, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
-            groups.append(group_key(unit.group, unit.unit_id))
+            groups.append(intervals.group_key(unit.group, unit.unit_id))
             versions[_IDENTICAL].append(" ".join(words))
             versions[_UNRELATED].append(other)
             item = sentence_item(unit.unit_id, place)
@@ -131,20 +125,20 @@ def _scores(evaluator: Evaluator, sentences: ProbedSentences, probe: str) -> dic
     return found
 
 
-def _share(flags: NDArray[np.bool_], groups: NDArray[np.int64]) -> RatioInterval:
+def _share(flags: NDArray[np.bool_], groups: NDArray[np.int64]) -> intervals.RatioInterval:
     """Return a share of sentences with Wilson's interval at the effective size by groups."""
     count, share = len(flags), float(flags.mean())
-    sums, sizes = sum_groups(groups, flags - share, np.ones(count))
+    sums, sizes = intervals.sum_groups(groups, flags - share, np.ones(count))
     plain = count * share * (1 - share)
     clustered = len(sums) / max(1, len(sums) - 1) * float(np.square(sums).sum())
     effect = max(1.0, clustered / plain) if plain else float(np.square(sizes).sum() / count)
     size = count / effect
     if size < EFFECTIVE_GROUPS:
-        return RatioInterval(share, math.nan, math.nan, math.nan, len(sums), size)
-    z = float(student_quantile((1 + INTERVAL_LEVEL) / 2, size - 1))
+        return intervals.RatioInterval(share, math.nan, math.nan, math.nan, len(sums), size)
+    z = float(student_quantile((1 + intervals.INTERVAL_LEVEL) / 2, size - 1))
     middle = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
-    return RatioInterval(share, middle - half, middle + half, math.nan, len(sums), size)
+    return intervals.RatioInterval(share, middle - half, middle + half, math.nan, len(sums), size)
 
 
 def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.int64]) -> _Row:
@@ -152,10 +146,10 @@ def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.i
     names = ("effect", "effect_low", "effect_high")
     known = ~np.isnan(values + own + unrelated)
     lost, most = (own - held for held in (values, unrelated))
-    sums, sizes = sum_groups(groups[known], lost[known], most[known])
+    sums, sizes = intervals.sum_groups(groups[known], lost[known], most[known])
     if sizes.sum() <= NOTICED * known.sum():
         return dict.fromkeys(names)
-    return ratio_interval(sums, sizes).columns(*names)
+    return intervals.ratio_interval(sums, sizes).columns(*names)
 
 
 def _probe_row(
@@ -173,17 +167,15 @@ def _probe_row(
     if not known.any():
         return row | {"groups": 0, "note": "no sentence can be changed so and has a value"}
     groups = sentences.groups[known]
-    sums, sizes = sum_groups(groups, values[known], np.ones(int(known.sum())))
-    found = ratio_interval(sums, sizes)
+    sums, sizes = intervals.sum_groups(groups, values[known], np.ones(int(known.sum())))
+    found = intervals.ratio_interval(sums, sizes)
     noticed = _share(values[known] < own[known] - NOTICED, groups)
     row |= found.columns("value", "low", "high")
     if probe != _IDENTICAL:
         row |= noticed.columns("noticed", "noticed_low", "noticed_high")
         row |= _effect(values, own, scores[_UNRELATED], sentences.groups)
-    note = joined_facts(
-        found.few_groups(),
-        "" if MEASURES[measure].reaches else "identical texts need not have the most",
-    )
+    reached = "" if MEASURES[measure].reaches else "identical texts need not have the most"
+    note = joined_facts(found.few_groups(), reached)
     return row | {"groups": found.groups, "note": note}
 
 

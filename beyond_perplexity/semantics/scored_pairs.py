@@ -26,7 +26,7 @@ from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.accounts import NAMES, Account
-from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object, refuse_foreign
+from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object, refuse_foreign, told
 from beyond_perplexity.verdicts import joined_facts
 
 _BATCH = 512  # pairs that are scored at once
@@ -89,10 +89,8 @@ def _fields(line: str, tabs: bool, place: str) -> list[str]:
     text = line.rstrip("\r\n")
     if tabs:
         return text.split("\t")
-    try:
+    with told(f"{place}: is no line of CSV", "; repair or remove it"):
         (fields,) = csv.reader([text], strict=True)
-    except csv.Error as error:
-        raise InputError(f"{place}: is no line of CSV ({error}); repair or remove it") from error
     return fields
 
 
@@ -170,20 +168,17 @@ def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, f
 def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
     """Return the correlations of all measures on a file, schema ``human_correlations``."""
     names = {"evaluator": evaluator, "file": file}
-    rows = [
-        names | {"measure": measure} | correlation_row(scored.gold, values)
-        for measure, values in scored.values.items()
-    ]
+    held = scored.values.items()
+    rows = [names | {"measure": m} | correlation_row(scored.gold, values) for m, values in held]
     return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS)
 
 
 def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
     """Return the scores of all pairs of a file, schema ``human_scores``."""
     names = {"evaluator": evaluator, "file": file, "pair": range(len(scored.gold))}
-    frames = [
-        pd.DataFrame({**names, "measure": measure, "gold": scored.gold, "value": values})
-        for measure, values in scored.values.items()
-    ]
+    frame = pd.DataFrame({**names, "gold": scored.gold})
+    held = scored.values.items()
+    frames = [frame.assign(measure=measure, value=values) for measure, values in held]
     return pa.Table.from_pandas(pd.concat(frames), HUMAN_SCORES, preserve_index=False)
 
 

@@ -100,10 +100,8 @@ def _shifted(
     counts = np.maximum(0, ends - begin)
     pairs = np.repeat(np.arange(len(counts)), counts)
     within = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ids = (
-        first.ids[first.starts[pairs] + begin + within],
-        second.ids[second.starts[pairs] + begin + shift + within],
-    )
+    begins = first.starts[pairs] + begin, second.starts[pairs] + begin + shift
+    ids = first.ids[begins[0] + within], second.ids[begins[1] + within]
     cosines = np.ones(len(pairs)) if own and not shift else word_cosines(units, *ids)
     sums = np.asarray(np.bincount(pairs, cosines, minlength=len(counts)), np.float64)
     return sums, counts
@@ -273,9 +271,8 @@ def mean_vectors(vectors: NDArray[np.float32], texts: TextIds) -> NDArray[np.flo
     known = texts.ids >= 0
     starts = np.concatenate([[0], np.cumsum(known)])[texts.starts]
     ids, sizes = texts.ids[known], np.diff(starts)
-    counts = csr_array(
-        (np.ones(len(ids), np.float32), ids, starts), shape=(len(sizes), max(1, len(vectors)))
-    )
+    held = (np.ones(len(ids), np.float32), ids, starts)
+    counts = csr_array(held, shape=(len(sizes), max(1, len(vectors))))
     # word after word, so that rounding is that of the text alone
     sums = counts @ (vectors if len(vectors) else np.zeros((1, 1), np.float32))
     found: NDArray[np.float32] = np.full(sums.shape, np.nan, np.float32)

@@ -16,8 +16,8 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -58,7 +58,18 @@ class DamagedError(InputError):
 
 def said(error: Exception) -> str:
     """Return what a library says, in one line that is not too long: it may quote the file."""
-    return " ".join(str(error).split())[:_LONGEST_SAID]
+    return " ".join(str(error).split() or [repr(error)])[:_LONGEST_SAID]
+
+
+@contextmanager
+def told(
+    wrong: str, advice: str = "", kinds: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Turn what a library raises into an `InputError`: what is wrong, what it says, what to do."""
+    try:
+        yield
+    except kinds as error:
+        raise InputError(f"{wrong} ({said(error)}){advice}") from error
 
 
 def is_address(name: str) -> bool:
@@ -76,10 +87,8 @@ def unreadable(path: object, error: OSError) -> InputError:
     name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     if is_address(name):
-        return InputError(
-            f"{shown}: is an address, not a file; fetch it first, or give url and sha256 in a "
-            "configuration"
-        )
+        advice = "fetch it first, or give url and sha256 in a configuration"
+        return InputError(f"{shown}: is an address, not a file; {advice}")
     if isinstance(error, IsADirectoryError):
         return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -100,10 +109,8 @@ def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
     if stat.S_ISDIR(mode):
         raise unreadable(path, IsADirectoryError())
     if again and not stat.S_ISREG(mode):
-        raise InputError(
-            f"{path}: is a pipe or a device, which gives its content once; this kind of file is "
-            "read at several places: write it to a file first"
-        )
+        advice = "this kind of file is read at several places: write it to a file first"
+        raise InputError(f"{path}: is a pipe or a device, which gives its content once; {advice}")
 
 
 class _Unpacked(io.RawIOBase):
@@ -200,10 +207,8 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
         # A damaged archive lets Python look before its beginning.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise InputError(
-            f"{path}: member '{member}' cannot be unpacked ({said(error)}); fetch the archive "
-            "again, or unpack it by hand"
-        ) from error
+        wrong = f"{path}: member '{member}' cannot be unpacked ({said(error)})"
+        raise InputError(f"{wrong}; fetch the archive again, or unpack it by hand") from error
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
@@ -249,14 +254,6 @@ def parse_json(text: str | bytes) -> Any:
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
         raise JSONTextError(f"it has a whole number of more than {digits} digits") from error
-
-
-def has_twice(text: str, key: str) -> bool:
-    """Tell whether an object itself has a key twice, of which a reader takes the last."""
-    if text.count(json.dumps(key, ensure_ascii=False)) < 2:
-        return False
-    pairs = json.loads(text, object_pairs_hook=list)
-    return sum(name == key for name, _ in pairs) > 1
 
 
 def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
@@ -328,10 +325,8 @@ def refuse_foreign(path: str | os.PathLike[str]) -> bytes:
     """Refuse, besides what `refuse_page` does, a pickle and an archive; return the beginning."""
     start = refuse_page(path)
     if start.startswith(_PICKLES):
-        raise InputError(
-            f"{Path(path)}: is a pickle, which runs code when it is read; give the weights in the "
-            "layout that the documentation names"
-        )
+        advice = "give the weights in the layout that the documentation names"
+        raise InputError(f"{Path(path)}: is a pickle, which runs code when it is read; {advice}")
     if start.startswith(b"PK\x03\x04"):
         raise InputError(f"{Path(path)}: is a zip archive; unpack it, or name its member")
     return start

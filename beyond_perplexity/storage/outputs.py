@@ -246,9 +246,7 @@ def claim(outputs: Iterable[str]) -> None:
 def check_claim(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where a later run than that of this job is about an output."""
     if is_left(path):
-        raise InputError(
-            f"{path}: is left to a later run; what this job of an earlier one makes is not kept"
-        )
+        raise InputError(f"{path}: is left to a later run; what this earlier job makes is not kept")
 
 
 def is_left(path: str | os.PathLike[str]) -> bool:

@@ -137,11 +137,8 @@ def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
     """
     folder = os.path.dirname(os.path.abspath(output))
     _writes.add(os.path.abspath(output))
-    return {
-        os.path.relpath(path, folder): content
-        for path, content in sorted(_reads.items())
-        if os.path.abspath(path) not in _writes
-    }
+    paths = [path for path in sorted(_reads) if os.path.abspath(path) not in _writes]
+    return {os.path.relpath(path, folder): _reads[path] for path in paths}
 
 
 def forget_reads() -> None:

@@ -19,13 +19,7 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
-from beyond_perplexity.storage.inputs import (
-    DamagedError,
-    check_input,
-    parse_object,
-    said,
-    unreadable,
-)
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import ContentHash, note_read, sealed
 
@@ -37,26 +31,30 @@ def _explained(path: object) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         reason = "the name of a column is not UTF-8"
-        raise DamagedError(str(path), "not a readable Parquet file", reason) from error
+        raise inputs.DamagedError(str(path), "not a readable Parquet file", reason) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(path, error) from error
-        raise DamagedError(str(path), "not a readable Parquet file", said(error)) from error
+            raise inputs.unreadable(path, error) from error
+        raise inputs.DamagedError(
+            str(path), "not a readable Parquet file", inputs.said(error)
+        ) from error
+
+
+def refuse_twice(path: object, names: Iterable[str]) -> None:
+    """Raise `InputError` where a table has two columns of one name."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
 
 
 class ParquetInput(pq.ParquetFile):
     """A Parquet file whose batches hold what their types say; errors name column and row."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        check_input(path, again=True)
+        inputs.check_input(path, again=True)
         self.path = path
         with _explained(path):
             super().__init__(path)
-            names = Counter(self.schema_arrow.names)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            self.close()
-            raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
+            refuse_twice(path, self.schema_arrow.names)
 
     def raw_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
         """Stream batches as `iter_batches` does, but do not check their strings."""
@@ -78,10 +76,8 @@ class ParquetInput(pq.ParquetFile):
         for batch in batches:
             if wrong := wrong_row(batch):
                 row, name = wrong
-                raise InputError(
-                    f"{self.path}: row {first + row}: column '{name}' is no {batch[name].type} "
-                    "(not UTF-8, or damaged); make the file again"
-                )
+                what = f"column '{name}' is no {batch[name].type} (not UTF-8, or damaged)"
+                raise InputError(f"{self.path}: row {first + row}: {what}; make the file again")
             yield batch
             first += batch.num_rows
 
@@ -273,7 +269,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
 
 def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
     """Read the run record of a footer."""
-    return parse_object(footer, f"{path}: its run record", "make it again")
+    return inputs.parse_object(footer, f"{path}: its run record", "make it again")
 
 
 # ---- many numbered files as few words: ``samples/{00000..00019}.parquet`` ----

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.csv
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, said, unreadable
-from beyond_perplexity.storage.shards import ParquetInput, wrong_row
+from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
@@ -71,7 +70,7 @@ class TableFile:
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             kind = "CSV" if self._csv else "Parquet"
             raise self._unreadable(error, f"not a readable {kind} file") from error
-        self._refuse_twice()
+        refuse_twice(path, self.names)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -81,22 +80,13 @@ class TableFile:
         """How many groups of rows there are."""
         return len(self._group_rows)
 
-    def _refuse_twice(self) -> None:
-        twice = [name for name, count in Counter(self.names).items() if count > 1]
-        if twice:
-            raise InputError(
-                f"{self.path}: has column {twice[0]!r} more than once; leave one of them"
-            )
-
     def _check_separator(self) -> None:
         """Raise `InputError` where something else than commas separates the names."""
         with self._open() as file:
             header = file.readline(1 << 16).decode("utf-8-sig", "replace").strip()
         if "," not in header and any(separator in header for separator in ";\t| "):
-            raise InputError(
-                f"{self.path}: line 1: there is one column {header[:80]!r}, so every other is "
-                "missing: the separator must be a comma"
-            )
+            wrong = f"there is one column {header[:80]!r}, so every other is missing"
+            raise InputError(f"{self.path}: line 1: {wrong}: the separator must be a comma")
 
     @property
     def _packed(self) -> bool:
@@ -159,10 +149,8 @@ class TableFile:
         """Raise `InputError` unless the file has the columns."""
         missing = [name for name in names if name not in self.names]
         if missing:
-            raise InputError(
-                f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing; "
-                f"{what} have {', '.join(names)}"
-            )
+            wrong = f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing"
+            raise InputError(f"{wrong}; {what} have {', '.join(names)}")
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns (of one group) as they are, with what is empty; of CSV as types."""
@@ -204,25 +192,19 @@ class TableFile:
         except pa.ArrowException as error:
             row = _first_wrong(values, kind)
             value, held = column[row], "" if self._csv else f" is {column.type} and"
-            shown = (
-                value.as_py()
-                if not self._csv
-                else value.as_buffer().to_pybytes().decode("utf-8", "replace")
-            )
+            raw = value.as_buffer().to_pybytes() if self._csv else b""
+            shown = raw.decode("utf-8", "replace") if self._csv else value.as_py()
             wanted = "a whole number" if pa.types.is_integer(kind) else "a number"
-            raise InputError(
-                f"{self.place(first + row)}: column '{name}'{held} has the invalid value "
-                f"{shown!r:.80}, expected {wanted}"
-            ) from error
+            wrong = f"column '{name}'{held} has the invalid value {shown!r:.80}"
+            raise InputError(f"{self.place(first + row)}: {wrong}, expected {wanted}") from error
 
     def check(self, batch: RowBatch, name: str, bad: np.ndarray, wanted: str) -> None:
         """Raise `InputError` for the first row where `bad` holds; says what was `wanted`."""
         if bad.any():
             index = int(np.argmax(bad))
             value = batch.columns[name][index]
-            raise InputError(
-                f"{self.place(batch.first + index)}: {name} is {value}, expected {wanted}"
-            )
+            place = self.place(batch.first + index)
+            raise InputError(f"{place}: {name} is {value}, expected {wanted}")
 
     def check_log_p(self, batch: RowBatch, name: str = "log_p") -> None:
         """Raise `InputError` where log p is no logarithm; −inf is an impossible latent."""
@@ -255,7 +237,7 @@ class HeldTable(TableFile):
         self.metadata = self.table.schema.metadata or {}
         self.names = tuple(self.table.schema.names)
         self._group_rows = [len(self.table)]
-        self._refuse_twice()
+        refuse_twice(self.path, self.names)
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns as they are."""

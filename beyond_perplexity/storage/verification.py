@@ -271,10 +271,8 @@ def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterat
     if output.parts[-shorter:] != place.parts[-shorter:]:
         yield f"was written as {output}, another file; {_REMAKE}"
     for name, written, found in changed_inputs(path, record):
-        yield (
-            f"was made of another {name}: its content was {written[:16]}…, now it is "
-            f"{found[:16]}…; {_REMAKE}"
-        )
+        contents = f"its content was {written[:16]}…, now it is {found[:16]}…"
+        yield f"was made of another {name}: {contents}; {_REMAKE}"
 
 
 def changed_inputs(path: Path, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -325,8 +323,5 @@ def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismat
             values = {path: "" if ".parquet" in text else text for path, text in values.items()}
             usual = Counter(values.values()).most_common(1)[0][0]
             for path in (path for path, value in values.items() if value != usual):
-                yield Mismatch(
-                    path,
-                    f"is of another run: {title} {values[path]}, where other shards of its folder "
-                    f"have {usual}; {_REMAKE}",
-                )
+                own = f"{title} {values[path]}, where other shards of its folder have {usual}"
+                yield Mismatch(path, f"is of another run: {own}; {_REMAKE}")

@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +117,16 @@ def train(
 @contextmanager
 def repeatable_sums(device: torch.device) -> Iterator[None]:
     """Add up gradients in one order on a CPU, not as threads arrive; a GPU has no such way."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(before or device.type == "cpu")
+    # Not by `use_deterministic_algorithms`, which loads torch's compiler: seconds.
+    memory: Any = torch.utils.deterministic
+    before, filled = torch.get_deterministic_debug_mode(), memory.fill_uninitialized_memory
+    torch.set_deterministic_debug_mode("error" if device.type == "cpu" else before)
+    memory.fill_uninitialized_memory = False  # with NaN, before it is written
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)
+        memory.fill_uninitialized_memory = filled
 
 
 class Training:
@@ -324,8 +329,16 @@ def make_optimizer(model: TrainedModel, options: TrainingOptions) -> torch.optim
         for parameters, decay in zip((matrices, others), decays, strict=True)
     ]
     if options.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=options.learning_rate)
-    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2))
+        return _uncompiled(torch.optim.SGD)(groups, lr=options.learning_rate)
+    betas = (0.9, options.beta2)
+    return _uncompiled(torch.optim.AdamW)(groups, lr=options.learning_rate, betas=betas)
+
+
+def _uncompiled(kind: type[torch.optim.Optimizer]) -> Any:
+    """Return a kind of optimizer whose methods do not load torch's compiler to pause it."""
+    wrapped = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods = {name: unwrap(getattr(kind, name)) for name in wrapped}
+    return type(kind.__name__, (kind,), {**methods, "step": torch.no_grad()(unwrap(kind.step))})
 
 
 def truth_probability(options: TrainingOptions, step: int) -> float:

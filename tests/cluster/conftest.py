@@ -1,7 +1,5 @@
 """A SLURM that runs while the tests of this folder do; without one they are skipped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

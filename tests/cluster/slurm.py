@@ -5,8 +5,6 @@ folder, nothing in ``/etc`` is changed, the ports are free ones of the loopback,
 such clusters can run side by side.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -8,8 +8,6 @@ oracle of the results is the same work without a fault, byte for byte; the oracl
 is SLURM's own record of its jobs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -27,12 +25,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import content_of, write_shard
+from beyond_perplexity.storage.shards import content_of
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.cluster.slurm import Cluster, reason_to_skip, running_cluster
 from tests.cluster.test_slurm import MACHINE, processes_of, python_environment
+from tests.unit.small_corpora import write_documents
 
 ROOT = Path(__file__).parents[2]
 EPOCHS = {"maximum_epochs": 40, "patience": 100, "batch_tokens": 64}
@@ -62,18 +60,12 @@ def write_data(folder: Path) -> None:
     folder.mkdir()
     random = np.random.default_rng(0)
     starts, sizes = random.integers(0, 10, 80), random.integers(1, 25, 80)
-    columns = {
-        "doc_id": list(range(80)),
-        "split": ["train"] * 60 + ["valid"] * 20,
-        "title": [""] * 80,
-        "text": [
-            " ".join(f"w{(start + i) % 10}" for i in range(size))
-            for start, size in zip(starts, sizes, strict=True)
-        ],
-        "n_tokens": [int(size) for size in sizes],
-    }
+    texts = [
+        " ".join(f"w{(start + i) % 10}" for i in range(size))
+        for start, size in zip(starts, sizes, strict=True)
+    ]
     files = folder / "documents.parquet", folder / "vocabulary.json"
-    write_shard(files[0], DOCUMENTS, columns, {})
+    write_documents(files[0], texts, ["train"] * 60 + ["valid"] * 20)
     ClosedVocabulary([f"w{i}" for i in range(10)], 1).save(files[1])
     torch.set_num_threads(1)
     cpu = torch.device("cpu")

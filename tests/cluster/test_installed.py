@@ -6,8 +6,6 @@ has a blank, an accent and a package `scripts` of its own. Oracles: SLURM's own 
 the tokens of a sentence, by hand; the fingerprint of the code of the checkout.
 """
 
-from __future__ import annotations
-
 import os
 
 import pyarrow.parquet as pq

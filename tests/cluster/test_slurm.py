@@ -6,8 +6,6 @@ profiles/slurm. The oracle of the results is the run without SLURM, byte for byt
 what SLURM did is its own record of its jobs.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

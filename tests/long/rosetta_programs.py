@@ -5,8 +5,6 @@ texts, an ARPA file with a text of sentences (for KenLM). For llama.cpp a GGUF f
 model is written.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

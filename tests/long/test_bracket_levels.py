@@ -9,8 +9,6 @@ sees once in a thousand draws are what nobody can see: their rows are printed, a
 for is that 20 documents of the model refute the claim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -111,8 +109,6 @@ def test_modes_that_nobody_sees_are_refuted_by_simulated_documents(mass):
         row(f"mode of {mass} seen with {seen:g}, N = {size}, K = {k}", held, None)
 
 
-# ---- tiny models ----
-
 Table = tuple[np.ndarray, np.ndarray]  # log p(x, z) of all z; log q of each at three temperatures
 
 
@@ -190,9 +186,6 @@ def test_claims_on_tiny_models(name, k):
     claims, missed = total.tolist()
     print(f"tiny {name}, K = {k}: {missed} of {claims} claims miss", flush=True)
     assert surely_above(missed, claims) <= NOMINAL or missed <= NOMINAL * claims
-
-
-# ---- runs of sequential Monte Carlo ----
 
 
 @pytest.mark.parametrize("name", [*LIGHT, "Gaussian, k = 0.64", "Pareto, k = 0.8"])

@@ -4,8 +4,6 @@ Needs PyPI, some minutes and 3 GB below the temporary folder. Oracles: what pip 
 the exit status of a command of every extra; README's first command.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

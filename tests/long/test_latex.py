@@ -7,8 +7,6 @@ Compiled are the tables of the finished run in results/ (``make run``; or in the
 variable LATEX_RESULTS names), and tables made to be hard to print.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

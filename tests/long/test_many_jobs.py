@@ -5,8 +5,6 @@ oracles are SLURM's own record of its jobs, and the same statistics counted in o
 job costs beside its work is printed.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

@@ -4,8 +4,6 @@ A text is drawn part by part and never held. Oracles: memory per distinct n-gram
 that says the same ten times takes no more than one, and the model that comes out sums to 1.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

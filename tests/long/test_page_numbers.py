@@ -5,8 +5,6 @@ CPU that the file names: training on another rounds otherwise. Times and sizes a
 not compared. Oracle: the files of the run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ p / p̂ where one particle follows a z drawn from the enumerated posterior, is 1
 errors, which are at most 2%.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -6,8 +6,6 @@ the jobs of a run took that was four times as large. Time and memory of a plan a
 not exceed a minute (of the processor: other work on the machine is none of ours) and a GB.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess
@@ -24,9 +22,6 @@ from tests.workflow.conftest import (  # noqa: F401 (a fixture)
     checkout,
     planned_jobs,
 )
-
-# ---- thousands of jobs ----
-
 
 SECONDS, MEGABYTES = 60, 1024
 
@@ -56,9 +51,6 @@ def test_a_million_documents_in_small_shards_can_be_planned(checkout, shards):  
     assert jobs["count_samples"] == jobs["measure_tendencies"] == bodies
     assert seconds < SECONDS
     assert memory < MEGABYTES
-
-
-# ---- pilots ----
 
 
 GENERATED = {f"generate/{m}/{d}" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}

@@ -11,8 +11,6 @@ distribution of llama-cpp-python holds it), and then it is run too. Needs the ne
 none for models.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

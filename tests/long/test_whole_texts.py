@@ -4,8 +4,6 @@ Property: a word of the last document shows in the result. Texts are drawn part 
 held; the same at a tenth of the size says how memory grows.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

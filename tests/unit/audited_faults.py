@@ -1,7 +1,5 @@
 """Models, tokenizers and scoring programs with one published mistake each, made of sound ones."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
@@ -62,14 +60,10 @@ def endless(logits, tokens):
     return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
 
-def unshifted(logits, tokens):
-    """cross_entropy(logits, input_ids) without the shift by one."""
-    return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
-
-
-def late(logits, tokens):
-    """Shifted twice: once by the model, once by the caller."""
-    return torch.cat([logits[:, :1], logits[:, :-1]], 1)
+def shifted(logits, tokens, by):
+    """Take each place for one before or after it: without the shift by one, or shifted twice."""
+    places = (torch.arange(logits.shape[1]) + by).clamp(0, logits.shape[1] - 1)
+    return logits[:, places]
 
 
 def bidirectional(logits, tokens):
@@ -308,8 +302,8 @@ def with_vocabulary(kind):
 
 # By the check that names it: what is done to a sound subject with a BPE vocabulary.
 FAULTS = {
-    "unshifted logits": ("alignment", with_logits(unshifted)),
-    "logits shifted twice": ("alignment", with_logits(late)),
+    "unshifted logits": ("alignment", with_logits(shifted, by=1)),
+    "logits shifted twice": ("alignment", with_logits(shifted, by=-1)),
     "no causal mask": ("future", with_logits(bidirectional)),
     "softmax over the wrong axis": ("normalization", with_model(WrongAxis)),
     "padding that leaks": ("padding", with_logits(leaking)),

@@ -1,7 +1,5 @@
 """Fixtures of several test modules."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -4,8 +4,6 @@ Written from the definition of the model, with nothing of the package but the tr
 tests take it as an oracle, the benchmark as the plain loop.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,17 +1,15 @@
 """Recurrent layers in plain loops, a word at a time in float64; small corpora for evaluators."""
 
-from __future__ import annotations
-
 import importlib
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.storage.shards import write_shard
+from tests.unit import small_corpora
 
 
 def sigmoid(values):
@@ -65,13 +63,9 @@ def both_ways(read, rows, layer):
 
 def write_documents(path, texts, splits=("train", "valid")):
     """Write texts as documents of each split in turn: one more than a tenth is of the second."""
-    columns = {name: [] for name in DOCUMENTS.names}
-    for place, text in enumerate(texts):
-        split = splits[place % 8 == 7]
-        row = (place, split, f"page {place // 4}", text, len(text.split()))
-        for name, value in zip(DOCUMENTS.names, row, strict=True):
-            columns[name].append(value)
-    write_shard(path, DOCUMENTS, columns, {})
+    dealt = [splits[place % 8 == 7] for place in range(len(texts))]
+    pages = [f"page {place // 4}" for place in range(len(texts))]
+    small_corpora.write_documents(path, texts, dealt, pages)
 
 
 def write_vectors(path, words, width, seed=0):
@@ -108,12 +102,21 @@ def job_of(folder, options, **held):
     return EvaluatorJob(options=options, seed=1, device="cpu", threads=1, **given)
 
 
+def read_all(found):
+    return list(found) if isinstance(found, Iterator) else found
+
+
+def check_refused(words, call, *given, **more):
+    """Assert that a call, or the reading of what it yields, is refused in one line."""
+    with pytest.raises(InputError, match=words) as error:
+        read_all(call(*given, **more))
+    assert "\n" not in str(error.value)
+
+
 def check_refusals(call, cases):
-    """Assert that calls are refused in one line with these words: words to arguments."""
+    """Assert that calls are refused with these words: words to arguments."""
     for words, given in cases.items():
-        with pytest.raises(InputError, match=words) as error:
-            call(*given)
-        assert "\n" not in str(error.value)
+        check_refused(words, call, *given)
 
 
 def run_script(name, *arguments):

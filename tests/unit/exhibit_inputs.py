@@ -1,7 +1,5 @@
 """What every table and figure of every paper is made of, as a run writes it, for tests of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

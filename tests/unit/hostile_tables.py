@@ -1,7 +1,5 @@
 """Tables that are hard to print: wide, high, with long words, passages and letters of any kind."""
 
-from __future__ import annotations
-
 import random
 
 import pandas as pd

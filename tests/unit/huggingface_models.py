@@ -1,7 +1,5 @@
 """Tiny Hugging Face models with random weights and their tokenizers, made without a network."""
 
-from __future__ import annotations
-
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (

@@ -1,7 +1,5 @@
 """The package as it is installed outside the checkout: sdist, wheel, and an environment with it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Written from the description of the model with Python's own containers, it share
 batched code but the weights. The tests compare with it, and the benchmark measures against it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

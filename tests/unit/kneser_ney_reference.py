@@ -1,7 +1,5 @@
 """Modified Kneser–Ney in plain dictionaries, straight from its definition: the oracle of tests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 

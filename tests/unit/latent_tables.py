@@ -4,8 +4,6 @@ A model is p(x_n, z) for every instance n and latent z; a proposal is q(z | x_n)
 enough to enumerate, which is the oracle of the tests of importance sampling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

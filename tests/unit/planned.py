@@ -1,7 +1,5 @@
 """Configurations with other values, and what is planned of them, for tests of plans."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the tests of the RNNGs share: a tiny treebank, rows of trees, training, derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -15,11 +13,12 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_instances import parse
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
+from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.small_corpora import write_documents
 
 WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown
 VOCABULARY = ClosedVocabulary(WORDS, 1)
@@ -35,26 +34,18 @@ def write_corpus(folder):
             return f"(NP {noun} (PP (IN of) {phrase(depth - 1)}))"
         return noun
 
-    documents, trees = {"doc_id": [], "split": [], "text": []}, []
+    splits, texts, trees = ["train"] * 90 + ["valid"] * 15 + ["test"] * 15, [], []
     for number in range(120):
-        split = "train" if number < 90 else "valid" if number < 105 else "test"
-        texts = []
+        sentences = []
         for sentence in range(3):
             verb = f"(VP (VBD v{generator.integers(3)}) {phrase(2)})"
             tree = f"(S {phrase(2)} {verb})"
             trees.append((number, sentence, tree))
-            texts.append(" ".join(parse(tree).words))
-        documents["doc_id"].append(number)
-        documents["split"].append(split)
-        documents["text"].append(" ".join(texts))
-    columns = {
-        **documents,
-        "title": [""] * 120,
-        "n_tokens": [len(text.split()) for text in documents["text"]],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
-    numbers, sentences, brackets = zip(*trees, strict=True)
-    rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
+            sentences += parse(tree).words
+        texts.append(" ".join(sentences))
+    write_documents(folder / "documents.parquet", texts, splits)
+    numbers, places, brackets = zip(*trees, strict=True)
+    rows = {"doc_id": numbers, "sentence": places, "tree": brackets}
     write_shard(folder / "trees.parquet", TREES, rows, {})
     return CorpusFiles.of(folder)
 

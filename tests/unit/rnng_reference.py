@@ -4,8 +4,6 @@ They share nothing with the library but the weights. The tests take them as orac
 benchmark as what the published programs do.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -3,8 +3,6 @@
 They share nothing with the library but the weights.
 """
 
-from __future__ import annotations
-
 import torch
 
 from tests.unit.rnng_reference import BOS, EOS, REDUCE, SHIFT, step_layers

@@ -1,7 +1,5 @@
 """Shards of semantic scores as the workflow makes them, with known truth, for tests."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A small corpus with its vocabulary, as a training reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,18 +8,27 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 
+def write_documents(
+    path: Path,
+    texts: Sequence[str],
+    splits: Sequence[str],
+    titles: Sequence[str] = (),
+    ids: Sequence[int] = (),
+) -> str:
+    """Write documents, without titles and numbered from 0 where nothing else is given."""
+    n = len(texts)
+    columns = {"doc_id": list(ids or range(n)), "split": list(splits), "text": list(texts)}
+    columns |= {"title": list(titles or [""] * n), "n_tokens": [len(t.split()) for t in texts]}
+    write_shard(path, DOCUMENTS, columns, {})
+    return str(path)
+
+
 def write_corpus(
     folder: Path, texts: Sequence[str], train: int, words: Sequence[str] = (), unknown: int = 0
 ) -> Path:
     """Write texts, the first `train` of them to train on and the others to validate."""
-    columns = {
-        "doc_id": list(range(len(texts))),
-        "split": ["train"] * train + ["valid"] * (len(texts) - train),
-        "title": [""] * len(texts),
-        "text": list(texts),
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
+    splits = ["train"] * train + ["valid"] * (len(texts) - train)
+    write_documents(folder / "documents.parquet", texts, splits)
     if words:
         ClosedVocabulary(list(words), unknown).save(folder / "vocabulary.json")
     return folder

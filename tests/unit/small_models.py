@@ -1,7 +1,5 @@
 """Small models: of every neural family, and one whose documents can be enumerated exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

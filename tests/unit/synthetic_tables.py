@@ -1,7 +1,5 @@
 """Tables of measures and curves as the workflow makes them, for tests of figures and tables."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import combinations

@@ -4,8 +4,6 @@ Each thing is really added, in a temporary copy of the code. The oracle is what 
 jobs use it: the names of the jobs whose code differs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -131,6 +129,12 @@ def find_changed(before: dict[str, str], tree: Path) -> tuple[set[str], set[str]
     return {job for job in before if after[job] != before[job]}, after.keys() - before.keys()
 
 
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
 def pick(jobs: dict[str, str], *beginnings: str) -> set[str]:
     return {job for job in jobs if job.startswith(beginnings)}
 
@@ -143,13 +147,9 @@ def test_what_no_result_has_changes_nothing(before, tree) -> None:
         if path.name not in ("__init__.py", "columns.py"):
             path.write_text(path.read_text() + SCHEMA)
     (tree / "beyond_perplexity/schemas/toys.py").write_text(SCHEMA)
-    path = tree / "beyond_perplexity/errors.py"
-    text = path.read_text()
-    edits = {"stopped by Ctrl-C": "ended by Ctrl-C", "check the path": "look at the path"}
-    for old, new in edits.items():
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
+    errors = tree / "beyond_perplexity/errors.py"
+    edit(errors, "stopped by Ctrl-C", "ended by Ctrl-C")
+    edit(errors, "check the path", "look at the path")
     added = {"plot tendencies/losses", "tabulate tendencies/epochs"}
     assert find_changed(before, tree) == (set(), added)
 
@@ -178,28 +178,22 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
 
 def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:
     add(tree, "tendency")
-    added, path = find_codes(tree), tree / "beyond_perplexity/tendencies/digits.py"
-    path.write_text(path.read_text().replace("+", "{2,}"))
+    added = find_codes(tree)
+    edit(tree / "beyond_perplexity/tendencies/digits.py", "+", "{2,}")
     assert find_changed(added, tree) == ({"count_statistics"}, set())
 
 
 def test_an_edit_of_a_vocabulary_changes_what_builds_and_reads_one(before, tree) -> None:
-    path = tree / "beyond_perplexity/vocabulary.py"
-    text = path.read_text()
     old = "class ClosedVocabulary(Vocabulary):"
-    assert old in text
-    path.write_text(text.replace(old, f"{old}\n    edited = True\n"))
+    edit(tree / "beyond_perplexity/vocabulary.py", old, f"{old}\n    edited = True\n")
     changed, _ = find_changed(before, tree)
     users = ("build_vocabulary", "train", "measure_perplexity", "generate", "draw", "describe_")
     assert changed >= pick(before, *users)
 
 
 def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
-    path = tree / "beyond_perplexity/models/families.py"
-    text = path.read_text()
-    title = '"LSTM", "trained"'
-    assert text.count(title) == 1
-    path.write_text(text.replace(title, '"Other", "trained"'))
+    families = tree / "beyond_perplexity/models/families.py"
+    edit(families, '"LSTM", "trained"', '"Other", "trained"')
     papers = ("tendencies", "contrastive", "semantics", "relations")
     beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
     assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())
@@ -230,10 +224,8 @@ def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:
 
 
 def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:
-    path = tree / "beyond_perplexity/training/options.py"
-    text = path.read_text()
-    assert text.count("patience: Count = 3") == 1
-    path.write_text(text.replace("patience: Count = 3", "patience: Count = 4"))
+    options = tree / "beyond_perplexity/training/options.py"
+    edit(options, "patience: Count = 3", "patience: Count = 4")
     changed, _ = find_changed(before, tree)
     trained = pick(before, "train ")
     assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3")}

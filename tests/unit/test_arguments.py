@@ -7,8 +7,6 @@ Hypothesis also gives every command hostile values of all its options: the oracl
 listing: no temporary file is left.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import io
@@ -24,29 +22,20 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beyond_perplexity import arguments
 from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
-from beyond_perplexity.arguments import (
-    ITEM,
-    SEED,
-    THREADS,
-    CommandParser,
-    output_file,
-    output_folder,
-    output_path,
-    real,
-    whole,
-)
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_contrastive import write_documents
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
 COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
 FILTERS = {"audit", "tokenize", "progress", "provenance"}  # which write no file
-OUTPUTS = {output_file, output_path, output_folder}
+OUTPUTS = {arguments.output_file, arguments.output_path, arguments.output_folder}
 
 
 def main_function(command):
@@ -55,8 +44,8 @@ def main_function(command):
     return main_of(command.replace("_", "-"))
 
 
-def parse(*flags, kind=ITEM):
-    parser = CommandParser(prog="x")
+def parse(*flags, kind=arguments.ITEM):
+    parser = arguments.CommandParser(prog="x")
     parser.add_argument("--number", type=kind)
     return parser.parse_args(flags).number
 
@@ -64,14 +53,14 @@ def parse(*flags, kind=ITEM):
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (SEED, "0", 0),
-        (SEED, str(2**63 - 1), 2**63 - 1),
-        (ITEM, str(2**62 - 1), 2**62 - 1),
-        (THREADS, "4_096", 4096),
-        (whole(1, 3), "+3", 3),
-        (whole(-5), "-5", -5),
-        (real(above=0), "1e-300", 1e-300),
-        (real(minimum=0, below=1), "0", 0.0),
+        (arguments.SEED, "0", 0),
+        (arguments.SEED, str(2**63 - 1), 2**63 - 1),
+        (arguments.ITEM, str(2**62 - 1), 2**62 - 1),
+        (arguments.THREADS, "4_096", 4096),
+        (arguments.whole(1, 3), "+3", 3),
+        (arguments.whole(-5), "-5", -5),
+        (arguments.real(above=0), "1e-300", 1e-300),
+        (arguments.real(minimum=0, below=1), "0", 0.0),
     ],
 )
 def test_numbers_within_bounds(kind, text, value):
@@ -81,24 +70,24 @@ def test_numbers_within_bounds(kind, text, value):
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        (SEED, "-1", "is -1, expected at least 0"),
-        (SEED, str(2**63), f"is {2**63}, expected at most 9,223,372,036,854,775,807"),
-        (ITEM, str(2**63 - 1), "expected at most 4,611"),
-        (ITEM, "9" * 5_000, "expected a whole number"),
-        (THREADS, "0", "is 0, expected at least 1"),
-        (THREADS, "4097", "expected at most 4,096"),
-        (whole(), "1.0", "is '1.0', expected a whole number"),
-        (whole(), "1e3", "expected a whole number"),
-        (whole(), "", "is '', expected a whole number"),
-        (whole(), "1__0", "expected a whole number"),
-        (whole(), "٣", "expected a whole number"),
-        (whole(), "nan", "expected a whole number"),
-        (real(above=0), "nan", "is nan, expected a finite number"),
-        (real(above=0), "1e999", "is 1e999, expected a finite number"),
-        (real(above=0), "0", "is 0, expected above 0"),
-        (real(above=0.5, below=1), "1", "is 1, expected above 0.5 and below 1"),
-        (real(minimum=0), "-1e-9", "is -1e-9, expected at least 0"),
-        (real(), "x", "is 'x', expected a number"),
+        (arguments.SEED, "-1", "is -1, expected at least 0"),
+        (arguments.SEED, str(2**63), f"is {2**63}, expected at most 9,223,372,036,854,775,807"),
+        (arguments.ITEM, str(2**63 - 1), "expected at most 4,611"),
+        (arguments.ITEM, "9" * 5_000, "expected a whole number"),
+        (arguments.THREADS, "0", "is 0, expected at least 1"),
+        (arguments.THREADS, "4097", "expected at most 4,096"),
+        (arguments.whole(), "1.0", "is '1.0', expected a whole number"),
+        (arguments.whole(), "1e3", "expected a whole number"),
+        (arguments.whole(), "", "is '', expected a whole number"),
+        (arguments.whole(), "1__0", "expected a whole number"),
+        (arguments.whole(), "٣", "expected a whole number"),
+        (arguments.whole(), "nan", "expected a whole number"),
+        (arguments.real(above=0), "nan", "is nan, expected a finite number"),
+        (arguments.real(above=0), "1e999", "is 1e999, expected a finite number"),
+        (arguments.real(above=0), "0", "is 0, expected above 0"),
+        (arguments.real(above=0.5, below=1), "1", "is 1, expected above 0.5 and below 1"),
+        (arguments.real(minimum=0), "-1e-9", "is -1e-9, expected at least 0"),
+        (arguments.real(), "x", "is 'x', expected a number"),
     ],
 )
 def test_numbers_out_of_bounds_name_the_flag(kind, text, words):
@@ -114,7 +103,7 @@ def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypat
         ("beyond-perplexity compare", "usage: beyond-perplexity compare [-h]"),
     ):
         monkeypatch.setattr("sys.argv", [called])
-        assert CommandParser().format_usage().strip() == usage
+        assert arguments.CommandParser().format_usage().strip() == usage
     for flags in (["--other", "1"], ["--number"]):
         with pytest.raises(SystemExit) as ended:
             parse(*flags)
@@ -124,16 +113,15 @@ def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypat
 
 @pytest.mark.parametrize("given_text", ['{"a": NaN}', '{"a": -Infinity}', "[1]", "{", "[" * 10**5])
 def test_options_that_are_no_json(given_text):
-    with pytest.raises(InputError, match="no JSON"):
-        json_object(given_text)
+    check_refused("no JSON", json_object, given_text)
 
 
 def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
-    parser = CommandParser(prog="x")
+    parser = arguments.CommandParser(prog="x")
     parser.add_argument("--weights", nargs="+")
     parser.add_argument("--name")
-    parser.add_argument("--csv", type=output_path)
-    parser.add_argument("--output", nargs="+", type=output_file)
+    parser.add_argument("--csv", type=arguments.output_path)
+    parser.add_argument("--output", nargs="+", type=arguments.output_file)
     (tmp_path / "w").write_text("")
     (tmp_path / "link").symlink_to("w")
     flags = ["--weights", str(tmp_path / "w"), "--csv", str(tmp_path / "c")]
@@ -157,7 +145,7 @@ def actions(command, monkeypatch):
         raise Declared
 
     with monkeypatch.context() as patched:
-        patched.setattr(CommandParser, "parse_args", stop)
+        patched.setattr(arguments.CommandParser, "parse_args", stop)
         with pytest.raises(Declared):
             main_function(command)()
     return found
@@ -251,7 +239,7 @@ def _usual(action, home):
         return USUAL[action.dest]
     if action.dest in PLAUSIBLE:
         return str(home / PLAUSIBLE[action.dest])
-    if action.type in (output_file, output_path, output_folder):
+    if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return f"OUT/{action.dest}.parquet"
     if action.type is json_object:
         return "{}"
@@ -262,7 +250,7 @@ def hostile(action, home):
     """Return what an option may be given that it cannot use, or can in spite of all."""
     if action.choices:
         return st.sampled_from([*map(str, action.choices), "none"])
-    if action.type in (output_file, output_path, output_folder):
+    if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return st.sampled_from([place if place[0] == "/" else f"OUT/{place}" for place in PLACES])
     if action.type is json_object:
         return st.one_of(st.sampled_from(OBJECTS), st.text(max_size=5).map(json.dumps))

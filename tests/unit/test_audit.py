@@ -8,8 +8,6 @@ tokenizer and softmax (`tests/long/test_rosetta.py` has the programs themselves)
 tokens that a text says, with and without ``split_special_tokens``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -50,7 +48,7 @@ from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
-from tests.unit.evaluator_oracles import check_refusals
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
 
 TEXTS = [
@@ -290,13 +288,19 @@ def test_a_sample_without_probability_is_no_model_without_one():
     assert "P = 0 of all 1 texts" in found.detail
 
 
-def test_texts_without_a_token_and_a_check_that_is_none_are_refused():
-    with pytest.raises(InputError, match="no token to audit with"):
-        replace(bpe_subject(), texts=["", ""])
-    with pytest.raises(InputError, match="no document to audit with"):
-        sample_texts(["", "  "], 4, 1)
+def test_samples_are_cut_and_drawn_evenly_and_no_token_or_check_is_refused():
+    check_refused("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
+    check_refused("no document to audit with", sample_texts, ["", "  "], 4, 1)
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
+    texts = [f"{number} " + "word " * 400 for number in range(40)]
+    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
+    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
+    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
+    assert (np.diff(numbers, axis=1) > 0).all()
+    shares = np.bincount(numbers.ravel(), minlength=40) / 200
+    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
+    assert drawn[3] == sample_texts(iter(texts), 10, 3)
 
 
 def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
@@ -307,17 +311,6 @@ def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
     counts = count_scored(plant(bpe_subject()), 11, 4, 2).counts
     # windows of 4 predictions begin at 0, 2, 4, 6, 8 of 12 predictions
     assert counts == pytest.approx([1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1])
-
-
-def test_a_sample_is_cut_and_drawn_evenly():
-    texts = [f"{number} " + "word " * 400 for number in range(40)]
-    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
-    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
-    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
-    assert (np.diff(numbers, axis=1) > 0).all()
-    shares = np.bincount(numbers.ravel(), minlength=40) / 200
-    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
-    assert drawn[3] == sample_texts(iter(texts), 10, 3)
 
 
 def test_the_page_names_every_check_with_its_tolerance():
@@ -410,7 +403,7 @@ def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):
     check_refusals(run_function, given)
 
 
-def test_the_function_takes_texts_in_any_form(counted, text):
+def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, text):
     names = ["normalization", "likelihood"]
     forms = [text, ASKED, iter(ASKED), pd.DataFrame({"text": ASKED}), pa.table({"text": ASKED})]
     found = [beyond_perplexity.audit(counted, form, check=names, rosetta=True) for form in forms]
@@ -428,14 +421,10 @@ def test_the_function_takes_texts_in_any_form(counted, text):
         for form, field in ((frame, "body"), (ASKED, None))
     )
     assert found.table.equals(alone.table)
-
-
-def test_the_function_takes_a_model_in_memory_and_depends_on_nothing_drawn_before(counted, text):
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
     assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound
-    with pytest.raises(InputError, match="vocabulary: is missing"):
-        beyond_perplexity.audit(model, ASKED)
+    check_refused("vocabulary: is missing", beyond_perplexity.audit, model, ASKED)
     one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
     assert one == two
 
@@ -564,7 +553,7 @@ def model_of_counts():
     return model, vocabulary
 
 
-def test_kenlm_counts_the_end_and_leaves_unknown_words_out():
+def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter(monkeypatch):
     model, vocabulary = model_of_counts()
     texts = ["a d b", "d", "b a"]
     scores, unknown = [], []
@@ -581,6 +570,12 @@ def test_kenlm_counts_the_end_and_leaves_unknown_words_out():
     excluding = found["Perplexity excluding OOVs"].value
     assert excluding == pytest.approx(math.exp(-np.mean(kept)), rel=1e-6)
     assert (len(kept), len(scores)) == (7, 9)
+    model, vocabulary = model_of_counts()
+    texts = ["a b a", "c", "b b a c c a"] * 5
+    whole = translate(Speech(model, vocabulary, texts, context_length=4))
+    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
+    parts = translate(Speech(model, vocabulary, texts, context_length=4))
+    assert json.dumps(whole) == json.dumps(parts)
 
 
 @pytest.mark.parametrize(
@@ -598,15 +593,6 @@ def test_what_a_program_refuses_has_no_number(texts, refused):
     found = translate(Speech(model, vocabulary, texts), others)
     assert {one.program for one in found if math.isnan(one.value)} == refused
     assert all(one.definition for one in found)
-
-
-def test_numbers_are_those_of_one_batch_or_many(monkeypatch):
-    model, vocabulary = model_of_counts()
-    texts = ["a b a", "c", "b b a c c a"] * 5
-    whole = translate(Speech(model, vocabulary, texts, context_length=4))
-    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
-    parts = translate(Speech(model, vocabulary, texts, context_length=4))
-    assert json.dumps(whole) == json.dumps(parts)
 
 
 SAYING = ["a cat <|endoftext|> the dog", "<|endoftext|>a rose</s> is <pad><unk> a rose <s>"]

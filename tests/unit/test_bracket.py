@@ -6,8 +6,6 @@ the formula in plain loops; settings made up so that what is known of them can b
 texts of tables, lines of figures. How often claims miss: `tests/long/test_bracket_levels.py`.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from itertools import product
@@ -40,6 +38,7 @@ from beyond_perplexity.report.importance_choice import gaps_report
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import uneven_weights
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
 from tests.unit.uneven_weights import claim, diagnose_all, gaussian
 
@@ -108,15 +107,12 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
     assert upper > TRUE
 
 
-def test_the_bound_is_the_truth_where_all_weights_are_alike():
+def test_the_tangent_and_its_constant_in_closed_form_and_where_weights_are_alike():
     equal = np.full(20, TRUE)
     halves = log_half_means(equal)
     assert float(sides.tangent_bound(halves, 0.0)) == pytest.approx(TRUE, rel=1e-14)
     ends = enclose(np.full(5, TRUE), np.repeat(halves[:, None], 5, 1))
     assert (ends.low, ends.high) == pytest.approx((5 * TRUE, 5 * TRUE))
-
-
-def test_the_tangent_and_its_constant_in_closed_form():
     halves = np.log([[2.0, 3.0], [8.0, 3.0]])  # (2, N)
     for c in (1.0, 2.5):
         one = [np.log(c * a) + b / (c * a) - 1 for a, b in ((2.0, 8.0), (8.0, 2.0))]
@@ -141,7 +137,7 @@ def test_the_constant_is_tuned_on_two_others_at_least_and_not_on_its_own_samples
     assert other[2] == pytest.approx(one[2], rel=1e-9)
 
 
-def test_the_widening_is_that_of_students_t_over_instances():
+def test_the_widening_is_that_of_students_t_whatever_the_likelihood_of_documents():
     """Oracle: tables of the quantiles; the spread of the ends over many sets of documents."""
     for n, quantile in ((2, 12.706), (5, 2.776), (40, 2.023), (20_000, 1.960)):
         halves = np.random.default_rng(n).normal(0, 0.2, (2, n))
@@ -154,9 +150,6 @@ def test_the_widening_is_that_of_students_t_over_instances():
         found.append(((log_w.mean(1).sum() - ends.low) / ends.factor, halves.mean(0).sum()))
     errors, centres = np.array(found).T
     assert np.sqrt(np.square(errors).mean()) == pytest.approx(centres.std(), rel=0.08)
-
-
-def test_documents_of_unlike_likelihood_do_not_widen_the_bracket():
     halves = np.stack([log_half_means(row) for row in lognormal(1.0)], 1)
     log_p = halves.mean(0)
     plain = enclose(log_p, halves)
@@ -308,16 +301,15 @@ def test_a_perfect_proposal_gets_the_claim_and_no_width(tmp_path, k):
     assert (row["low"], row["high"]) == pytest.approx((truth, truth), rel=1e-12)
 
 
-def test_weights_of_zero_leave_a_claim_where_enough_are_left(tmp_path):
-    """Oracle: of weights that are 0 or 2 by half, the mean is 1."""
+def test_zero_weights_single_instances_and_uneven_tokens_have_the_ends_they_allow(tmp_path):
+    """Oracle: of weights that are 0 or 2 by half, the mean is 1.
+
+    Oracle: (Σ T)² / Σ T² is 1.02 where one of 40 has 99% of the tokens.
+    """
     log_w = np.where(np.random.default_rng(1).random((40, 100)) < 0.5, math.log(2), -np.inf)
     (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w))
     assert row["bound"] == TWO_SIDED
     assert row["low"] < 1 < row["high"] < 1.1 * row["low"]
-
-
-def test_an_instance_with_nearly_all_tokens_is_a_single_one(tmp_path):
-    """Oracle: (Σ T)² / Σ T² is 1.02 where one of 40 has 99% of the tokens."""
     columns = weight_columns(lognormal(0.5))
     (even,) = bracket_rows(tmp_path / "a.csv", columns)
     columns["n_tokens"] = np.where(columns["instance_id"] == 7, 40_000, 10)
@@ -325,9 +317,6 @@ def test_an_instance_with_nearly_all_tokens_is_a_single_one(tmp_path):
     assert even["bound"] == TWO_SIDED
     assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
     assert "one instance has nearly all of the tokens" in row["note"]
-
-
-def test_one_instance_and_weights_of_zero_have_no_ends(tmp_path):
     half, none = lognormal(0.5, k=40), lognormal(0.5, k=40)
     half[7, ::2] = none[7] = -np.inf
     lost = "1 instances have no positive weight in a half"
@@ -459,7 +448,7 @@ def leave_one_out(log_w: np.ndarray) -> tuple[float, np.ndarray]:
     return total, np.array(ratios)
 
 
-def test_without_a_tail_it_is_the_formula():
+def test_the_end_is_the_formula_and_with_a_tail_its_largest_mean_excess():
     """Of weights of two sizes the largest are all alike, and so nothing is fitted to them."""
     log_w = np.log(np.where(np.random.default_rng(0).random((6, 40)) < 0.4, 3.0, 0.5))
     log_w[:, 0], log_w[:, 1] = -np.inf, log_w[:, 2]
@@ -468,9 +457,6 @@ def test_without_a_tail_it_is_the_formula():
     log_w = np.repeat(log_w[:1], 6, 0) + np.arange(6)[:, None]
     total, ratios = leave_one_out(log_w)
     assert upper_end(log_w) == pytest.approx(total + 6 * math.log(ratios.mean()), rel=1e-12)
-
-
-def test_with_a_tail_its_mean_excess_is_the_largest_that_is_borne_out():
     log_w = uneven_weights.lognormal(1.2)(np.random.default_rng(3), (7, 60))
     total, ratios = leave_one_out(log_w)
     tail = np.sort(ratios.ravel())[-tails.tail_size(420) - 1 :]
@@ -552,7 +538,7 @@ def test_a_setting_lacks_what_the_best_of_its_model_show():
     assert others[:4] == found  # other documents do not compare
 
 
-def test_the_table_says_what_is_known_of_every_setting():
+def test_the_table_and_the_figure_say_what_is_known_of_every_setting():
     cut = setting(math.nan, math.nan, model="long", n_cut=20)
     table = gaps_report(pd.DataFrame([*ROWS, cut]), Labels())
     assert [row[-1] for row in table.rows] == ["fails", "holds", "open: at most 0.100 short", "–"]
@@ -560,11 +546,7 @@ def test_the_table_says_what_is_known_of_every_setting():
     assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
     assert "Proposals gave q = 0 to the latents of 1 documents" in table.note
     assert "Every document of long was cut or empty." in table.note
-    with pytest.raises(InputError, match="maximum_words; raise it"):
-        gaps_report(pd.DataFrame([cut]), Labels())
-
-
-def test_the_figure_has_a_bar_for_every_setting():
+    check_refused("maximum_words; raise it", gaps_report, pd.DataFrame([cut]), Labels())
     figure = true_gaps(pd.DataFrame(ROWS), Labels())
     first, second = figure.axes
     bars = [line.get_xdata() for line in first.get_lines() if len(line.get_xdata()) == 2]

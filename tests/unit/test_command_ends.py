@@ -5,8 +5,6 @@ Oracle: the statuses that the contract of the commands names (0, 1, 2, 128 + sig
 which a process ends, and what is on the disk afterwards.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

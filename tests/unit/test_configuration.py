@@ -3,8 +3,6 @@
 Needs nothing. The oracle of each message is the key that the test itself broke.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -38,6 +36,7 @@ from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
 from scripts.update_configuration_page import render
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import BROUGHT, ROOT, SMOKE, checked, load, refused, run_of
 
 REFERENCE = ROOT / "docs" / "configuration.md"
@@ -264,16 +263,13 @@ def test_a_missing_family_or_kind_is_the_only_thing_that_is_reported(path, key):
     assert refused(config) == f"config: {path}: key '{key}' is missing"
 
 
-def test_documents_longer_than_a_models_context_are_refused_before_the_first_job():
+def test_lengths_fit_the_context_and_a_proposal_has_the_caps_of_its_model():
     config = load("config.yaml", {"generation.maximum_length": 600})
     assert re.search(r"maximum_length: is 600, but 'transformer' .* 512", refused(config))
     for name in config["generation"]["models"]:
         if name.startswith("transformer"):
             config["models"][name]["architecture"] = {"context_length": 600}
     validate(config)
-
-
-def test_a_proposal_has_the_caps_of_its_model():
     config = checked(LATENT, {"models.entitynlm.architecture": {"maximum_length": 25}})
     own = config["proposals"]["entitynlm-no-peeking"]["architecture"]
     assert own == {"context": "causal", "maximum_length": 25, "maximum_entities": 50}
@@ -349,8 +345,9 @@ def test_no_number_of_a_training_is_nonsense():
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
             validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
-            with pytest.raises(InputError, match=rf"config: training\.{name}: is"):
-                check_values({"training": {name: value}})
+            check_refused(
+                rf"config: training\.{name}: is", check_values, {"training": {name: value}}
+            )
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
@@ -358,8 +355,7 @@ def test_no_option_of_a_training_is_below_zero(kind: type):
     """Of the dataclasses, which a job reads whatever the schema says."""
     hints = typing.get_type_hints(kind)
     for name in (name for name in NUMBERS if name in hints):
-        with pytest.raises(InputError, match=name):
-            parse_options(kind, {name: -1}, "training")
+        check_refused(name, parse_options, kind, {name: -1}, "training")
 
 
 @pytest.mark.parametrize(
@@ -416,21 +412,16 @@ def test_paths_that_no_rule_can_name_are_told_wherever_they_stand(key, place):
         assert message in said
 
 
-def test_addresses_with_marks_of_snakemake_are_told():
+def test_addresses_with_marks_of_snakemake_are_told_and_ordinary_paths_pass():
     location = {"url": "https://a.org/b.zip", "sha256": "0" * 64, "member": "c.txt"}
     for key in ("url", "member"):
         marked = {**location, key: location[key] + "{d}"}
         said = refused(load(SMOKE, {"corpora.wikipedia.source.paths": [marked]}))
         assert f"source.paths.0.{key}: has the character {{" in said
-
-
-def test_ordinary_paths_pass():
     for path in ("data/a b.txt", "/x/é.txt", "../a[1].txt", "a:b", "C:\\x", "-x", "~/a"):
         check_path("key", path)
     check_values({"a": {"b": [1, 2.5, None, True, "x\ty"]}})
 
-
-# ---- caps that shape numbers are named with their values where a reader of the CSV looks ----
 
 PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
 
@@ -459,7 +450,7 @@ def test_caps_are_named_with_their_values(options, expected):
     assert caps(options) == expected
 
 
-def test_the_tables_of_a_run_are_told_the_caps_of_what_it_wrote():
+def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
     config = checked(SMOKE, {"generation.maximum_length": 41})
     report = Run(config).report
     groups = [group for group in report.groups() if group.startswith("tendencies")]
@@ -468,9 +459,6 @@ def test_the_tables_of_a_run_are_told_the_caps_of_what_it_wrote():
         data = json.loads(report.labels(group))["data"]
         assert list(data) == config["generation"]["models"]
         assert all(words.endswith("generation.maximum_length 41") for words in data.values())
-
-
-def test_the_csv_says_them_beside_every_number():
     labels = Labels(data={"a": "caps: x 1"})
     by_model = with_data(pd.DataFrame({"model": ["a", "b"]}), labels)
     assert [value if isinstance(value, str) else None for value in by_model["data"]] == [
@@ -483,10 +471,7 @@ def test_the_csv_says_them_beside_every_number():
         assert with_data(unknown, labels) is unknown
 
 
-# ---- the page of keys ----
-
-
-def test_the_page_of_all_keys_has_not_drifted():
+def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     advice = "run python -m scripts.update_configuration_page"
     page = REFERENCE.read_text(encoding="utf-8")
     assert page == render(Configuration), advice
@@ -496,9 +481,6 @@ def test_the_page_of_all_keys_has_not_drifted():
     assert "| `maximum_words` | integer | `40` | Longer sentences are left out" in section
     assert "| `minimum_words` |" in section
     assert "## models.NAME.training" in page
-
-
-def test_the_page_of_all_keys_has_a_row_for_each_and_its_links_lead_somewhere():
     # oracles: pydantic's schema, the dataclasses of the families; GitHub's rule for anchors
     page = REFERENCE.read_text(encoding="utf-8")
     keys = Counter({"kind": 1, "family": 1})  # by which vocabularies and evaluators are told apart

@@ -7,8 +7,6 @@ real files by a few lines of their own; documents that lie there in several sche
 Odd and broken files of others: words, spans and lines counted by hand.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -29,6 +27,7 @@ from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run
 
@@ -79,10 +78,10 @@ def test_marks_of_a_field(column, expected):
 NO_MARKS = ("23", "(a)", "(", ")", "()", "1))", "(1) (2)", "((1)", "(a-)", "(a-b)", "(a-1-)", "a-1")
 
 
-@pytest.mark.parametrize("column", NO_MARKS)
-def test_marks_are_numbers_in_brackets(column):
-    with pytest.raises(ValueError, match="is no list of"):
-        parse_marks(column)
+def test_marks_are_numbers_in_brackets():
+    for column in NO_MARKS:
+        with pytest.raises(ValueError, match="is no list of"):
+            parse_marks(column)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -138,11 +137,9 @@ def words(column):
     return [(f"w{n}", field) for n, field in enumerate(column)]
 
 
-# ---- entities ----
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_merging_is_the_closure_of_sharing_a_span(seed):
+    """Entities are numbered by their first mention."""
     draw = random.Random(seed)
     given_spans = [
         (draw.randrange(8), 9 + draw.randrange(2), str(draw.randrange(9))) for _ in range(14)
@@ -162,9 +159,6 @@ def test_merging_is_the_closure_of_sharing_a_span(seed):
     for (p, e), (q, f) in itertools.combinations(of_place.items(), 2):
         held = [next(g for g in groups if entity in g) for entity in (e, f)]
         assert (e == f) == (held[0] is held[1] or held[0] == held[1]), (p, q)
-
-
-def test_entities_are_numbered_by_first_mention():
     found = renumber([(0, 1, "9"), (2, 3, "4"), (5, 6, "9")])
     assert found == [(0, 1, "0"), (2, 3, "1"), (5, 6, "0")]
 
@@ -212,26 +206,19 @@ def test_the_wide_layout_with_parts_and_parses(tmp_path):
     assert (second.mentions, second.trees) == ([(0, 1, "0", "gold")], [])
 
 
-def test_the_layout_of_litbank(tmp_path):
+def test_litbanks_layout_names_of_narrow_files_and_a_column_that_is_given(tmp_path):
     rows = [(0, "Lord", "(2"), (1, "Jim", "2)"), None, (0, "#", "_")]
     lines = [LITBANK.format(*row) if row else "" for row in rows]
     text = "\n".join(["#begin document (1_x); part 0", *lines, "#end document"])
     (found,), _ = read(put(tmp_path / "x.conll", text))
     assert (found.tokens, spans(found)) == (["Lord", "Jim", "#"], {(0, 2, "0")})
-
-
-def test_a_narrow_file_is_named_by_itself_or_by_its_line(tmp_path):
     unnamed = narrow(("a", "_"), begin="").replace("#begin", "# begin")
-    found, _ = read(put(tmp_path / "GUM_x.conll", unnamed + narrow(("b", "_"), begin="y")))
-    assert [document.title for document in found] == ["GUM_x", "y"]
-
-
-def test_the_column_of_the_word_can_be_given(tmp_path):
+    both, _ = read(put(tmp_path / "GUM_x.conll", unnamed + narrow(("b", "_"), begin="y")))
+    assert [document.title for document in both] == ["GUM_x", "y"]
     path = put(tmp_path / "x.conll", "#begin document (x)\nword\t1\tlemma\t(1)\n#end document\n")
     assert read(path, word_column=0)[0][0].tokens == ["word"]
     assert read(path, word_column=2)[0][0].tokens == ["lemma"]
-    with pytest.raises(InputError, match="line 2: too few columns"):
-        read(path, word_column=3)
+    check_refused("line 2: too few columns", read, path, word_column=3)
 
 
 def test_nested_mentions_and_shared_spans(tmp_path):
@@ -244,37 +231,6 @@ def test_nested_mentions_and_shared_spans(tmp_path):
     (found,), _ = read(path, mentions="all")
     expected = [(0, 3, "0"), (0, 2, "1"), (1, 2, "2"), (3, 4, "1"), (4, 5, "1")]
     assert found.mentions == [(*span, "gold") for span in expected]
-
-
-ONE_WORD = narrow(("a", "-"))
-OPEN_END = ONE_WORD.replace("#end document", "")
-CROSSING = narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)"))
-MALFORMED = [
-    (narrow(("a", "(1"), ("b", "-")), "line 2: mention without end ('(1' is never closed)"),
-    (narrow(("a", "-"), ("b", "1)")), "line 3: mention without beginning"),
-    (CROSSING, "line 3: crossing mentions"),
-    (narrow(("a", "(x)")), "line 2: malformed coreference"),
-    (narrow(("a", "-"), ("", "(1)")), "line 3: empty word"),
-    (ONE_WORD.replace("0\ta\t-", "0\ta"), "line 2: too few columns"),
-    (ONE_WORD + "1\tb\t-\n", "line 4: line outside a document"),
-    (OPEN_END, "line 3: document without end"),
-    (OPEN_END + narrow(("b", "-")), "line 4: document without end"),
-]
-
-
-def check_malformed(path, message):
-    """See that a file is an error of this message, or that its reason alone is counted."""
-    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
-        read(path)
-    _, problems = read(path, skip=True)
-    reason = re.search(r"line \d+: ([a-z ]+)", message)
-    assert reason
-    assert problems.skips.counts == {reason[1].strip(): 1}
-
-
-@pytest.mark.parametrize(("text", "message"), MALFORMED)
-def test_malformed_input_names_file_and_line_or_is_counted(tmp_path, text, message):
-    check_malformed(put(tmp_path / "x.conll", text), message)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -377,8 +333,7 @@ def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
         (narrow(("She", "(1)")), tabs, "too many columns"),
     ):
         path = put(tmp_path / "x.conll", first + second)
-        with pytest.raises(InputError, match=f"line 5: {reason}"):
-            read(path)
+        check_refused(f"line 5: {reason}", read, path)
         found, problems = read(path, skip=True)
         assert [document.tokens for document in found] == [["She"], []]
         assert problems.skips.counts == {reason: 2}
@@ -410,13 +365,10 @@ def test_a_comment_is_no_row_however_long_it_is(tmp_path, comment, place):
         assert not problems.skips.counts
 
 
-def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path):
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_a_comment_may_hold_a_tab_and_a_name_begin_with_a_number_sign(tmp_path, separator):
     text = narrow(("She", "(1)"), ("sat", "-")).replace("1\tsat", "# text\tno\t-\n1\tsat")
     assert read(put(tmp_path / "x.conll", text))[0][0].tokens == ["She", "sat"]
-
-
-@pytest.mark.parametrize("separator", [" ", "\t"])
-def test_the_name_of_a_document_may_begin_with_a_number_sign(tmp_path, separator):
     head, *rows, tail = wide("She (1)", "sat -", name="#x").rstrip().split("\n")
     lines = [head, *(row.replace(" ", separator) for row in rows), tail]
     (found,), _ = read(put(tmp_path / "x.conll", "\n".join(lines)))
@@ -442,27 +394,23 @@ def conllu(*rows):
 def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
     path = put(tmp_path / "x.conllu", conllu(*CONLLU))
     for skip in (False, True):
-        with pytest.raises(InputError, match=r"line 2: this is CoNLL-U .*word_column to .* 1, if"):
-            read(path, skip=skip)
+        check_refused(r"line 2: this is CoNLL-U .*word_column to .* 1, if", read, path, skip=skip)
     path.write_text(conllu(*CONLLU).format("(7)"))
     (found,), problems = read(path, word_column=1)
     assert (found.tokens, spans(found)) == (["She", "did", "n't", "1984"], {(0, 1, "0")})
     places = {"count": 2, "first": [f"{path}: line 3", f"{path}: line 6"]}
     assert problems.skips.to_json() == {"row of several words or of none": places}
     path.write_text(conllu(*CONLLU[:-1], CONLLU[-1].removesuffix("\t_")).format("_"))
-    with pytest.raises(InputError, match=r"line 7: too few columns \(9 .* at least 10"):
-        read(path, word_column=1)
+    check_refused(r"line 7: too few columns \(9 .* at least 10", read, path, word_column=1)
     path.write_text(conllu(CONLLU[0], CONLLU[1][:-1] + "(3)").format("_"))
-    with pytest.raises(InputError, match=r"line 3: malformed coreference .*which is no word"):
-        read(path, word_column=1)
+    check_refused(r"line 3: malformed coreference .*which is no word", read, path, word_column=1)
 
 
 def test_names_of_columns_say_where_the_word_is(tmp_path):
     for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
         text = f"# global.columns = {names}\n" + narrow(("a", "-"), begin="x")
         path = put(tmp_path / "x.conllu", text)
-        with pytest.raises(InputError, match=rf"line 1: this is CoNLL-U .* {column}, if"):
-            read(path)
+        check_refused(rf"line 1: this is CoNLL-U .* {column}, if", read, path)
         assert read(path, word_column=1)[0][0].tokens == ["a"]
 
 
@@ -549,25 +497,47 @@ def odd_conllu(rows, head="# newdoc id = d"):
     return "\n".join([head, *lines, ""])
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("1\ta\t_", "too few columns (3 columns between tabs, expected 10)"),
-        (row(1, "a", "_\t_"), "too many columns"),
-        (row(1, ""), "empty word"),
-        (row("x", "a"), "malformed number of a word"),
-        (row(1, "a", "Entity=(e1"), "mention without end"),
-        (row(1, "a", "Entity=e1)"), "mention without beginning"),
-        (row(1, "a", "Entity=e1"), "malformed coreference"),
-        (row(1, "a", "Entity=(-x)"), "malformed coreference"),
-    ],
-)
-def test_malformed_conllu_names_file_and_line_or_is_counted(tmp_path, line, message):
-    text = "\n".join(["# newdoc id = d", line, *[row(2, "b")] * 3, ""])
-    check_malformed(put(tmp_path / "x.conllu", text), f"line 2: {message}")
+ONE_WORD = narrow(("a", "-"))
+OPEN_END = ONE_WORD.replace("#end document", "")
+CROSSING = narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)"))
+MALFORMED = [
+    (narrow(("a", "(1"), ("b", "-")), "line 2: mention without end ('(1' is never closed)"),
+    (narrow(("a", "-"), ("b", "1)")), "line 3: mention without beginning"),
+    (CROSSING, "line 3: crossing mentions"),
+    (narrow(("a", "(x)")), "line 2: malformed coreference"),
+    (narrow(("a", "-"), ("", "(1)")), "line 3: empty word"),
+    (ONE_WORD.replace("0\ta\t-", "0\ta"), "line 2: too few columns"),
+    (ONE_WORD + "1\tb\t-\n", "line 4: line outside a document"),
+    (OPEN_END, "line 3: document without end"),
+    (OPEN_END + narrow(("b", "-")), "line 4: document without end"),
+]
+MALFORMED_ROWS = [  # of CoNLL-U
+    ("1\ta\t_", "too few columns (3 columns between tabs, expected 10)"),
+    (row(1, "a", "_\t_"), "too many columns"),
+    (row(1, ""), "empty word"),
+    (row("x", "a"), "malformed number of a word"),
+    (row(1, "a", "Entity=(e1"), "mention without end"),
+    (row(1, "a", "Entity=e1)"), "mention without beginning"),
+    (row(1, "a", "Entity=e1"), "malformed coreference"),
+    (row(1, "a", "Entity=(-x)"), "malformed coreference"),
+]
+MALFORMED += [
+    ("\n".join(["# newdoc id = d", line, *[row(2, "b")] * 3, ""]), f"line 2: {message}")
+    for line, message in MALFORMED_ROWS
+]
 
 
-def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
+def test_malformed_input_names_file_and_line_or_is_counted(tmp_path, text, message):
+    path = put(tmp_path / "x.conll", text)
+    check_refused(re.escape(f"{path}: {message}"), read, path)
+    _, problems = read(path, skip=True)
+    reason = re.search(r"line \d+: ([a-z ]+)", message)
+    assert reason
+    assert problems.skips.counts == {reason[1].strip(): 1}
+
+
+def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
     path = tmp_path / "x.conllu"
     for misc, expected in (("_", 1), ("Entity=(e1)", 0)):
         path.write_text("\n".join([row(1, "a", misc), row(2, "b"), ""]))
@@ -576,9 +546,6 @@ def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
         said = capsys.readouterr().err
         assert said.count("0 mentions were found") == expected
         assert (str(path) in said) == bool(expected)
-
-
-def test_a_corpus_without_trees_says_so(tmp_path):
     paths = {"train": [str(put(tmp_path / "x.txt", "a b c d\n"))]}
     assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}
@@ -793,36 +760,27 @@ def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, e
 # ---- texts ----
 
 
-@pytest.mark.parametrize(
-    "line", ['{"x": {"text": "b"}, "text": "a"}', '{"text": "a", "y": "text", "x": 1, "x": 2}']
-)
-def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path, line):
-    path = put(tmp_path / "x.jsonl", line)
-    assert list(read_cleaned(path, None)) == [["a"]]
+def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path):
+    for line in (
+        '{"x": {"text": "b"}, "text": "a"}',
+        '{"text": "a", "y": "text", "x": 1, "x": 2}',
+    ):
+        assert list(read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array(["a", "b", "a"]).dictionary_encode(),
-        pa.array(["a", "b", "a"], pa.large_string()),
-        pa.array(["a", "b", "a"], pa.large_string()).dictionary_encode(),
-        pa.array(["a", "b", "a"], pa.string_view()),
-    ],
-    ids=lambda column: str(column.type),
-)
-def test_strings_of_every_type_of_parquet(tmp_path, column):
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"text": column}), path)
-    assert list(read_cleaned(path, None)) == [["a", "b", "a"]]
-
-
-@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x"])
-def test_parquet_under_another_name_is_told(tmp_path, name):
-    path = tmp_path / name
-    pq.write_table(pa.table({"text": ["a"]}), path)
-    with pytest.raises(InputError, match=re.escape(f"{path}: is a Parquet file; give it a name")):
-        list(read_cleaned(path, None))
+def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
+    plain = pa.array(["a", "b", "a"])
+    large = plain.cast(pa.large_string())
+    views = plain.cast(pa.string_view())
+    for column in (plain.dictionary_encode(), large, large.dictionary_encode(), views):
+        pq.write_table(pa.table({"text": column}), tmp_path / "x.parquet")
+        assert list(read_cleaned(tmp_path / "x.parquet", None)) == [["a", "b", "a"]]
+    for name in ("x.txt", "x.jsonl", "x"):
+        path = (tmp_path / "x.parquet").rename(tmp_path / name)
+        said = re.escape(f"{path}: is a Parquet file; give it a name")
+        with pytest.raises(InputError, match=said):
+            list(read_cleaned(path, None))
+        path.rename(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,11 @@ models that differ by construction, the level of the tests where they are alike;
 interval; another reader of ARPA files; what one line of an error must name.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -47,10 +44,10 @@ from beyond_perplexity.models.registry import build, find, save_model
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit.evaluator_oracles import check_refusals, run_script
+from tests.unit import small_corpora
+from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
 from tests.unit.huggingface_models import MAKERS
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -115,22 +112,10 @@ def rows_of(sums, base=0.1):
     return {(row["unit"], row["measure"], row["level"]): row for row in rows}
 
 
-# ---- sentences ----
-
-
 def write_documents(path, texts, splits=None):
-    table = pa.table(
-        {
-            "doc_id": range(len(texts)),
-            "split": splits or ["test"] * len(texts),
-            "title": [f"page {number // 3}" for number in range(len(texts))],
-            "text": texts,
-            "n_tokens": [len(text.split()) for text in texts],
-        },
-        DOCUMENTS,
-    )
-    write_shard(path, DOCUMENTS, table, {})
-    return str(path)
+    """Write documents of pages of three."""
+    titles = [f"page {number // 3}" for number in range(len(texts))]
+    return small_corpora.write_documents(path, texts, splits or ["test"] * len(texts), titles)
 
 
 def corpus(folder):
@@ -145,8 +130,7 @@ def test_sentences_end_after_marks_and_their_items_are_their_own(tmp_path):
     assert cut_sentences("", whole=True) == cut_sentences(" ", whole=False) == []
     items = {sentence_item(unit, place) for unit in range(50) for place in range(50)}
     assert len(items) == 2500
-    with pytest.raises(InputError, match="doc_id 3: has more than"):
-        sentence_item(3, 1 << 20)
+    check_refused("doc_id 3: has more than", sentence_item, 3, 1 << 20)
     path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
     assert scoring.types_of_split(path, "test") == ["a", "b", "z"]
 
@@ -176,8 +160,7 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     path = write_documents(tmp_path / "documents.parquet", ["a . b . c ."])
     with pytest.raises(InputError, match=r"has 3 sentences, more than the 2 that are wanted"):
         take_units(path, "test", 0, 2, seed=1, limit=2)
-    with pytest.raises(InputError, match="the split 'valid' has no words"):
-        take_units(path, "valid", 0, 2, seed=1)
+    check_refused("the split 'valid' has no words", take_units, path, "valid", 0, 2, seed=1)
     assert take_units(path, "test", 5, 2, seed=1) == []
 
 
@@ -228,8 +211,7 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
     broken = unigram(np.full(VOCABULARY.size, math.nan))
-    with pytest.raises(InputError, match="the score NaN"):
-        scoring.score_texts(broken, [["w1"]])
+    check_refused("the score NaN", scoring.score_texts, broken, [["w1"]])
     with pytest.raises(InputError, match="latent variables"):
         scoring.make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")
     assert scoring.score_texts(broken, []).log_score.shape == (0,)
@@ -389,25 +371,20 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
 
 def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
     paths = write_scores(tmp_path, unigram(weights()), random_units(10), draws=2)
-    with pytest.raises(InputError, match="without distortion is in no file"):
-        read_sums(paths[1:])
-    with pytest.raises(InputError, match="is given twice"):
-        read_sums([*paths, paths[0]])
+    check_refused("without distortion is in no file", read_sums, paths[1:])
+    check_refused("is given twice", read_sums, [*paths, paths[0]])
     late, versions = str(tmp_path / "late.parquet"), {0.0: (0, 1), 0.1: (1, 1)}
     rows = scoring.score_versions(
         unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
     )
     write_shard(late, CONTRAST_SCORES, rows, {})
-    with pytest.raises(InputError, match=r"draw 0 of level 0\.1 was scored for 0 of 10"):
-        read_sums([late])
-    with pytest.raises(InputError, match="other: has no words to substitute"):
-        scoring.Substitutes([], "other")
+    check_refused(r"draw 0 of level 0\.1 was scored for 0 of 10", read_sums, [late])
+    check_refused("other: has no words to substitute", scoring.Substitutes, [], "other")
     with pytest.raises(InputError, match="other: has no word of the text"):
         scoring.Substitutes(["x"], "other").check(random_units(3))
     assert scoring.read_versions({"0.5": [2, 3]}) == {0.5: (2, 3)}
     for wrong in ({"1.5": [0, 1]}, {"x": [0, 1]}, {"0.1": [0]}, {"0.1": [0, -1]}, {"0.1": 3}):
-        with pytest.raises(InputError, match=r"level: is 1\.5|versions"):
-            scoring.read_versions(wrong)
+        check_refused(r"level: is 1\.5|versions", scoring.read_versions, wrong)
 
 
 LEVELS = (0.1, 0.3, 0.5)
@@ -443,7 +420,7 @@ def differences_by_key(found):
     return {tuple(row[key] for key in keys): row for row in found.to_dict("records")}
 
 
-def test_only_models_of_a_unit_with_possible_texts_are_compared():
+def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
     sums = {
         "one": made_sums(drawn((1, 2, 3), 0)),
         "two": made_sums(drawn((1, 2, 3), 1)),
@@ -459,6 +436,22 @@ def test_only_models_of_a_unit_with_possible_texts_are_compared():
     sums["0"].scores[4] = -math.inf
     sums["1"].levels[0.3].impossible = 2
     assert compare(sums).empty
+    first, other, fewer = (
+        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
+    )
+    assert compare({"first": first}).empty
+    fewer.levels[0.3].events = np.array([5, 0, 0, 0])
+    for second in (other, fewer):
+        with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
+            compare({"first": first, "second": second})
+    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
+    tests = ContrastTests(base_level=0.2, flips=99)
+    found = compare_contrasts(sums, tests).to_pandas()
+    assert set(found["measure"]) == {"contrastive_entropy"}
+    assert found["reading"].isna().all()
+    assert read_table_1(1.0, None, -1, 1) is None
+    assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
+    assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
 
 
 def test_differences_equal_plain_loops():
@@ -549,25 +542,6 @@ def test_models_that_are_alike_show_no_difference_and_intervals_cover():
     found = rates(150, 40)
     assert min(found.entropy, found.ratio, found.difference) >= 0.89
     assert found.rejected <= 0.1
-
-
-def test_other_texts_one_model_alone_and_no_base_level():
-    first, other, fewer = (
-        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
-    )
-    assert compare({"first": first}).empty
-    fewer.levels[0.3].events = np.array([5, 0, 0, 0])
-    for second in (other, fewer):
-        with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
-            compare({"first": first, "second": second})
-    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
-    tests = ContrastTests(base_level=0.2, flips=99)
-    found = compare_contrasts(sums, tests).to_pandas()
-    assert set(found["measure"]) == {"contrastive_entropy"}
-    assert found["reading"].isna().all()
-    assert read_table_1(1.0, None, -1, 1) is None
-    assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
-    assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
 
 
 # Word w7 scores −7; what is unknown scores −3.
@@ -665,8 +639,7 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
 )
 def test_files_that_hold_no_pairs(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=message):
-        list(read_pairs(tmp_path / name))
+    check_refused(message, read_pairs, tmp_path / name)
 
 
 PAIRS = {

@@ -4,17 +4,12 @@ Needs no data: tables come from `synthetic_tables`. Oracles: the numbers of thos
 paper's own Table 1 and sentences, SciPy's Kendall correlation, and docutils for the first page.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
@@ -24,8 +19,6 @@ from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
 from beyond_perplexity.report.contrastive_pairs import ordered_readings
@@ -41,6 +34,8 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.planned import run_of
 from tests.unit.synthetic_tables import (
     make_contrast_differences,
     make_contrasts,
@@ -50,7 +45,6 @@ from tests.unit.synthetic_tables import (
     sentence_description,
 )
 
-ROOT = Path(__file__).parents[2]
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
 SENTENCES = tuple(MARGINS)
@@ -105,10 +99,7 @@ def cell(table: Table, group: str, title: str, row: list[str]) -> str:
     return row[place]
 
 
-# ---- published values ----
-
-
-def test_published_ratios_are_those_of_the_published_entropies_but_for_one() -> None:
+def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_sentences() -> None:
     """The paper prints three decimals of both; what is off by more is a slip of its own."""
     wrong = [
         (paper.title, ratio, round(entropy / paper.entropies[0], 3))
@@ -119,9 +110,6 @@ def test_published_ratios_are_those_of_the_published_entropies_but_for_one() -> 
     assert wrong[-1:] == [("sRNN-75(10)", 5.257, 4.707)]
     said = make("table_3").note
     assert all(part in said for part in ("sRNN-75(10)", "5.257", "4.707"))
-
-
-def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
     rows = {paper.title: paper for paper in PUBLISHED_CONTRASTS.values()}
     known = [rows[name] for name in ("3-gram KN", "5-gram KN", "RNN")]
     falling = [paper.perplexity for paper in known]
@@ -271,7 +259,7 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     assert "LSTM: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
 
 
-def test_table_3_has_a_row_for_each_model() -> None:
+def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_entropy() -> None:
     """N cancels: the ratio of a unit is that of the other."""
     table = make("table_3")
     assert [row[0] for row in table.rows] == [LABELS.model(name) for name in MODELS]
@@ -283,9 +271,6 @@ def test_table_3_has_a_row_for_each_model() -> None:
     others = make_contrasts(WORDS).assign(base_level=0.2)
     table = make("table_3", contrasts=others)
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
-
-
-def test_only_models_with_a_likelihood_have_a_cross_entropy() -> None:
     table = make("cross_entropy")
     assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
     row, group = table.rows[0], "Cross-entropy per sentence"
@@ -309,9 +294,6 @@ def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_cou
     picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)
     assert len(picked) == 2 * 11
     assert (picked["draws"] == 10).all()
-
-
-# ---- pairs, partition functions ----
 
 
 def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
@@ -379,11 +361,17 @@ def test_orders_agree_as_kendall_says(seed: int) -> None:
     )
 
 
-def test_all_equal_numbers_have_no_order() -> None:
+def test_without_an_order_or_distortion_nothing_is_compared() -> None:
     assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
     flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
     row = found("order models", perplexities=flat).iloc[0]
     assert row[["found", "of", "verdict"]].tolist() == [0, 6, "all alike"]
+    flat = make_contrasts(WORDS, levels=(0.0,))
+    best = found("best", contrasts=flat).iloc[0]
+    assert best[["value", "low", "high"]].tolist() == [0, 0, 0]
+    assert "at 0%" in best["quantity"]
+    assert found("order models", contrasts=flat)["verdict"].str.contains("fewer than three").all()
+    assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
 def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
@@ -412,15 +400,6 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
     assert "H_C per sentence" in order["quantity"]
     assert {row[0] for row in make("table_2", contrasts=contrasts).rows} == {"per sentence", ""}
     assert len(draw("figure_1", contrasts=contrasts).axes) == 1
-
-
-def test_without_any_distortion_no_order_is_compared() -> None:
-    flat = make_contrasts(WORDS, levels=(0.0,))
-    best = found("best", contrasts=flat).iloc[0]
-    assert best[["value", "low", "high"]].tolist() == [0, 0, 0]
-    assert "at 0%" in best["quantity"]
-    assert found("order models", contrasts=flat)["verdict"].str.contains("fewer than three").all()
-    assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
@@ -466,16 +445,13 @@ def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: li
     assert rows.loc[["LSTM", "kn-3"], "verdict"].tolist() == ["rises at every step", said]
 
 
-def test_the_direction_over_training_is_that_of_the_training_text() -> None:
+def test_directions_over_training_and_with_its_margin() -> None:
     training = make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
     rows = found("over training", training=training)
     assert rows["value"].round(3).tolist() == [0.283, 0.931, -0.567, -1.861]
     assert rows["verdict"].tolist() == ["", "rose", "", "fell"]
-
-
-def test_the_direction_with_the_training_margin_is_within_a_size() -> None:
     rows = found("distortion of the training")
     assert set(rows.index) == {"s-75-10", "s-75-50"}
     assert rows["verdict"].eq("rises").all()
@@ -515,11 +491,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert said.count("the highest of 4 models with a likelihood") == 2
     assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    with pytest.raises(InputError, match="lacks the column 'about'"):
-        read_findings(paths)
-
-
-# ---- figures ----
+    check_refused("lacks the column 'about'", read_findings, paths)
 
 
 def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
@@ -546,7 +518,7 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
         draw("figure_1", contrasts=contrasts.assign(value=np.inf))
 
 
-def test_figure_2_draws_both_splits() -> None:
+def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     axis = draw("figure_2").axes[0]
     assert len(axis.lines) == 2 * len(SENTENCES)
     training = given()["training"]
@@ -555,44 +527,30 @@ def test_figure_2_draws_both_splits() -> None:
     assert first["contrastive_entropy"].tolist() in drawn
     with pytest.raises(InputError, match="no contrastive entropy"):
         draw("figure_2", training=training.assign(contrastive_entropy=np.nan))
-
-
-def test_figure_3_has_a_panel_for_each_size() -> None:
     figure = draw("figure_3")
     assert [axis.get_title() for axis in figure.axes] == ["Latent size 75", "Latent size 150"]
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    with pytest.raises(InputError, match="no model that is trained against distortion"):
-        draw("figure_3", sentence_models={})
+    check_refused(
+        "no model that is trained against distortion", draw, "figure_3", sentence_models={}
+    )
 
 
-# ---- planning ----
-
-
-def planned_files(config: dict[str, Any]) -> dict[str, list[str]]:
-    validate(config)
-    report = Run(config).report
+def planned_files(**contrastive: object) -> dict[str, list[str]]:
+    report = run_of(contrastive=contrastive).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
 
-def smoke(**changed: object) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    loaded["contrastive"] |= changed
-    return loaded
-
-
-def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
-    config = smoke(models=[])
-    without, both = planned_files(config), planned_files(smoke())
+def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
+    without, both = planned_files(models=[]), planned_files()
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
-    assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
+    none = run_of(contrastive={"models": []}).report
+    assert none.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
-
-def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     def shown(**changed: object) -> set[str]:
-        paths = planned_files(smoke(**changed))["contrastive/wikipedia"]
+        paths = planned_files(**changed)["contrastive/wikipedia"]
         return {path.split("/")[-1] for path in paths if path.endswith((".csv", ".svg"))}
 
     names = shown(partition={"proposal": None})
@@ -606,9 +564,8 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
 
 
 def test_inputs_are_those_of_the_models_that_are_listed() -> None:
-    config = smoke(partition={"proposal": "lstm"})
-    validate(config)
-    report, listed = Run(config).report, config["contrastive"]["models"]
+    run = run_of(contrastive={"partition": {"proposal": "lstm"}})
+    report, listed = run.report, run.config["contrastive"]["models"]
     group = "contrastive/wikipedia"
     files = report.inputs(TABLES, group, "table_2")
     assert files["contrasts"] == [f"<results>/{group}/{name}.parquet" for name in listed]

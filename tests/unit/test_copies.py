@@ -3,8 +3,6 @@
 Needs nothing but the package. Oracles: sets and counters of plain Python over the words themselves.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -29,7 +27,8 @@ from beyond_perplexity.tendencies.tokens import (
     tokenize_batch,
 )
 from beyond_perplexity.tendencies.word_classes import StopWords
-from tests.unit.text_pairs import batched, statistics_of, write_documents
+from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import batched, statistics_of
 
 TEXTS = st.lists(
     st.lists(st.sampled_from(["a", "b", "Ü", ".", "<unk>"]), max_size=14).map(" ".join), max_size=9

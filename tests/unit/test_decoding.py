@@ -8,8 +8,6 @@ trigram model: a dictionary count in plain Python; the dense engine on the same 
 for text. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections import Counter, defaultdict
@@ -32,6 +30,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import EOS, FAMILIES, TINY, TableModel, make, rescored, same
 from tests.unit.threads import set_threads
 
@@ -192,16 +191,13 @@ def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     assert torch.allclose(few.log_prob_decoding, whole.log_prob_decoding, atol=1e-9)
 
 
-def test_unknown_stays_where_nothing_else_is_possible():
+def test_unknown_stays_where_nothing_else_is_possible_and_rows_are_independent():
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
     weights = unnormalized(logits, exclude_unknown=True).weight  # (2, 5)
     assert weights[0, UNK] > 0
     assert weights[1, UNK] == 0
-
-
-def test_draw_is_independent_of_the_other_rows():
     generator = torch.Generator().manual_seed(3)
     logits = 2 * torch.randn(64, 1000, generator=generator)
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
@@ -251,16 +247,13 @@ def test_batch_size_changes_no_text_of_beams_and_log_prob_is_the_models(family):
         assert np.isnan(document.log_prob_decoding)
 
 
-def test_maximum_length_cuts_and_flags():
+def test_maximum_length_cuts_and_documents_have_their_own_streams():
     model = make("lstm", size=300, seed=4)
     documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
     whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
     for cut, full in zip(documents, whole, strict=True):
         assert cut.finished == (len(full.tokens) < 6)
         assert np.array_equal(cut.tokens, full.tokens[:6])
-
-
-def test_document_draws_from_its_own_stream():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
     text = []
@@ -272,7 +265,7 @@ def test_document_draws_from_its_own_stream():
     assert document.tokens.tolist() == text[:-1]
 
 
-def test_wrong_options_and_too_long_documents_are_named():
+def test_wrong_options_too_long_documents_and_bad_counts_are_named():
     for values, message in (
         ({"kind": "nucleus", "k": 3}, "k: is not an option of nucleus"),
         ({"kind": "nucleus", "mass": 0}, "mass: is 0"),
@@ -282,10 +275,15 @@ def test_wrong_options_and_too_long_documents_are_named():
         ({"kind": "nucleus", "top_p": 0.9}, "decoding.top_p: unknown key"),
         ({}, "decoding"),
     ):
-        with pytest.raises(InputError, match=message):
-            parse_decoding(values)
+        check_refused(message, parse_decoding, values)
     with pytest.raises(InputError, match="maximum length: is 513"):
         generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
+    for make_one, words in (
+        (lambda: Trigram.fit([], V), "has no document"),
+        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
+        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
+    ):
+        check_refused(words, make_one)
 
 
 class ToyKind:
@@ -328,18 +326,17 @@ def test_a_row_and_a_module_make_a_decoding_of_both_engines(model):
 
 def test_an_unknown_kind_is_an_error_in_both_engines(model):
     """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
-    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'; allowed are ancestral"):
-        DecodingOptions("toy")
+    check_refused(r"decoding\.kind: is 'toy'; allowed are ancestral", DecodingOptions, "toy")
     stale = DecodingOptions("nucleus")
     object.__setattr__(stale, "kind", "toy")
     for one in (TableModel.random(seed=3), model):
-        with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
-            make_engine(one, stale, 1, "test", 6, 12)
+        check_refused(r"decoding\.kind: is 'toy'", make_engine, one, stale, 1, "test", 6, 12)
     with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
         draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
-def test_every_row_has_title_words_and_module():
+def test_a_row_has_title_words_and_module_and_enters_its_own_fingerprint_alone():
+    """The fingerprint of generation names each decoding's module, and no table of rows."""
     for name, row in ROWS.items():
         assert Labels().decoding(name) == row.title
         assert row.words in (DecodingOptions.__doc__ or "")
@@ -347,10 +344,6 @@ def test_every_row_has_title_words_and_module():
         assert callable(kind.draw)
         assert callable(kind.keep)
         assert isinstance(kind.LOOKS, bool)
-
-
-def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
-    """The fingerprint of generation names each decoding's module, and no table of rows."""
     code = {
         name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
         for name, row in ROWS.items()
@@ -525,7 +518,7 @@ def test_scores_equal_the_counts(model):
     assert infinite > 10
 
 
-def test_looked_up_scores_are_those_of_the_distributions(model):
+def test_looked_up_scores_are_of_distributions_that_sum_to_one_and_outlive_tensors(model):
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(1, V, (40, 25), generator=generator)  # most of it never seen
     for row, document in enumerate(corpus()[:30]):
@@ -537,9 +530,6 @@ def test_looked_up_scores_are_those_of_the_distributions(model):
     expected = model(inputs).flatten(0, 1).gather(1, tokens.flatten()[:, None])[:, 0]
     assert 200 < int(found.isfinite().sum()) < found.numel() - 200
     torch.testing.assert_close(found.float(), expected)
-
-
-def test_distributions_sum_to_one_and_the_model_survives_its_tensors(model):
     rows, seen = torch.arange(len(model.contexts)), torch.ones(len(model.contexts)).bool()
     total = model._dense(rows, seen).double().exp().sum(-1)
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
@@ -579,13 +569,3 @@ def test_sparse_engine_is_chosen_and_batches_do_not_matter(model, monkeypatch):
     tokens = torch.tensor([[0, *large[3].tokens.tolist(), 1]])
     scores = model(tokens)[:, :-1].gather(2, tokens[:, 1:, None])
     assert np.isclose(float(scores.sum()), large[3].log_prob)
-
-
-def test_bad_input_is_named():
-    for make_one, words in (
-        (lambda: Trigram.fit([], V), "has no document"),
-        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
-        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
-    ):
-        with pytest.raises(InputError, match=words):
-            make_one()

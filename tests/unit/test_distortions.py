@@ -5,8 +5,6 @@ and of independence between places; a level that is hit stays hit above. Needs n
 package.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -78,7 +76,7 @@ def test_equals_a_plain_loop(options, level):
     assert np.array_equal(tokens[0], np.arange(12))  # what was given is left as it was
 
 
-def test_does_not_depend_on_batch_order_or_padding():
+def test_batch_order_and_padding_do_not_matter_draw_purpose_and_seed_do():
     tokens, lengths = sentences(60, 15)
     whole = as_lists(*run(tokens, lengths, 0.6, ALL_FOUR)[:2])
     order = np.random.default_rng(5).permutation(60)
@@ -90,9 +88,6 @@ def test_does_not_depend_on_batch_order_or_padding():
         assert as_lists(*row[:2]) == [whole[item]]
     padded = np.pad(tokens, ((0, 0), (0, 40)), constant_values=7)
     assert as_lists(*run(padded, lengths, 0.6, ALL_FOUR)[:2]) == whole
-
-
-def test_each_draw_purpose_and_seed_is_its_own():
     tokens, lengths = sentences(20, 15)
     others: tuple[dict[str, Any], ...] = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
     found = {str(as_lists(*run(tokens, lengths, 0.5, **held)[:2])) for held in others}

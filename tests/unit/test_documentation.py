@@ -5,8 +5,6 @@ What pages tell their readers to type is run as it stands (README, tutorials) or
 commands' own parsers; configurations by the schema. Needs the extra `hf`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect
@@ -257,10 +255,18 @@ def broken(links, path, pages):
     return found
 
 
-def test_every_link_leads_somewhere(pages):
+def test_links_lead_somewhere_nothing_is_loaded_from_elsewhere_and_formulas_are_drawn(pages, site):
     lost = {str(path): broken(page.links, path, pages) for path, page in pages.items()}
     assert {path: links for path, links in lost.items() if links} == {}
     assert sum(len(page.links) for page in pages.values()) > 300
+    for path, page in pages.items():
+        assert not [link for link in page.loaded if urlsplit(link).netloc], path
+        assert broken({link for link in page.loaded if link[:5] != "data:"}, path, pages) == []
+    for sheet in site.rglob("*.css"):
+        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text())
+    for path, page in pages.items():
+        assert "\\frac" not in page.text, path
+        assert "arithmatex" not in path.read_text(), path
 
 
 def test_broken_links_are_found(tmp_path):
@@ -269,14 +275,6 @@ def test_broken_links_are_found(tmp_path):
     path.write_text(f'<p id="yes">{text}</p>')
     page = Page(path)
     assert broken(page.links, path, {path: page}) == ["#no", "b.html", "http://x.y"]
-
-
-def test_nothing_is_loaded_from_elsewhere(site, pages):
-    for path, page in pages.items():
-        assert not [link for link in page.loaded if urlsplit(link).netloc], path
-        assert broken({link for link in page.loaded if link[:5] != "data:"}, path, pages) == []
-    for sheet in site.rglob("*.css"):
-        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text())
 
 
 def test_links_of_the_tree_name_files_that_are_there():
@@ -288,30 +286,18 @@ def test_links_of_the_tree_name_files_that_are_there():
                 assert (path.parent / address).exists(), f"{path}: {address}"
 
 
-def test_formulas_are_drawn(pages):
-    for path, page in pages.items():
-        assert "\\frac" not in page.text, path
-        assert "arithmatex" not in path.read_text(), path
-
-
-def test_every_folder_of_the_package_is_described():
+def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_file() -> None:
+    """Oracles: the schemas that there are, and the names that the modules use."""
     table = (ROOT / "docs/architecture.md").read_text()
     folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
     assert len(folders) > 10
     assert [name for name in folders if f"`{name}/`" not in table] == []
-
-
-def test_calls_are_traced_through_files_that_are_there() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     named = re.findall(r"`([\w/]+\.py)`", page.partition("## Three calls")[2])
     places = [ROOT, *((ROOT / "beyond_perplexity" / name).parent for name in named)]
     missing = {name for name in named if not any((place / name).is_file() for place in places)}
     assert len(named) > 100
     assert not missing
-
-
-def test_every_kind_of_file_is_led_to_what_computes_it() -> None:
-    """Oracles: the schemas that there are, and the names that the modules use."""
     page = (ROOT / "docs/architecture.md").read_text().partition("## From a column")[2]
     rows = re.findall(r"^\| `([A-Z_]+)` \| `schemas/(\w+)\.py` \| (.*) \|$", page, re.M)
     found = {(name, file) for name, file, _ in rows}
@@ -499,16 +485,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_configuration_is_whole_plans_its_jobs_and_takes_the_other_corpora(folder):
+def test_annotated_examples_are_whole_plan_their_jobs_and_are_read(folder):
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole)
     corpora = Run(whole).corpora
     assert corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
     assert len(corpora.source_files("coreference")) == 60
-
-
-def test_every_corpus_is_read(folder):
     found = {}
     for example in examples():
         for name, corpus in example["corpora"].items():

@@ -4,8 +4,6 @@ Oracles: sums over all latents, and over all pairs of them, of the toy of `toy_l
 and KGLM; the estimator's formula; NumPy; the same draws cut otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -234,10 +232,6 @@ def trees(name: str, **options: object) -> Simulating:
     return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
 
 
-def binary() -> Simulating:
-    return trees("binary")
-
-
 def labelled() -> Simulating:
     made = trees("labelled", labels=("A",), maximum_open=2)
     with torch.no_grad():
@@ -262,7 +256,7 @@ def links() -> Simulating:
     return Pair(model, proposal, 3, "a/b", 3), words, partial(enumerate_codes, model)
 
 
-@pytest.mark.parametrize("make", [binary, labelled, entities, links])
+@pytest.mark.parametrize("make", [partial(trees, "binary"), labelled, entities, links])
 def test_every_family_is_enclosed_on_what_it_simulates(make):
     """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
     pair, words, latents = make()
@@ -397,7 +391,7 @@ def test_the_error_of_a_gap_is_the_spread_over_sets_of_documents():
     assert np.isnan(gaps.gap_error(np.array([1.0, np.inf]), np.ones(2)))
 
 
-def test_what_is_cut_is_counted_and_what_q_misses_is_infinite(tmp_path, reader):
+def test_what_is_cut_is_counted_what_q_misses_infinite_and_strange_files_refused(tmp_path, reader):
     columns = made_up(1)
     columns["log_forward"][3] = columns["log_reverse"][3] = np.nan
     columns["log_q"][5], columns["log_reverse"][5] = -np.inf, np.inf
@@ -411,9 +405,6 @@ def test_what_is_cut_is_counted_and_what_q_misses_is_infinite(tmp_path, reader):
     (row,) = gap_rows(SimulatedRuns([tmp_path / "b"], reader))
     assert (row["n_documents"], row["n_cut"]) == (0, 30)
     assert "gap" not in row
-
-
-def test_files_that_do_not_belong_together_are_refused(tmp_path, reader):
     columns = made_up(4)
     write(tmp_path / "other", columns, ("other", "table"))
     with pytest.raises(InputError, match="model is 'other', but the log weights are of 'tiny'"):
@@ -474,26 +465,22 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
     assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
 
 
-def importance(**changed: object) -> dict[str, object]:
-    chosen = {"documents": 20, "maximum_words": 30}
+def configured(**changed: object) -> Iterator[BidirectionalOptions]:
     smc = {"particles": 7, "runs": 2, "temperature": 1.5}  # what is not given has its default
-    return {"bidirectional": chosen, "samples": 9, "smc": smc} | changed
-
-
-def configured(importance: dict[str, object]) -> Iterator[BidirectionalOptions]:
-    for options in DRAWS["bidirectional"].settings(importance, [0.5, 2.0]).values():
+    given = {"samples": 9, "smc": smc, "bidirectional": {"documents": 20, "maximum_words": 30}}
+    for options in DRAWS["bidirectional"].settings(given | changed, [0.5, 2.0]).values():
         yield parse_options(BidirectionalOptions, options, "options")
 
 
 def test_the_options_of_a_job_are_those_of_the_run():
-    samples, particles = configured(importance())
+    samples, particles = configured()
     assert (list(samples.grid), list(samples.sizes)) == ([0.5, 2.0], [9])
     assert samples.maximum_words == particles.maximum_words == 30
     assert particles.smc == SMCOptions(7, temperature=1.5)
     assert not particles.grid
-    (without,) = configured(importance(smc=None))
+    (without,) = configured(smc=None)
     assert without == samples
-    assert not list(configured(importance(bidirectional=None)))
+    assert not list(configured(bidirectional=None))
 
 
 GRID = [0.5, 1.0, 2.0]
@@ -523,26 +510,21 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
         assert np.array_equal(values, gather(shards)[name]), name
 
 
-def test_the_mean_weight_is_the_likelihood(pair: Pair) -> None:
+def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair) -> None:
     # Oracle: p(x) by enumeration; 4 standard errors.
     (instance,) = instances(4)
-    exact = float(log_joint(pair, instance, all_bits(4)).logsumexp(0).exp())
+    log_p = float(log_joint(pair, instance, all_bits(4)).logsumexp(0))
     for temperature in GRID:
         columns = gather(list(weigh(pair, [instance], WeightOptions(temperature), range(4000))))
         ratio = np.exp(columns["log_p"] - columns["log_q"])
-        assert abs(ratio.mean() - exact) < 4 * ratio.std() / math.sqrt(4000)
+        assert abs(ratio.mean() - math.exp(log_p)) < 4 * ratio.std() / math.sqrt(4000)
         assert set(columns["n_tokens"]) == {5}
-
-
-def test_beams_at_full_support_give_the_likelihood(pair: Pair) -> None:
-    # Oracle: p(x) by enumeration; a beam of fewer latents gives less.
-    (instance,) = instances(4)
-    exact = log_joint(pair, instance, all_bits(4)).logsumexp(0)
+    # A beam of fewer latents gives less.
     found = list(search(pair, [instance], BeamOptions((1, 5, 100))))
     sums = [np.logaddexp.reduce(columns["log_p"]) for columns in found]
     assert [len(columns["rank"]) for columns in found] == [1, 5, 16]
     assert sums[0] < sums[1] < sums[2]
-    assert sums[2] == pytest.approx(float(exact), abs=1e-12)
+    assert sums[2] == pytest.approx(log_p, abs=1e-12)
 
 
 def test_equal_latents_have_equal_hashes_whatever_the_filling() -> None:
@@ -614,7 +596,9 @@ def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
     return weights, log_q
 
 
-def test_a_reader_joins_weights_and_their_log_q(pair: Pair, tmp_path: Path) -> None:
+def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
+    pair: Pair, tmp_path: Path
+) -> None:
     # Oracle: log q of the drawn latents by the proposal, from one call with all temperatures.
     weights, log_q = write_both(pair, tmp_path)
     for block_rows in (1, 10_000):
@@ -628,10 +612,6 @@ def test_a_reader_joins_weights_and_their_log_q(pair: Pair, tmp_path: Path) -> N
                 expected = np.stack([rows[temperature_column(value)] for value in GRID], 1)
                 assert np.array_equal(samples.log_q_grid, expected)
     assert not WeightReader(weights).has_grid
-
-
-def test_log_q_of_other_samples_is_refused(pair: Pair, tmp_path: Path) -> None:
-    weights, log_q = write_both(pair, tmp_path)
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
         words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"
         with pytest.raises(InputError, match=words):

@@ -5,8 +5,6 @@ of the very documents, read by plain Python; how samples are cut into shards; th
 of one test more.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -21,20 +19,17 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
-from beyond_perplexity.semantics.evaluators import contract as opening
-from beyond_perplexity.semantics.evaluators.contract import (
-    Evaluator,
-    SentenceEvaluator,
-    encoder_of,
-    named_evaluator,
-)
+from beyond_perplexity.semantics.evaluators import contract
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
-from tests.unit.text_pairs import pair_of, run_script, write_documents, write_samples
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import pair_of, run_script, write_samples
 
 LETTERS = "abcdefgh"
 LIMIT = 40  # characters that the stand-in reads
@@ -53,7 +48,7 @@ class _Counter:
         return found.reshape(-1, len(LETTERS))
 
 
-class Stand(SentenceEvaluator):
+class Stand(contract.SentenceEvaluator):
     def __init__(self):
         super().__init__(_Counter())
 
@@ -61,7 +56,7 @@ class Stand(SentenceEvaluator):
         return {"title": "Letters & <counts>", "sha256": "0" * 64}
 
 
-class Blind(Evaluator):
+class Blind(contract.Evaluator):
     measures = ("cosine",)
 
     def score(self, pairs):
@@ -85,7 +80,7 @@ OTHERS = {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)}
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
     monkeypatch.setattr(embed, "load_evaluator", lambda options, device: Stand())
-    monkeypatch.setattr(opening, "named_evaluator", lambda name: Stand())
+    monkeypatch.setattr(contract, "named_evaluator", lambda name: Stand())
 
 
 def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
@@ -122,7 +117,7 @@ def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path):
     assert record["evaluator"] == Stand().describe()
 
 
-def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path):
+def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
     words = tmp_path / "known.txt"
     words.write_text("a\nb\n")
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
@@ -134,9 +129,6 @@ def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path):
         assert held.vectors[:, 2:].sum() == 0  # <unk> has none of these letters
         assert held.vectors.sum(axis=1).max() <= 4
         assert held.left_out + len(held) == (30 if held is found["reference", "known"] else 40)
-
-
-def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path):
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
     flags = ["--group-column", "title"]
     found = read_embeddings(embedded(tmp_path, shards, *flags, most=30, titles=True))
@@ -246,17 +238,13 @@ def test_groups_of_the_reference_are_swapped_with_samples(pages, verdict, tmp_pa
     assert math.isnan(found["p_value"]) != verdict
 
 
-@pytest.mark.parametrize("documents", [19, 4001])
-def test_a_wrong_number_of_documents_is_named(tmp_path, documents):
-    with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
-        compared(tmp_path, HUMAN, embedding_documents=documents)
-
-
-def test_what_has_no_vectors_of_texts_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"word vectors: has no vectors of texts; name one of"):
-        encoder_of(Blind())
-    with pytest.raises(InputError, match=r"embedding nowhere: no such folder; give one, or"):
-        named_evaluator("nowhere")
-    with pytest.raises(InputError, match=r"is no folder of sentence-transformers"):
-        named_evaluator(str(tmp_path))
+def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path):
+    for documents in (19, 4001):
+        with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
+            compared(tmp_path, HUMAN, embedding_documents=documents)
+    check_refused(
+        r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind())
+    )
+    check_refused(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
+    check_refused(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
     assert math.isnan(_Counter().encode(["xyz"])[0, 0])

@@ -6,8 +6,6 @@ by moving documents; level, limits and power by simulation (small cases of
 `benchmarks/calibration_embeddings.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations
@@ -121,7 +119,8 @@ def test_the_distance_is_that_of_a_double_loop():
     assert weighted == pytest.approx(looped_distance(np.repeat(FIRST, 3, 0), SECOND, 2.0), rel=1e-6)
 
 
-def test_the_unbiased_square_leaves_out_pairs_of_a_group():
+def test_the_unbiased_square_leaves_out_pairs_of_a_group_and_limits_solve_their_equations():
+    """The covariance of the mean embeddings as a loop over units: of groups, and of documents."""
     pair = pair_of(groups=(GROUPS, None))
     found = discrepancy.unbiased_square(pair.kernel, 13, (GROUPS, None))
     b, without = pair.bandwidth, []
@@ -135,12 +134,6 @@ def test_the_unbiased_square_leaves_out_pairs_of_a_group():
         without.append((looped_square(FIRST, rest, b, GROUPS), 9))
     variance = sum((x - found.value) ** 2 * (n - 1) / n for x, n in without)
     assert found.error.variance == pytest.approx(variance, rel=1e-5)
-
-
-def test_limits_solve_their_equations():
-    """The covariance of the mean embeddings as a loop over units: of groups, and of documents."""
-    pair = pair_of(groups=(GROUPS, None))
-    found = discrepancy.unbiased_square(pair.kernel, 13, (GROUPS, None))
     parts = []  # what a unit adds to the difference of the means, as weights of documents
     codes, first = np.append(GROUPS, 6 + np.arange(9)), np.arange(22) < 13
     for unit in range(15):
@@ -224,7 +217,7 @@ def test_what_has_no_verdict_says_why():
     assert row.note == "no verdict: fewer than two documents of a text have a vector"
 
 
-def test_the_floor_is_the_mean_over_splits_of_human_text():
+def test_the_floor_is_the_mean_over_splits_of_human_text_or_halves_cut():
     human, further = RNG.normal(size=(30, 4)), RNG.normal(size=(25, 4))
     pair = EmbeddedPair.of(text(human), text(SECOND + 3), text(further))
     floor = embedding_measures.further_floor(text(further), pair, 1)
@@ -234,9 +227,6 @@ def test_the_floor_is_the_mean_over_splits_of_human_text():
     assert floor.mean == pytest.approx(np.mean(drawn), rel=0.03)
     assert floor.low < floor.mean < floor.high
     assert embedding_measures.further_floor(text(further[:8]), pair, 1) is None
-
-
-def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
     reference, samples = RNG.normal(size=(40, 4)), RNG.normal(size=(12, 4)) + 2
     pair = EmbeddedPair.of(text(reference), text(samples))
     floor = embedding_measures.half_floor(pair, 1)

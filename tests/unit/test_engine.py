@@ -6,8 +6,6 @@ made on the CPU, and on tensors without data, which refuse all that a recording 
 refuse: looks at values and shapes that depend on them. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from itertools import count
@@ -30,6 +28,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import TINY, TableModel, make, same
 from tests.unit.text_pairs import run_script
 from tests.unit.threads import set_threads
@@ -226,7 +225,13 @@ def test_want_of_memory_at_the_smallest_batch_and_other_errors_are_errors(monkey
             list(machine.documents(0, 100))
 
 
-def test_rows_follow_the_free_memory(monkeypatch):
+def test_rows_follow_the_free_memory_that_the_job_may_hold(monkeypatch):
+    device = torch.device("cpu")
+    assert generation.free_memory(device) > 10**7
+    used = generation._used_by_process()
+    assert used > 10**7
+    assert generation.free_memory(device, used // 2) == 0
+    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
     model = small_model("transformer", 1000)
     # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
     held = 2 * 2 * 64 * 32 * 4 + 8
@@ -238,15 +243,6 @@ def test_rows_follow_the_free_memory(monkeypatch):
         assert generation.fitting_rows(model, LENGTH, 128) == expected
     machine = make_engine(model, parse_decoding({"kind": "ancestral"}), 1, "x", LENGTH)
     assert machine._batch_slots == 16  # a quantum
-
-
-def test_free_memory_is_no_more_than_the_job_may_hold():
-    device = torch.device("cpu")
-    assert generation.free_memory(device) > 10**7
-    used = generation._used_by_process()
-    assert used > 10**7
-    assert generation.free_memory(device, used // 2) == 0
-    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -304,19 +300,7 @@ def run(folder, output, **options):
         run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
 
 
-def test_shards_join_to_the_whole(folder, tmp_path):
-    run(folder, tmp_path / "whole.parquet")
-    whole = pq.read_table(tmp_path / "whole.parquet")
-    assert whole["doc_id"].to_pylist() == list(range(50))
-    rows = []
-    for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
-        output = tmp_path / f"{index}.parquet"
-        run(folder, output, first=first, count=number, batch_size=index + 1)
-        rows += pq.read_table(output).to_pylist()
-    assert rows == whole.to_pylist()
-
-
-def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path):
+def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(folder, output, decoding=json.dumps(values), first=5, count=9)
@@ -335,9 +319,15 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
         assert row["log_prob"] == document.log_prob
         assert row["log_prob_decoding"] is None
         assert row["finished"] == document.finished
-
-
-def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
+    run(folder, tmp_path / "whole.parquet")
+    whole = pq.read_table(tmp_path / "whole.parquet")
+    assert whole["doc_id"].to_pylist() == list(range(50))
+    rows = []
+    for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
+        output = tmp_path / f"{index}.parquet"
+        run(folder, output, first=first, count=number, batch_size=index + 1)
+        rows += pq.read_table(output).to_pylist()
+    assert rows == whole.to_pylist()
     run(folder, tmp_path / "a.parquet", precision="bfloat16")
     run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
@@ -355,8 +345,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"first": -1}, "--first: is -1, expected at least 0"),
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ):
-        with pytest.raises(InputError, match=message):
-            run(folder, tmp_path / "x.parquet", **options)
+        check_refused(message, run, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
     model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     for changed, message in (  # a caller of the library is told the same

@@ -6,8 +6,6 @@ of one word), an independent implementation in NumPy that goes word by word
 same training without an interruption. What all families share is in `test_latent_families`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -45,6 +43,7 @@ from tests.unit.entitynlm_reference import (
     plain_log_prob,
     weights_of,
 )
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import fit as train_tiny
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
@@ -116,7 +115,7 @@ def test_number_of_latents(maximum_length, numbers):
         assert scored(proposal, tokens, codes, [1.0]).exp().sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_only_canonical_rows_are_possible():
+def test_only_canonical_rows_of_the_documents_length_are_possible():
     """All strings over the codes that could occur: just the enumerated ones have a probability."""
     letters = [-1, 0] + [1 + RADIX * entity + extent for entity in range(4) for extent in range(3)]
     strings = [list(row) for row in itertools.product(letters, repeat=3)]
@@ -133,9 +132,6 @@ def test_only_canonical_rows_are_possible():
             if value > -math.inf
         }
         assert found == expected
-
-
-def test_rows_longer_or_shorter_than_the_document_are_impossible():
     codes = rows_of([0, 0, 0, 0, 0], [0, 0, 0], [0, 0, 0, 0])
     values = scored(make_model(), TOKENS, codes.tolist())
     assert values.isfinite().tolist() == [False, False, True]
@@ -232,7 +228,7 @@ def test_gradients_take_the_same_values_and_are_numbers():
             assert weight.grad.isfinite().all(), name
 
 
-def test_nothing_is_random_at_evaluation():
+def test_nothing_is_random_at_evaluation_and_numbers_at_the_edges_draw():
     model = make_model(noise=0.5, dropout=0.5)
     codes = all_codes(4, 3, 2)
     torch.manual_seed(1)
@@ -241,9 +237,6 @@ def test_nothing_is_random_at_evaluation():
     assert torch.equal(scored(model, TOKENS, codes), first)
     model.train()
     assert not torch.equal(scored(model, TOKENS, codes), first)
-
-
-def test_numbers_at_the_edges_draw_possible_samples():
     edges = torch.tensor([[0.0], [1.0 - 2.0**-53]], dtype=torch.float64).expand(2, 12)
     proposal, owner = make_proposal(), torch.zeros(2, dtype=torch.int64)
     drawn = proposal.sample(make_batch(TOKENS), owner, edges.contiguous(), 0.01)
@@ -318,7 +311,7 @@ def words_of(corpus):
     return ClosedVocabulary(["Dr", "and", ".", *NAMES, *VERBS], 0)
 
 
-def test_documents_are_read_with_their_mentions(corpus):
+def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, tmp_path):
     vocabulary = words_of(corpus)
     model = EntityNLM.create(CAPS, vocabulary, corpus)
     instances = list(model.instances(corpus, "valid", vocabulary))
@@ -336,9 +329,6 @@ def test_documents_are_read_with_their_mentions(corpus):
     assert float(model.loss(batch).detach()) == pytest.approx(
         -float(joint.detach().sum()), rel=1e-6
     )
-
-
-def test_documents_without_mentions_or_words(tmp_path):
     documents = [(1, "test", "", "Ada sees", 2), (2, "test", "", "", 0), (3, "test", "", "Bob", 1)]
     corpus = write_corpus(tmp_path, documents, [(3, 0, 1, "x", "gold")])
     vocabulary = words_of(corpus)
@@ -349,13 +339,12 @@ def test_documents_without_mentions_or_words(tmp_path):
 def test_wrong_options_are_errors(tmp_path, corpus):
     with pytest.raises(InputError, match="expected one of 'peeking', 'causal', 'bidirectional'"):
         EntityTagger(9, {"context": "all"})
-    with pytest.raises(InputError, match="maximum_length"):
-        EntityNLM(9, {"maximum_length": RADIX + 1})
-    with pytest.raises(InputError, match="word_classes"):
-        EntityNLM(9, {"word_classes": 0})
+    check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
+    check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
     subwords = BPEVocabulary.build([["some text"]], 260)
-    with pytest.raises(InputError, match="closed vocabulary"):
-        list(make_model().instances(corpus, "train", subwords))
+    check_refused(
+        "closed vocabulary", lambda: list(make_model().instances(corpus, "train", subwords))
+    )
 
 
 @pytest.mark.parametrize("kind", [EntityNLM, EntityTagger])
@@ -473,9 +462,6 @@ def test_what_a_filter_finds_does_not_depend_on_the_others():
         alone = make_batch(documents[document])
         one = smc_log_prob(FilterSetting(model, proposal, alone, 16), held[place : place + 1])
         assert torch.equal(one.log_prob[0], whole.log_prob[place])
-
-
-WORDS = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
 
 
 @pytest.mark.parametrize("classes", [1, 4])

@@ -5,8 +5,6 @@ probability, every subset and pairing of samples; SciPy's logsumexp. Of diagnost
 distributions of known shape, SciPy's maximum likelihood fit, and the spread of many replicates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, permutations, product
@@ -148,7 +146,7 @@ def test_every_estimator_has_the_truth_as_mean_of_many_samples():
         assert abs(estimates.mean() - P.sum()) < 4 * error
 
 
-def test_the_jackknife_is_what_leaving_out_each_sample_gives():
+def test_the_jackknife_is_what_leaving_out_gives_and_closer_to_the_truth():
     weights = np.random.default_rng(1).normal(0, 3, 9)
     without = [float(log_mean_exp(np.delete(weights, k))) for k in range(9)]
     naive = 9 * float(log_mean_exp(weights)) - 8 * np.mean(without)
@@ -157,15 +155,12 @@ def test_the_jackknife_is_what_leaving_out_each_sample_gives():
     without = [float(log_mean_exp(np.delete(far, k))) for k in range(3)]
     assert jackknife(far) == pytest.approx(3 * -np.log(3) - 2 * np.mean(without), rel=1e-12)
     assert np.isnan([jackknife(np.array([1.0, *[-np.inf] * k])) for k in (0, 2)]).all()
-
-
-def test_the_jackknife_is_closer_to_the_truth_in_expectation():
     plain = expected([Q] * 4, log_estimate)
     debiased = expected([Q] * 4, lambda z: jackknife((LOG_P - LOG_Q)[z]))
     assert abs(debiased - TRUE) < 0.5 * abs(plain - TRUE)
 
 
-def test_the_mean_over_all_pairings_is_the_product_of_the_instances():
+def test_all_pairings_have_the_product_as_mean_and_one_is_below_the_instance_level():
     random = np.random.default_rng(3)
     weights = random.normal(-5, 2, (3, 4))  # (N, K)
     products = [
@@ -176,9 +171,6 @@ def test_the_mean_over_all_pairings_is_the_product_of_the_instances():
     instance = float(np.exp(log_mean_exp(weights, 1).sum()))
     np.testing.assert_allclose(np.mean(products), instance, rtol=1e-13)
     assert np.std(products) > 0.1 * instance
-
-
-def test_the_corpus_level_is_below_the_instance_level_below_the_truth():
     p, q = model(2, 3), proposal(2, 3)
     log_w = np.log(p) - np.log(q)
     corpus = instance = 0.0
@@ -234,15 +226,12 @@ def test_sizes_of_the_curves(n_samples):
     assert subsets.subset_sizes(n_samples).tolist() == [*below, n_samples]
 
 
-def test_orders_are_permutations_and_all_alike_in_probability():
+def test_random_orders_are_all_alike_and_their_prefixes_those_of_scipy_and_of_all_subsets():
     values = np.array([3.0, -np.inf, 1.0])
     orders = subsets.random_orders(values, 6000, np.random.default_rng(0))
     counts = Counter(map(tuple, orders.tolist()))
     assert len(counts) == 6
     assert all(abs(count - 1000) < 5 * np.sqrt(1000) for count in counts.values())
-
-
-def test_prefixes_are_those_of_scipy():
     weights = np.random.default_rng(1).normal(0, 400, (4, 30))
     weights[0, :5] = -np.inf
     sizes = subsets.subset_sizes(30)
@@ -250,9 +239,6 @@ def test_prefixes_are_those_of_scipy():
     for column, size in enumerate(sizes):
         wanted = logsumexp(weights[:, :size], 1) - np.log(size)
         np.testing.assert_allclose(found[:, column], wanted, rtol=1e-13)
-
-
-def test_the_mean_over_random_subsets_is_that_over_all_subsets():
     weights = np.random.default_rng(2).normal(0, 2, 6)
     orders = subsets.random_orders(weights, 20_000, np.random.default_rng(3))
     found = subsets.prefix_log_means(orders, np.array([2, 4]))

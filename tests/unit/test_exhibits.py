@@ -4,8 +4,6 @@ Needs no data. A toy table and a toy figure are written to a temporary folder; t
 their functions do with the numbers that they are given.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -13,21 +11,20 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import yaml
 from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.api.types import is_integer_dtype
 
 import beyond_perplexity.report
-from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles, without_titles
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import save
@@ -35,16 +32,7 @@ from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.examples import (
-    CUT,
-    EXAMPLES,
-    WORDS,
-    examples_table,
-    read_example_documents,
-    read_example_samples,
-    shorten,
-)
+from beyond_perplexity.report import TABLES, examples, tabulate
 from beyond_perplexity.report.findings import Answer, read_findings
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
 from beyond_perplexity.report.latex import escape_latex, to_latex
@@ -52,22 +40,18 @@ from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
 from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas.contrastive import CONTRASTS
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
+from tests.unit import synthetic_tables
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
-from tests.unit.synthetic_tables import (
-    HOSTILE,
-    check_drawn_as_it_stands,
-    make_measures,
-    make_training,
-    run_tabulate,
-)
+from tests.unit.planned import load, run_of
+from tests.unit.small_corpora import write_documents
 from tests.unit.test_tables import PERPLEXITIES
 
-ROOT = Path(__file__).parents[2]
 TOYS = """
 import pandas as pd
 from matplotlib.figure import Figure
@@ -83,12 +67,6 @@ def line(training, labels):
     figure.subplots().plot(training["epoch"], training["loss"])
     return figure
 """
-
-
-def planned(name: str) -> Run:
-    config = yaml.safe_load((ROOT / name).read_text())
-    validate(config)
-    return Run(config)
 
 
 @pytest.fixture
@@ -137,7 +115,7 @@ def has_files(key: str, config: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/smoke-importance.yaml"])
 def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
-    run = planned(name)
+    run = run_of(name)
     report = run.report
     papers = {group.split("/")[0] for group in report.groups()}
     for rows in (TABLES, FIGURES):
@@ -154,7 +132,7 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
 
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    report = planned("configs/smoke.yaml").report
+    report = run_of().report
     group, *others = report.groups()
     assert group == "tendencies/wikipedia"
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
@@ -170,13 +148,13 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     assert report.caption(TABLES, group, "toy") == "**Toys.** How many."
     assert report.caption(FIGURES, group, "toy") == "**Toy line.** How far."
 
-    points = make_training(["lstm"]).drop(columns="model")
+    points = synthetic_tables.make_training(["lstm"]).drop(columns="model")
     path = tmp_path / "lstm" / "training.parquet"
     path.parent.mkdir()
     rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
     write_shard(path, TRAINING, rows, {})
     given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
-    csv, *_ = run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
+    csv, *_ = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
     assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
     shared = ["--inputs", json.dumps(given), *labels, "--output", "f.svg"]
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/toy", *shared])
@@ -185,7 +163,7 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
 
 
 def test_a_corpus_may_be_called_as_a_paper_is():
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = load("config.yaml")
     config["corpora"]["importance"] = config["corpora"].pop("wikipedia")
     for part in (*config["models"].values(), *config["evaluators"].values()):
         if "corpus" in part:
@@ -204,17 +182,12 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     assert nothing["measures"] is None
     assert (nothing["models"], nothing["latents"]) == ({}, [])
     row = TABLES["contrastive/partition"]
-    with pytest.raises(InputError, match="needs files 'partitions'"):
-        read_inputs("it", row, {"given_lengths": []})
-    with pytest.raises(InputError, match="no list of files 'models'"):
-        read_inputs("it", row, {"models": []})
+    check_refused("needs files 'partitions'", read_inputs, "it", row, {"given_lengths": []})
+    check_refused("no list of files 'models'", read_inputs, "it", row, {"models": []})
 
 
 def run_with(**published: list[str]) -> Run:
-    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    config["report"] = {"published": published}
-    validate(config)
-    return Run(config)
+    return run_of(report={"published": published})
 
 
 def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
@@ -226,16 +199,14 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
-
-
-def test_an_unknown_corpus_is_refused() -> None:
-    with pytest.raises(InputError, match=r"report\.published\.tendencies: no corpus is named 'x'"):
-        run_with(tendencies=["x"])
+    check_refused(
+        r"report\.published\.tendencies: no corpus is named 'x'", run_with, tendencies=["x"]
+    )
 
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
 def test_what_is_published_goes_and_nothing_else(name: str) -> None:
-    measures = make_measures(["lstm/beam", "cnn/ancestral"])
+    measures = synthetic_tables.make_measures(["lstm/beam", "cnn/ancestral"])
     both, ours = (
         tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
         for published in (True, False)
@@ -251,7 +222,7 @@ def test_what_is_published_goes_and_nothing_else(name: str) -> None:
 
 
 def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
-    measures = make_measures(["lstm/beam"])
+    measures = synthetic_tables.make_measures(["lstm/beam"])
     texts = [
         to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
         for subject in ("", "wikipedia", "my_own-texts")
@@ -260,7 +231,7 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
-def test_titles_are_shown_and_names_are_written() -> None:
+def test_titles_are_shown_told_apart_and_names_are_written() -> None:
     """One title may stand for proposals of several models: a name is found again by both."""
     rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
     frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
@@ -275,10 +246,7 @@ def test_titles_are_shown_and_names_are_written() -> None:
     assert (named.families, named.data) == ({"RNNG": "rnng"}, {"RNNG": "trees"})
     pd.testing.assert_frame_equal(without_titles(shown["estimates"], given, labels), frame)
     assert with_titles(given, Labels()) == (given, Labels())
-
-
-def test_the_titles_of_a_run_are_told_apart() -> None:
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = load("config.yaml")
     config["proposals"]["rnng-again"] = dict(config["proposals"]["rnng-crf"])
     validate(config)
     titles = Run(config).importance.titles()
@@ -386,13 +354,13 @@ def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], La
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
-    given, labels = named_by_users(inputs["known"], HOSTILE)
+    given, labels = named_by_users(inputs["known"], synthetic_tables.HOSTILE)
     files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
     for paths in files:
         save(draw_figure(name, given, labels), paths)
     for one, other in zip(*files, strict=True):
         assert one.read_bytes() == other.read_bytes()
-    check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
+    synthetic_tables.check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
     assert b"<dc:date>" not in files[0][0].read_bytes()
     assert b"CreationDate" not in files[0][1].read_bytes()
 
@@ -432,7 +400,9 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     source = tmp_path / "contrasts.parquet"
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
-    csv, _, html = run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
+    csv, _, html = synthetic_tables.run_tabulate(
+        monkeypatch, tmp_path, "contrastive/findings", given
+    )
     assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
     assert "the contrasts have no" in html.read_text()
     assert read_findings([csv]) == {}
@@ -457,46 +427,44 @@ def write_samples(path, texts: list[str]) -> str:
 @pytest.fixture
 def files(tmp_path) -> tuple[str, str]:
     """Give a shard of a model and the documents of a corpus, whose test split begins late."""
-    texts = [NASTY, "b " * (WORDS + 1), "c " * WORDS, "never shown"]
+    texts = [NASTY, "b " * (examples.WORDS + 1), "c " * examples.WORDS, "never shown"]
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
-    split = ["train"] * 3000 + ["test", "valid"] * 5
-    n = len(split)
-    columns = {"doc_id": range(n), "split": split, "title": ["t"] * n, "n_tokens": [2] * n}
-    columns |= {"text": [f"document {place}" for place in range(n)]}
-    documents = tmp_path / "documents.parquet"
-    write_shard(documents, DOCUMENTS, columns, {})
-    return samples, str(documents)
+    splits = ["train"] * 3000 + ["test", "valid"] * 5
+    texts = [f"document {place}" for place in range(len(splits))]
+    return samples, write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
 def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return read_example_samples([files[0]]), read_example_documents([files[1]])
+    return examples.read_example_samples([files[0]]), examples.read_example_documents([files[1]])
 
 
-def test_the_first_documents_are_read_and_no_more(files) -> None:
+def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
     samples, documents = read_examples(files)
     assert samples["doc_id"].tolist() == [0, 1, 2]
     assert set(samples["source"]) == {"lstm/beam"}
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
-    with pytest.raises(InputError, match=r"documents\.parquet: column .* is missing"):
-        read_example_samples([files[1]])
-
-
-def test_each_text_has_its_numbers(files) -> None:
-    table = examples_table(*read_examples(files), Labels())
-    assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
-    human, model = table.rows[0], table.rows[EXAMPLES:]
+    check_refused(
+        r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]
+    )
+    table = examples.examples_table(*read_examples(files), Labels())
+    assert [row[0] for row in table.rows] == ["Test set"] * examples.EXAMPLES + [
+        "LSTM"
+    ] * examples.EXAMPLES
+    human, model = table.rows[0], table.rows[examples.EXAMPLES :]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
     words = len(NASTY.split())
     assert model[0][3:6] == [str(words), "yes", f"\N{MINUS SIGN}{6 / (words + 1):.2f}"]
     assert [row[4] for row in model] == ["yes", "no", "yes"]
     assert [row[5] for row in model[1:]] == ["", ""]
-    assert model[1][6] == " ".join("b" * WORDS) + CUT
-    assert CUT not in model[2][6]
-    assert table.tidy["log_likelihood_a_token"][EXAMPLES] == pytest.approx(-6 / (words + 1))
+    assert model[1][6] == " ".join("b" * examples.WORDS) + examples.CUT
+    assert examples.CUT not in model[2][6]
+    assert table.tidy["log_likelihood_a_token"][examples.EXAMPLES] == pytest.approx(
+        -6 / (words + 1)
+    )
 
 
 def test_texts_are_no_markup(files) -> None:
-    table = examples_table(*read_examples(files), Labels())
+    table = examples.examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
     found = ET.fromstring(page)
     tags = "div table caption strong span thead tr th tbody td"
@@ -512,21 +480,19 @@ def test_texts_are_no_markup(files) -> None:
     assert len(csv.splitlines()) == 1 + len(table.rows)
 
 
-@pytest.mark.parametrize(
-    "mark", ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
-)
-def test_marks_that_act_are_not_handed_on(mark: str) -> None:
-    for write in (printable, escape_latex, escape_rst, shorten):
+def test_marks_that_act_are_not_handed_on() -> None:
+    marks = ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
+    for mark, write in product(marks, (printable, escape_latex, escape_rst, examples.shorten)):
         assert mark not in write(f"a{mark}b")
     assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
 
 
 def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
-    report = planned("configs/smoke.yaml").report
+    report = run_of().report
     found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}
-    csv, _, html = run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
-    assert len(pd.read_csv(csv)) == 2 * EXAMPLES
+    csv, _, html = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/samples", given)
+    assert len(pd.read_csv(csv)) == 2 * examples.EXAMPLES
     assert "document 3004" in html.read_text()

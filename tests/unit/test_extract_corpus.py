@@ -7,8 +7,6 @@ cleaned again by itself; the binomial standard error of the shares.
 Of splits: the BLAKE2b digest as a hexadecimal number; the same corpus with more pages.
 """
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import json
@@ -35,6 +33,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_mediawiki import page_xml, write_dump
 
@@ -82,9 +81,6 @@ def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
     assert report["pages"] == len(list(root.iter(f"{space}page")))
     assert report["redirects"] == len(redirects) == report["aliases"] == 99
     assert report["articles"] == len(articles) - len(redirects) == 106
-
-
-def test_excerpt_is_as_large_as_expected(excerpt):
     report = excerpt["report"]
     assert 450_000 < report["tokens"] < 490_000
     assert 17_000 < report["mentions"]["link"]["kept"] < 20_000
@@ -93,7 +89,7 @@ def test_excerpt_is_as_large_as_expected(excerpt):
     assert 900 < report["knowledge_graph"] < 1100
 
 
-def test_excerpt_report_counts_its_tables(excerpt):
+def test_excerpt_report_counts_its_tables_and_deals_documents_that_occur_once(excerpt):
     report = excerpt["report"]
     rows = excerpt["documents"]
     assert [row["doc_id"] for row in rows] == list(range(len(rows)))
@@ -104,9 +100,6 @@ def test_excerpt_report_counts_its_tables(excerpt):
     found = Counter(row["source"] for row in excerpt["mentions"])
     assert found == {source: n["written"] for source, n in report["mentions"].items()}
     assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
-
-
-def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt):
     rows = excerpt["documents"]
     assert len({row["text"] for row in rows}) == len(rows)
     none = {"valid": 0, "test": 0}
@@ -152,7 +145,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
     assert begins["closes"] <= begins.total() / 5_000
 
 
-def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt):
+def test_excerpt_raw_text_is_that_before_cleaning_and_the_order_the_keyed_hash(excerpt):
     raw = excerpt["raw"]
     assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
     cleaned = Preprocessing().apply([row["text"] for row in raw])
@@ -162,17 +155,18 @@ def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt):
     joined = " ".join(row["text"] for row in raw)
     assert "Abraham Lincoln" in joined
     assert not [mark for mark in ("[[", "{{", "'''", "<ref") if mark in joined]
+    key = (1).to_bytes(16, "little")
+    texts = [row["text"] for row in excerpt["documents"]]
+    digests = [hashlib.blake2b(t.encode(), digest_size=16, key=key).digest() for t in texts]
+    assert digests == sorted(digests)
 
 
-def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt):
+def test_excerpt_mentions_are_apart_inside_their_documents_and_spell_titles(excerpt):
     lengths = [row["n_tokens"] for row in excerpt["documents"]]
     end = {}
     for row in excerpt["mentions"]:
         assert end.get(row["doc_id"], 0) <= row["start"] < row["end"] <= lengths[row["doc_id"]]
         end[row["doc_id"]] = row["end"]
-
-
-def test_excerpt_title_mentions_spell_the_title(excerpt):
     redirected = {row["entity"] for row in excerpt["aliases"]}
     tokens = [row["text"].split(" ") for row in excerpt["documents"]]
     titles = [row for row in excerpt["mentions"] if row["source"] == "title"]
@@ -181,13 +175,6 @@ def test_excerpt_title_mentions_spell_the_title(excerpt):
     for row in known:
         spelled = "".join(tokens[row["doc_id"]][row["start"] : row["end"]])
         assert spelled == row["entity"].lower().replace(" ", "")
-
-
-def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt):
-    key = (1).to_bytes(16, "little")
-    texts = [row["text"] for row in excerpt["documents"]]
-    digests = [hashlib.blake2b(t.encode(), digest_size=16, key=key).digest() for t in texts]
-    assert digests == sorted(digests)
 
 
 # ---- small dumps ----
@@ -245,12 +232,18 @@ def test_a_dump_becomes_four_tables(tmp_path):
     }
 
 
-def test_parts_of_a_dump_are_read_as_one(tmp_path):
+def test_parts_of_a_dump_are_read_as_one_and_another_seed_orders_the_same(tmp_path):
     pieces = {"whole": pages(9), "first": pages(9)[:4], "second": pages(9)[4:]}
     paths = {name: str(write_dump(tmp_path / name, *held)) for name, held in pieces.items()}
     one = run(tmp_path / "one", [paths["whole"]])
     two = run(tmp_path / "two", [paths["first"], paths["second"]])
     assert all(one[name] == two[name] for name in TABLES)
+    dump = write_dump(tmp_path / "d.xml", *pages(50))
+    config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
+    found = [run_options(tmp_path / str(n), config, seed=n)["documents"] for n in (1, 2)]
+    orders = [[row["title"] for row in rows] for rows in found]
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1])
 
 
 def test_workers_and_batches_change_no_byte(tmp_path, monkeypatch):
@@ -264,28 +257,15 @@ def test_workers_and_batches_change_no_byte(tmp_path, monkeypatch):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_another_seed_is_another_order_of_the_same_documents(tmp_path):
-    dump = write_dump(tmp_path / "d.xml", *pages(50))
-    config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
-    found = [run_options(tmp_path / str(n), config, seed=n)["documents"] for n in (1, 2)]
-    orders = [[row["title"] for row in rows] for rows in found]
-    assert orders[0] != orders[1]
-    assert sorted(orders[0]) == sorted(orders[1])
-
-
-def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path):
+def test_a_truncated_dump_or_worker_error_leaves_nothing_or_what_was_read(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
     content = bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30]
     packed = put(tmp_path / "d.xml.bz2", content)
-    with pytest.raises(InputError, match="truncated or damaged archive"):
-        run(tmp_path / "error", [str(packed)])
+    check_refused("truncated or damaged archive", run, tmp_path / "error", [str(packed)])
     assert list((tmp_path / "error").iterdir()) == []
     report = run(tmp_path / "skip", [str(packed)], on_error="skip")["report"]
     assert report["documents"] == 5
     assert set(report["skips"]) == {"truncated or damaged archive", "dump ends early"}
-
-
-def test_a_worker_error_leaves_nothing_behind(tmp_path):
     good = write_dump(tmp_path / "d.xml", *pages(5))
     with pytest.raises(InputError, match="no such file"):
         run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
@@ -307,7 +287,7 @@ def table_and_records(folder, texts):
     return str(folder / "c.parquet"), lines(folder / "c.jsonl", *rows)
 
 
-def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
+def test_all_formats_give_the_same_documents_and_raw_texts_as_the_file_has_them(tmp_path):
     texts = [f"Document {n}, isn't it?" for n in range(30)]
     paths = (*table_and_records(tmp_path, texts), lines(tmp_path / "c.txt", *texts))
     kinds = ("parquet", "jsonl", "text")
@@ -318,9 +298,6 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     for name in ("mentions", "knowledge_graph", "aliases", "trees"):
         assert found[0][name] == []
         assert pq.read_schema(tmp_path / "text" / f"{name}.parquet").equals(TABLES[name])
-
-
-def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path):
     texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
     plain = put(tmp_path / "c.txt", b" Windows  ends \r\nUnix ends\n")
     for path, kind in zip(table_and_records(tmp_path, texts), ("parquet", "jsonl"), strict=True):
@@ -341,16 +318,13 @@ def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path):
     assert Counter(row["text"] for row in every["documents"]) == {"a b c": 3, "d e f": 1}
 
 
-def test_token_limits_are_inclusive(tmp_path):
+def test_token_limits_are_inclusive_and_files_may_give_the_splits(tmp_path):
     path = lines(tmp_path / "c.txt", "a", "a b", "a b c", "a b c d")
     limits = {"minimum_tokens": 2, "maximum_tokens": 3}
     result = run(tmp_path, [path], "text", documents=limits)
     assert {row["text"] for row in result["documents"]} == {"a b", "a b c"}
     reasons = {reason: entry["count"] for reason, entry in result["report"]["skips"].items()}
     assert reasons == {"shorter than minimum_tokens": 1, "longer than maximum_tokens": 1}
-
-
-def test_files_may_give_the_splits(tmp_path):
     paths = {name: [lines(tmp_path / name, f"the {name} text")] for name in ("test", "train")}
     result = run(tmp_path, paths, "text")
     assert result["report"]["split"]["unit"] == "given"
@@ -362,13 +336,11 @@ def test_files_may_give_the_splits(tmp_path):
 
 def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path):
     path = put(tmp_path / "latin.txt", "schön\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"latin\.txt: line 1: not UTF-8"):
-        run(tmp_path / "out", [str(path)], "text")
+    check_refused(r"latin\.txt: line 1: not UTF-8", run, tmp_path / "out", [str(path)], "text")
     with pytest.raises(InputError, match=r"no document is left of this corpus \(1 not UTF-8\)"):
         run(tmp_path / "out", [str(path)], "text", on_error="skip")
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="it is empty"):
-        run(tmp_path / "out", [str(path)], "text")
+    check_refused("it is empty", run, tmp_path / "out", [str(path)], "text")
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -417,8 +389,7 @@ def split(**values):
     ],
 )
 def test_wrong_options_name_their_key(config, message):
-    with pytest.raises(InputError, match=message):
-        ExtractionOptions.from_config(config)
+    check_refused(message, ExtractionOptions.from_config, config)
 
 
 # ---- the command ----
@@ -431,7 +402,11 @@ def command(folder, config, *more):
     return subprocess.run([*line, *rest], capture_output=True, text=True, cwd=ROOT, check=False)
 
 
-def test_the_command_writes_all_files_with_a_run_record(tmp_path):
+def test_the_command_writes_all_files_with_a_record_or_ends_with_one_line(tmp_path):
+    done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
+    assert done.returncode == 1
+    assert "error: /nowhere.txt: no such file" in done.stderr
+    assert list(tmp_path.iterdir()) == []
     path = lines(tmp_path / "c.txt", "One document.", "Another document.")
     config = {"source": {"format": "text", "paths": ["elsewhere.txt"]}}
     done = command(tmp_path, config, "--paths", path)
@@ -441,19 +416,18 @@ def test_the_command_writes_all_files_with_a_run_record(tmp_path):
     assert json.loads((tmp_path / "extraction.json").read_text())["sources"] == [path]
 
 
-def test_the_command_ends_with_one_line_on_bad_input(tmp_path):
-    done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
-    assert done.returncode == 1
-    assert "error: /nowhere.txt: no such file" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 TITLES = [f"Page {number}" for number in range(20_000)]
 
 
-def test_hash_is_blake2_as_a_fraction():
+def test_the_hash_is_blake2_and_a_page_is_in_one_split_by_title_alone():
     digest = hashlib.blake2b("Zürich".encode(), digest_size=8).hexdigest()
     assert hash_uniform("Zürich") == pytest.approx(int(digest, 16) / 16**16, abs=2**-53)
+    options = SplitOptions("page")
+    for title in TITLES[:50]:
+        assert len({options.choose(title, text) for text in TITLES[:20]}) == 1
+    # 0.7 + 0.3 - 1 may be off by a rounding: nothing may fall behind the last split
+    shares = SplitOptions("page", 0.7, 0.3, 0.0)
+    assert {shares.choose(title, "") for title in TITLES} == {"train", "valid"}
 
 
 def test_shares_are_met_within_four_standard_errors():
@@ -469,12 +443,6 @@ def check_shares(chosen):
     for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
         error = math.sqrt(share * (1 - share) / len(chosen))
         assert abs(chosen.count(split) / len(chosen) - share) < 4 * error
-
-
-def test_a_page_is_in_one_split_by_title_alone():
-    options = SplitOptions("page")
-    for title in TITLES[:50]:
-        assert len({options.choose(title, text) for text in TITLES[:20]}) == 1
 
 
 def test_by_document_title_and_text_both_decide_and_their_border_counts():
@@ -494,12 +462,6 @@ def test_by_document_title_and_text_both_decide_and_their_border_counts():
     untitled = [("", f"text {n}") for n in numbers]
     by_page = SplitOptions("page", 0.5, 0.0, 0.5)
     assert all(options.choose(*one) == by_page.choose(*one) for one in untitled)
-
-
-def test_an_empty_share_gets_nothing():
-    # 0.7 + 0.3 - 1 may be off by a rounding: nothing may fall behind the last split
-    shares = SplitOptions("page", 0.7, 0.3, 0.0)
-    assert {shares.choose(title, "") for title in TITLES} == {"train", "valid"}
 
 
 # ---- splits of whole corpora ----

@@ -4,8 +4,6 @@ Oracles: the classes that the rows name, and the syntax trees of the whole packa
 of which the test itself breaks one thing; what torch raises on its own.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib
@@ -20,13 +18,7 @@ import safetensors.torch
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import (
-    ConfiguredModel,
-    CountedModel,
-    LanguageModel,
-    TrainedModel,
-)
+from beyond_perplexity.models import contract, registry
 from beyond_perplexity.models.families import (
     FAMILIES,
     families_of,
@@ -45,14 +37,15 @@ from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_anno
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import make
 
 ROOT = Path(__file__).parents[2]
 MODELS = "beyond_perplexity/models"
 KINDS = {
-    "counted": CountedModel,
-    "trained": LanguageModel,
-    "brought": LanguageModel,
+    "counted": contract.CountedModel,
+    "trained": contract.LanguageModel,
+    "brought": contract.LanguageModel,
     "unnormalized": UnnormalizedModel,
     "latent": LatentModel,
     "proposal": Proposal,
@@ -79,11 +72,11 @@ def test_a_row_agrees_with_its_class(family):
     row, found = FAMILIES[family], registry.find(family)
     assert found.family == family
     assert issubclass(found, KINDS[row.kind])
-    assert issubclass(found, CountedModel) == (row.kind == "counted")
+    assert issubclass(found, contract.CountedModel) == (row.kind == "counted")
     assert found.normalized == (row.kind != "unnormalized")
     assert issubclass(registry.find_training(family), TrainingOptions)
     assert not found.__abstractmethods__
-    if issubclass(found, ConfiguredModel):
+    if issubclass(found, contract.ConfiguredModel):
         expected = resolve(row.options) if row.options else TrigramOptions
         assert found.options_kind is expected
     walked = {"start", "extend", "finish"} <= set(dir(found))
@@ -107,7 +100,7 @@ def test_what_a_row_names_is_there(family):
 
 
 @pytest.mark.parametrize("family", families_of("latent"))
-def test_a_proposal_fits_its_model(family):
+def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
     options = {field.name for field in dataclasses.fields(resolve(FAMILIES[family].options))}
     for name in FAMILIES[family].proposals:
         proposal = FAMILIES[name]
@@ -115,10 +108,6 @@ def test_a_proposal_fits_its_model(family):
         assert set(proposal.shares) | set(proposal.asks) <= options
         own = resolve(proposal.options) if proposal.options else None
         assert own is None or set(proposal.shares) <= {f.name for f in dataclasses.fields(own)}
-
-
-@pytest.mark.parametrize("family", families_of("latent"))
-def test_an_optimal_proposal_is_that_of_the_model_that_names_it(family):
     row = FAMILIES[family]
     found = registry.find_named(row.optimal)
     assert (found is not None) == ("optimal" in row.proposals)
@@ -144,27 +133,19 @@ def subclasses(kind):
         yield from subclasses(found)
 
 
-def test_every_family_has_a_row():
+def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
     for family in families_of(*KINDS):
         if FAMILIES[family].reference:
             registry.find(family)
     package = "beyond_perplexity."
     aside = ("beyond_perplexity.semantics.", "beyond_perplexity.auditing.")  # evaluators, a witness
-    named = [c for c in subclasses(TrainedModel) if c.__module__.startswith(package)]
+    named = [c for c in subclasses(contract.TrainedModel) if c.__module__.startswith(package)]
     models = [c for c in named if not c.__module__.startswith(aside)]
     names = {found.family for found in models if not found.__abstractmethods__}
     assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}
-
-
-def test_a_family_without_a_class_is_not_found_and_an_unknown_one_is_named():
-    with pytest.raises(InputError, match="'joint' is trained within its model"):
-        registry.find("joint")
-    with pytest.raises(InputError, match="family: is 'lsmt'; allowed are cnn, "):
-        registry.find("lsmt")
+    check_refused("'joint' is trained within its model", registry.find, "joint")
+    check_refused("family: is 'lsmt'; allowed are cnn, ", registry.find, "lsmt")
     assert family_modules("joint") == []
-
-
-def test_the_modules_of_a_family_are_those_that_its_row_names():
     assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
     assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
     assert family_modules("huggingface") == [
@@ -212,7 +193,7 @@ def names_outside(source, listed=False):
     return [c.value for c in named if c.value in FAMILIES and id(c) not in said]
 
 
-def test_no_module_or_script_names_a_family():
+def test_no_module_script_benchmark_or_rule_names_a_family():
     package = ROOT / "beyond_perplexity"
     # Families and cells of evaluators are named alike.
     evaluators = {*(package / "semantics" / "evaluators").glob("*.py")}
@@ -222,14 +203,8 @@ def test_no_module_or_script_names_a_family():
             continue
         listed = path.is_relative_to(package) and str(path.relative_to(package)) in ALLOWED
         assert not names_outside(path.read_text(encoding="utf-8"), listed), path
-
-
-def test_no_benchmark_tests_for_a_family():
     for path in (ROOT / "benchmarks").rglob("*.py"):
         assert not names_outside(path.read_text(encoding="utf-8"), listed=True), path
-
-
-def test_no_rule_names_a_family():
     pattern = re.compile("[\"'](" + "|".join(map(re.escape, FAMILIES)) + ")[\"']")
     for path in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path
@@ -305,8 +280,7 @@ def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, content,
         path.write_bytes(held)
     elif content:
         path.write_text(content)
-    with pytest.raises(InputError, match=words):
-        load_model(tmp_path)
+    check_refused(words, load_model, tmp_path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -317,8 +291,7 @@ def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
         tensors[name].flatten()[-1] = value
 
     words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
-    with pytest.raises(InputError, match=re.escape(words)):
-        load_model(folder(tmp_path, "lstm", change=spoil))
+    check_refused(re.escape(words), lambda: load_model(folder(tmp_path, "lstm", change=spoil)))
 
 
 def test_buffers_may_be_infinite_but_no_nan():
@@ -327,8 +300,7 @@ def test_buffers_may_be_infinite_but_no_nan():
     module.register_buffer("counts", torch.tensor([1, 2]))
     check_finite(module, "a file")
     module.mask[0] = math.nan
-    with pytest.raises(InputError, match="a file: 1 of the 2 numbers of 'mask'"):
-        check_finite(module, "a file")
+    check_refused("a file: 1 of the 2 numbers of 'mask'", check_finite, module, "a file")
 
 
 @pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])
@@ -344,8 +316,7 @@ def test_sound_folders_are_read(tmp_path, family):
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"n": ' + "1" * 5000 + "}", "[]", "\0", ""])
 def test_descriptions_that_are_no_json_are_one_line(tmp_path, content):
     (tmp_path / "model.json").write_text(content)
-    with pytest.raises(InputError, match=r"model\.json: .*description|describe a model"):
-        load_any(tmp_path)
+    check_refused(r"model\.json: .*description|describe a model", load_any, tmp_path)
 
 
 def put(section, **values):

@@ -4,8 +4,6 @@ Needs no data: tables come from `synthetic_tables`. Oracles: the table that was 
 computed cell by cell, and properties of the layout that matplotlib measures.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache
@@ -19,19 +17,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures import FIGURES, draw_figure, style
 from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
-from beyond_perplexity.figures.style import (
-    AxisPoint,
-    cut_outliers,
-    range_without_outliers,
-    save,
-    single_panel,
-)
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import (
     make_curves,
     make_measures,
@@ -88,15 +80,12 @@ def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: lis
             assert not axis.get_visible() or not axis.get_tightbbox().overlaps(box)
 
 
-def test_model_keeps_its_colour_where_others_are_missing() -> None:
+def test_a_model_keeps_its_colour_and_models_differ_in_colour_or_mark() -> None:
     labels = Labels(models=["trigram", "lstm", "cnn"])
     for sources in (["lstm/beam"], ["lstm/beam", "cnn/beam"], ["aaa/beam", "lstm/nucleus"]):
         looks = Looks(labels, sources)
         assert looks.colour("lstm") == PALETTE[1]
         assert looks.marker("lstm") == Looks(labels, []).marker("lstm")
-
-
-def test_models_differ_in_colour_or_mark() -> None:
     names = [f"m{i}" for i in range(16)]
     looks = Looks(Labels(models=names), [])
     assert len({(looks.colour(name), looks.marker(name)) for name in names}) == 16
@@ -235,7 +224,7 @@ def test_every_reference_that_occurs_is_drawn_and_named() -> None:
     assert names == ["Test set", "Test set in the vocabulary words", "LSTM, beam", "mine"]
 
 
-def test_sample_size_draws_the_points_of_the_table() -> None:
+def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() -> None:
     rows = make_sample_size(USUAL)
     axis = draw("sample_size", rows, Labels()).axes[1]
     chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
@@ -257,14 +246,12 @@ def test_sample_size_draws_the_points_of_the_table() -> None:
     assert "Human against human" not in names
     p_values = draw("sample_size_p_values", rows, Labels())
     assert "Human against human" not in [t.get_text() for t in p_values.legends[0].texts]
-
-
-def test_sensitivity_draws_a_line_per_test() -> None:
     rows = make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
-    with pytest.raises(InputError, match="no shift to draw"):
-        draw("sensitivity", rows.assign(relative=np.nan), Labels())
+    check_refused(
+        "no shift to draw", lambda: draw("sensitivity", rows.assign(relative=np.nan), Labels())
+    )
 
 
 def test_bins_are_averages_weighted_by_documents() -> None:
@@ -290,15 +277,12 @@ def test_errors_say_what_is_wrong() -> None:
         draw_figure("tendencies/figure_10", {"curves": make_curves(SMALL)}, Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
-    with pytest.raises(InputError, match="source 'lstm' is neither"):
-        parse_source("lstm")
-    with pytest.raises(InputError, match=r"ends in \.svg"):
-        save(Figure(), ["figure.gif"])
+    check_refused("source 'lstm' is neither", parse_source, "lstm")
+    check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
     bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
     bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
     for text, message in bad.items():
-        with pytest.raises(InputError, match=message):
-            Labels.from_json(text)
+        check_refused(message, Labels.from_json, text)
 
 
 def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:
@@ -337,21 +321,20 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
-    with pytest.raises(InputError, match="needs files 'measures'"):
-        plot.main()
+    check_refused("needs files 'measures'", plot.main)
 
 
 def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
     """Oracle: the positions of the panel after one file alone; the engine works again after."""
-    figure, axis = single_panel(3, 2)
+    figure, axis = style.single_panel(3, 2)
     axis.set_ylabel("a label")
-    save(figure, [tmp_path / "a.svg"])
+    style.save(figure, [tmp_path / "a.svg"])
     alone = axis.get_position().bounds
-    save(figure, [tmp_path / "b.svg", tmp_path / "b.pdf", tmp_path / "b.png"])
+    style.save(figure, [tmp_path / "b.svg", tmp_path / "b.pdf", tmp_path / "b.png"])
     assert axis.get_position().bounds == pytest.approx(alone)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     axis.set_ylabel("a label\nof two lines")
-    save(figure, [tmp_path / "c.pdf"])
+    style.save(figure, [tmp_path / "c.pdf"])
     assert axis.get_position().bounds[0] > alone[0]
 
 
@@ -370,27 +353,28 @@ def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
     ],
 )
 def test_far_values_are_left_out(values, kept) -> None:
-    assert range_without_outliers(values) == kept
+    assert style.range_without_outliers(values) == kept
 
 
 def test_what_is_cut_off_is_said_and_what_is_near_stays_whole() -> None:
     axis = Figure().subplots()
     points = [
-        AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in enumerate([1, 2, 3])
+        style.AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000")
+        for y, x in enumerate([1, 2, 3])
     ]
     far = [
-        AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
-        AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
+        style.AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
+        style.AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
     ]
     for point in [*points, far[0]]:
         axis.plot(point.x[1], point.y, "o")
-    cut_outliers(axis, [*points, *far])
+    style.cut_outliers(axis, [*points, *far])
     low, high = axis.get_xlim()
     assert low < 0.8
     assert 3.2 < high < 4
     assert [text.get_text() for text in axis.texts] == ["95 →"]
     untouched = Figure().subplots()
     untouched.set_xlim(0, 7)
-    cut_outliers(untouched, points)
+    style.cut_outliers(untouched, points)
     assert untouched.get_xlim() == (0, 7)
     assert not untouched.texts

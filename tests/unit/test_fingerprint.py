@@ -5,8 +5,6 @@ whether the script reaches it; of whole jobs Python's own tracer: the definition
 code object that was entered must be among the parts that the fingerprint follows.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json
@@ -116,14 +114,7 @@ def test_an_edit_of_what_is_reached_changes_it(tree, file, old, new):
     assert take() != before
 
 
-def test_a_module_that_is_handed_over_counts_whole(tree):
-    edit(tree, "scripts/step.py", "rows.find('a')", "vars(rows)['find']('a')")
-    before = take()
-    edit(tree, ROW, "", "\n\ndef g(x):\n    return x\n")
-    assert take() != before
-
-
-def test_a_row_or_a_file_that_is_named_counts_with_what_it_imports(tree):
+def test_a_named_row_counts_with_what_it_imports_and_a_handed_over_module_whole(tree):
     row, file = "beyond_perplexity.rows:FOUND[a]", "beyond_perplexity/models/lstm.py"
     alone, of_row, of_file = take(), take(row), take(file)
     edit(tree, ROW, "{'a': 1}", "{'a': 2}")
@@ -131,6 +122,10 @@ def test_a_row_or_a_file_that_is_named_counts_with_what_it_imports(tree):
     assert take() == alone != of_file
     assert take(row) != of_row
     assert take(file) != of_file
+    edit(tree, "scripts/step.py", "rows.find('a')", "vars(rows)['find']('a')")
+    before = take()
+    edit(tree, ROW, "", "\n\ndef g(x):\n    return x\n")
+    assert take() != before
 
 
 @pytest.mark.parametrize("name", ["beyond_perplexity.rows:FOUND[c]", "beyond_perplexity.gone:f"])
@@ -222,9 +217,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(tree):
     (tree / "cache").write_text("a file")
     found = take()
     assert take() == found
-
-
-# ---- fingerprint covers ----
 
 
 # What is left out on purpose: it is in no result.

@@ -4,8 +4,6 @@ Needs nothing. Oracles: the parsers of the forms themselves (Python's of HTML an
 reStructuredText, pandas of CSV), which must give back the text; and Unicode's categories.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import io
@@ -62,14 +60,11 @@ def test_terminals_get_text_alone(text: str) -> None:
     assert not [mark for mark in acts(drawable(text)) if mark != "\n"]
 
 
-def test_a_message_is_bounded_and_keeps_both_ends() -> None:
+def test_a_message_keeps_both_ends_and_commands_say_it_in_lines(capsys) -> None:
     found = one_line("first" + "\x1b" * 10**6 + "last")
     assert found.startswith("first")
     assert found.endswith("last")
     assert len(found) < 5 * LONGEST_MESSAGE
-
-
-def test_what_commands_say(capsys) -> None:
     say("a\x1b[31m\nb")
     remark("c\nd\x07")
     assert capsys.readouterr() == ("a�[31m\nb\n", "c d\\x07\n")
@@ -104,13 +99,18 @@ def test_latex_has_no_command_of_the_user(text: str) -> None:
     assert not set(found) & set("\\&%$#_{}~^[*")
 
 
-def test_a_row_that_begins_with_a_bracket_is_a_row() -> None:
+def test_a_row_that_begins_with_a_bracket_is_a_row_and_missing_commands_are_defined() -> None:
     r"""LaTeX takes ``\\`` and what follows, ``[`` or ``*``, even on the next line, as one."""
     column = Column("x", text=True)
     table = Table("t", "t", "", [column], [["a"], ["[1pt] b"], ["* c"]], pd.DataFrame())
     lines = to_latex(table).splitlines()
     assert not [line for line in lines if line.startswith(("[", "*"))]
     assert "\x1b" not in to_text(Table("t", "t", "", [column], [["\x1b[2J"]], pd.DataFrame()))
+    column = Column("x", text=True)
+    for cell, needed in (("中", True), ("é", False)):
+        latex = to_latex(Table("t", "t", "", [column], [[cell]], pd.DataFrame()))
+        assert latex.isascii()
+        assert (r"\providecommand{\bpunicode}" in latex) == needed
 
 
 @pytest.mark.parametrize(
@@ -243,14 +243,6 @@ def test_letters_beyond_ascii_are_commands(text: str, latex: str) -> None:
     assert escape_latex(text) == latex
 
 
-def test_what_has_no_command_is_defined_in_the_file() -> None:
-    column = Column("x", text=True)
-    for cell, needed in (("中", True), ("é", False)):
-        latex = to_latex(Table("t", "t", "", [column], [[cell]], pd.DataFrame()))
-        assert latex.isascii()
-        assert (r"\providecommand{\bpunicode}" in latex) == needed
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_cell_stands_in_its_row_and_in_order(seed: int) -> None:
     """Oracle: the cells of the first column, escaped one by one, and the number of all."""
@@ -271,15 +263,12 @@ def test_every_cell_stands_in_its_row_and_in_order(seed: int) -> None:
     assert not repeated or (shown - len(table.rows) * len(table.columns)) % repeated == 0
 
 
-def test_more_floats_than_latex_holds_are_put_out_between() -> None:
+def test_latex_numbers_tables_alone_and_puts_out_floats_between() -> None:
     columns = [Column("x", text=True)]
     latex = to_latex(Table("t", "t", "", columns, [["y"]] * 1000, pd.DataFrame()))
     waiting = [part.count(r"\end{table*}") for part in latex.split(r"\clearpage")]
     assert max(waiting) == 12
     assert sum(waiting) > 12
-
-
-def test_a_number_is_given_by_latex_alone() -> None:
     for title in ("Table 1: Parameters", "Tables I and II: parameters"):
         latex = to_latex(Table("t", title, "", [Column("x")], [["1"]], pd.DataFrame()))
         assert re.findall(r"\\caption{(.*)}", latex) == ["Parameters."]

@@ -6,8 +6,6 @@ A reader returns, or raises `InputError` with one line that is short and names t
 else is raised, a warning neither. The examples are always the same.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import importlib
@@ -476,9 +474,6 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
             assert not logits.isnan().any()
 
         check(score, path)
-
-
-# ---- weights of other programs ----
 
 
 @functools.cache

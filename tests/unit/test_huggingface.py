@@ -5,8 +5,6 @@ hand. Needs transformers (extra ``dev`` or ``hf``); the models are tiny, random 
 nothing is fetched.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -24,12 +22,7 @@ from torch.nn import functional
 
 from beyond_perplexity.commands import perplexity
 from beyond_perplexity.commands.library_functions import run_function
-from beyond_perplexity.decoding.generation import (
-    VOCABULARY_BYTES,
-    bytes_per_row,
-    generate,
-    set_precision,
-)
+from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
@@ -41,6 +34,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import rescored, same
@@ -94,7 +88,7 @@ def documents(vocabulary, rows=4, length=40):
 
 
 @torch.no_grad()
-def test_logits_are_the_models_own(case):
+def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
     theirs, ours, vocabulary = case
     tokens = documents(vocabulary)
     ids = their_ids(vocabulary, tokens)
@@ -108,6 +102,16 @@ def test_logits_are_the_models_own(case):
     assert torch.isneginf(found[:, :, vocabulary.impossible]).all()
     # Each of the model's ids that can be has one of ours and only one.
     assert len(set(their_ids(vocabulary, torch.from_numpy(possible)).tolist())) == len(possible)
+    theirs, ours, vocabulary = case
+    tokens = documents(vocabulary, rows=2)
+    p = ours(tokens).double().softmax(-1)
+    assert torch.allclose(p.sum(-1), torch.ones(2, 40, dtype=torch.float64))
+    assert not p[:, :, vocabulary.impossible].any()
+    logits = theirs(input_ids=their_ids(vocabulary, tokens)).logits.double()
+    _, eos, unk = vocabulary.special_ids
+    allowed = sorted({eos} | ({unk} - {None}) | set(_text_ids(vocabulary)))
+    expected = logits[:, :, allowed].softmax(-1)[:, :, allowed.index(eos)]
+    assert torch.allclose(p[:, :, EOS], expected, atol=1e-6)
 
 
 def test_what_is_impossible(case):
@@ -120,20 +124,6 @@ def test_what_is_impossible(case):
         assert vocabulary.special_ids == (1, 2, 0)
         rows = theirs.config.vocab_size
         assert vocabulary.impossible == [BOS, 3, 4, 5, 6, *range(rows - 4, rows + 3)]
-
-
-@torch.no_grad()
-def test_probabilities_sum_to_one_over_what_is_possible(case):
-    theirs, ours, vocabulary = case
-    tokens = documents(vocabulary, rows=2)
-    p = ours(tokens).double().softmax(-1)
-    assert torch.allclose(p.sum(-1), torch.ones(2, 40, dtype=torch.float64))
-    assert not p[:, :, vocabulary.impossible].any()
-    logits = theirs(input_ids=their_ids(vocabulary, tokens)).logits.double()
-    _, eos, unk = vocabulary.special_ids
-    allowed = sorted({eos} | ({unk} - {None}) | set(_text_ids(vocabulary)))
-    expected = logits[:, :, allowed].softmax(-1)[:, :, allowed.index(eos)]
-    assert torch.allclose(p[:, :, EOS], expected, atol=1e-6)
 
 
 def _text_ids(vocabulary):
@@ -237,11 +227,19 @@ def test_scores_are_the_models_own_loss(case):
     assert summary["vocabulary"] == {"kind": "huggingface", "size": vocabulary.size}
 
 
-def test_longer_documents_than_the_context_are_scored_in_windows(gpt2):
+def test_the_context_limits_what_is_asked_and_longer_documents_are_scored_in_windows(gpt2):
     model, vocabulary, _ = bring({"path": str(gpt2)}, None)
     summary = measure(model, vocabulary, [" ".join(TEXTS * 3)])
     assert summary["context_length"] == CONTEXT < summary["tokens"]
     assert summary["impossible_tokens"] == 0
+    model, *_ = bring({"path": str(gpt2)}, None)
+    assert model.context_length == CONTEXT
+    assert len(texts_of(model, {"kind": "ancestral"}, count=3, maximum_length=CONTEXT)) == 3
+    with pytest.raises(InputError, match=f"conditions on {CONTEXT} tokens"):
+        texts_of(model, {"kind": "ancestral"}, maximum_length=CONTEXT + 1)
+    check_refused(f"context has {CONTEXT} tokens", model.initial_state, 1, CONTEXT + 1)
+    with pytest.raises(ValueError, match="exceed the context"):
+        model(torch.zeros(1, CONTEXT + 1, dtype=torch.int64))
 
 
 DECODINGS = [
@@ -254,39 +252,23 @@ DECODINGS = [
 
 def texts_of(model, decoding, count=24, **others):
     arguments = {"seed": 3, "purpose": "t", "first": 0, "maximum_length": 45, **others}
-    return list(generate(model, parse_decoding(decoding), count=count, **arguments))
+    return list(generation.generate(model, parse_decoding(decoding), count=count, **arguments))
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
-def test_batch_and_shard_do_not_change_a_text(case, decoding):
+def test_batch_and_shard_change_no_text_and_log_prob_equals_rescoring(case, decoding):
+    """Documents of few tokens, so that slots are refilled: a leak of state would show here."""
     _, ours, _ = case
     expected = texts_of(ours, decoding, batch_size=16)
     assert same(expected, texts_of(ours, decoding, batch_size=48))
     parts = texts_of(ours, decoding, count=7), texts_of(ours, decoding, count=17, first=7)
     assert same(expected, [*parts[0], *parts[1]])
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=str)
-def test_log_prob_equals_rescoring(case, decoding):
-    """Documents of few tokens, so that slots are refilled: a leak of state would show here."""
     _, ours, vocabulary = case
     found = texts_of(ours, decoding, count=60, batch_size=16)
     assert any(len(document.tokens) > CACHE_STEP for document in found)
     for document in found:
         assert document.log_prob == pytest.approx(rescored(ours, document), rel=1e-5, abs=1e-3)
         assert not set(document.tokens.tolist()) & set(vocabulary.impossible)
-
-
-def test_the_context_limits_what_is_asked(gpt2):
-    model, *_ = bring({"path": str(gpt2)}, None)
-    assert model.context_length == CONTEXT
-    assert len(texts_of(model, {"kind": "ancestral"}, count=3, maximum_length=CONTEXT)) == 3
-    with pytest.raises(InputError, match=f"conditions on {CONTEXT} tokens"):
-        texts_of(model, {"kind": "ancestral"}, maximum_length=CONTEXT + 1)
-    with pytest.raises(InputError, match=f"context has {CONTEXT} tokens"):
-        model.initial_state(1, CONTEXT + 1)
-    with pytest.raises(ValueError, match="exceed the context"):
-        model(torch.zeros(1, CONTEXT + 1, dtype=torch.int64))
 
 
 SMALL = {
@@ -350,7 +332,7 @@ def assert_texts_come_back(vocabulary, texts):
     assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
 
 
-def test_texts_come_back_and_ids_are_those_of_the_tokenizer_and_three(case):
+def test_texts_come_back_with_the_tokenizers_ids_and_three_and_files_hold_all(case, tmp_path):
     _, _, vocabulary = case
     assert_texts_come_back(vocabulary, [*TEXTS, WRITTEN, "", "a"])
     whole = Tokenizer.from_str(json.dumps(vocabulary.describe()["tokenizer"]))
@@ -359,21 +341,18 @@ def test_texts_come_back_and_ids_are_those_of_the_tokenizer_and_three(case):
         assert (ids - 3).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
     (ids,) = vocabulary.encode([" the\n\ncat \t sat "])
     assert vocabulary.decode([np.concatenate([[BOS], ids, [EOS]])]) == ["the cat sat"]
-
-
-def test_plain_text_is_cleaned_into_the_tokens_of_the_corpus(gpt2):
-    *_, plain, _ = bring({"path": str(gpt2)}, {"language": "en", "lower_case": True})
-    assert plain.decode(plain.encode(["The cat, na\u00efve, sat."])) == ["the cat , naive , sat ."]
-    assert plain.decode(plain.encode(TEXTS)) == TEXTS  # tokens stay what they are
-
-
-def test_files_hold_all_of_the_vocabulary(case, tmp_path):
     _, _, vocabulary = case
     vocabulary.save(tmp_path / "v.json")
     loaded = load_vocabulary(tmp_path / "v.json")
     wanted = ("huggingface", vocabulary.size, vocabulary.hash)
     assert (loaded.kind, loaded.size, loaded.hash) == wanted
     assert np.array_equal(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]))
+
+
+def test_plain_text_is_cleaned_into_the_tokens_of_the_corpus(gpt2):
+    *_, plain, _ = bring({"path": str(gpt2)}, {"language": "en", "lower_case": True})
+    assert plain.decode(plain.encode(["The cat, na\u00efve, sat."])) == ["the cat , naive , sat ."]
+    assert plain.decode(plain.encode(TEXTS)) == TEXTS  # tokens stay what they are
 
 
 def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
@@ -417,9 +396,6 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
     held = {**held, "added_tokens": [], "model": {**held["model"], "vocab": {}, "merges": []}}
     with pytest.raises(InputError, match="has no tokens"):
         HuggingFaceVocabulary(held, 300, {"bos": 0, "eos": 0, "unk": None, "all": []})
-
-
-# ---- into a model folder ----
 
 
 @pytest.fixture(scope="module")
@@ -550,8 +526,9 @@ def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(gpt2)
     for done in (theirs, tokenizer):
         done.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=r"'\[PAD\]' was added.*resize_token_embeddings"):
-        bring({"path": str(tmp_path)}, None)
+    check_refused(
+        r"'\[PAD\]' was added.*resize_token_embeddings", bring, {"path": str(tmp_path)}, None
+    )
     theirs.resize_token_embeddings(len(tokenizer))
     theirs.save_pretrained(tmp_path)
     perplexities = []
@@ -563,19 +540,20 @@ def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
 
 
-def test_what_cannot_be_stepped_through_is_named(tmp_path):
+def test_what_cannot_be_stepped_through_or_found_and_wrong_options_are_named(tmp_path, monkeypatch):
     make_tokenizer(tmp_path, {"eos_token": "</s>"})
     config = transformers.MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1)
     transformers.MambaForCausalLM(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="mamba models cannot be stepped through"):
-        bring({"path": str(tmp_path)}, None)
-
-
-def test_without_the_hub_one_message_says_so(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="'nobody/nothing' is no folder, and no model") as error:
-        bring({"path": "nobody/nothing", "revision": "0" * 40}, None)
-    assert "\n" not in str(error.value)
+    nowhere = {"path": "nobody/nothing", "revision": "0" * 40}
+    cases = {
+        "mamba models cannot be stepped through": {"path": str(tmp_path)},
+        "'nobody/nothing' is no folder, and no model": nowhere,
+        "path": {},
+        "trust_remote_code: unknown key": {"path": "x", "trust_remote_code": True},
+        "revision: belongs to a name on the hub": {"path": ".", "revision": "main"},
+    }
+    check_refusals(bring, {words: (given, None) for words, given in cases.items()})
 
 
 def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_path):
@@ -601,19 +579,6 @@ def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_pa
         assert not [pattern for pattern in patterns if pattern.endswith((".bin", ".py", ".pt"))]
 
 
-@pytest.mark.parametrize(
-    ("architecture", "message"),
-    [
-        ({}, "path"),
-        ({"path": "x", "trust_remote_code": True}, "trust_remote_code: unknown key"),
-        ({"path": ".", "revision": "main"}, "revision: belongs to a name on the hub"),
-    ],
-)
-def test_wrong_options_are_named(architecture, message):
-    with pytest.raises(InputError, match=message):
-        bring(architecture, None)
-
-
 def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
     ClosedVocabulary(["a"], 0).save(tmp_path / "v.json")
     config = {"family": "huggingface", "architecture": {"path": str(gpt2)}}
@@ -623,28 +588,24 @@ def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
         fit_files(corpus, None, {"family": "lstm"}, 1, CPU, tmp_path / "m", tmp_path / "c")
 
 
-def test_bfloat16_weights_keep_the_frequencies_of_the_places(case):
-    """Oracle: the float32 buffers; GPT-2 has none, Llama has its rotary frequencies."""
+def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cache(case):
+    """Oracles: the float32 buffers, rotary frequencies of Llama; sizes of a cache by the config."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
-    assert set_precision(model, "bfloat16") == "bfloat16"
+    assert generation.set_precision(model, "bfloat16") == "bfloat16"
     for (name, before), after in zip(ours.named_buffers(), model.buffers(), strict=True):
         if name.endswith("inv_freq"):
             assert after.dtype == torch.float32
             assert torch.equal(after, before)
     assert next(model.parameters()).dtype == torch.bfloat16
-
-
-def test_the_memory_of_a_row_is_that_of_its_whole_cache(case):
-    """Oracle: layers x keys and values x heads x width x places x 4 bytes, from the config."""
     theirs, ours, _ = case
     config = theirs.config
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
     width = config.hidden_size // config.num_attention_heads
     places = -(-40 // CACHE_STEP) * CACHE_STEP
     cache = config.num_hidden_layers * 2 * heads * width * places * 4
-    expected = cache + VOCABULARY_BYTES * ours.vocabulary_size
-    assert bytes_per_row(ours, 40) == expected
+    expected = cache + generation.VOCABULARY_BYTES * ours.vocabulary_size
+    assert generation.bytes_per_row(ours, 40) == expected
 
 
 # ---- models that a user names ----

@@ -276,9 +276,9 @@ def test_from_config():
     assert Preprocessing.from_config({}) == Preprocessing()
     assert Preprocessing.from_config({"language": "fr"}).language == "fr"
     for wrong, message in (
-        ({"lowercase": True}, r"unknown key 'lowercase'.*lower_case"),
-        ({"lower_case": "yes"}, r"'lower_case' is 'yes'.*true or false"),
-        ({"tokenizer": "perl"}, "tokenizer 'perl'"),
+        ({"lowercase": True}, r"preprocessing\.lowercase: unknown key; .*lower_case"),
+        ({"lower_case": "yes"}, r"preprocessing\.lower_case: is 'yes', expected bool"),
+        ({"tokenizer": "perl"}, "tokenizer: is 'perl', expected one of 'moses', 'none'"),
         ({"language": "xx"}, "language 'xx'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -27,6 +27,7 @@ from beyond_perplexity.report.tendency_findings import (
     shares_table,
     tendency_table,
 )
+from tests.unit.planned import run_of
 from tests.unit.synthetic_tables import (
     WITHHELD_NOTE,
     make_measures,
@@ -34,7 +35,6 @@ from tests.unit.synthetic_tables import (
     set_distance,
     withhold,
 )
-from tests.unit.test_exhibits import planned
 from tests.unit.test_tables import scored
 
 CORPORA = {
@@ -203,7 +203,7 @@ def test_unseen_is_said_only_of_models_that_were_trained_here(measures) -> None:
 
 
 def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
-    config = planned("configs/smoke.yaml").config
+    config = run_of().config
     told = Run(config).report.compared()
     assert '"kinds":["counted","trained"]' in told.replace(" ", "")
     mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}

@@ -3,8 +3,6 @@
 And what is measured of them by plain Python, in whole numbers: an oracle.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -26,6 +24,7 @@ from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from tests.unit.small_corpora import write_documents as write_documents
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
@@ -142,15 +141,6 @@ def write_samples(path: Path, texts: Sequence[str], first: int = 0, *, known: bo
     columns["log_prob"] = [-1.0 if known else None] * n
     arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in TEXT_SAMPLES]
     write_shard(path, TEXT_SAMPLES, pa.table(arrays, schema=TEXT_SAMPLES), {})
-    return str(path)
-
-
-def write_documents(
-    path: Path, texts: Sequence[str], splits: Sequence[str], titles: Sequence[str]
-) -> str:
-    columns = {"doc_id": list(range(len(texts))), "split": list(splits), "title": list(titles)}
-    columns |= {"text": list(texts), "n_tokens": [len(text.split()) for text in texts]}
-    write_shard(path, DOCUMENTS, columns, {})
     return str(path)
 
 

@@ -1,7 +1,5 @@
 """The number of torch's threads, for a while."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import torch

@@ -4,8 +4,6 @@ Each kind gives log weights of any shape whose weights have the mean 1, so that 
 with a mode also give the weight of a draw from p(z | x).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A copy of the checkout in which tests run Snakemake, and one finished tiny run."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

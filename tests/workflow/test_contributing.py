@@ -4,8 +4,6 @@ Needs the finished tiny run and about two minutes. Oracles: git's list of what d
 the checkout, the jobs that follow from the configuration, and that the toys work.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -24,14 +22,6 @@ STEPS = (
     ("figure", "table"),
     ("tendency",),
 )
-UNMEASURED = {
-    "download",
-    "extract_corpus",
-    "build_vocabulary",
-    "build_speller",
-    "train",
-    "generate",
-}
 
 
 def git(tree: Path, *arguments: str) -> str:

@@ -3,8 +3,6 @@
 Needs Snakemake's HTTP storage plugin. The oracle is the file that the server serves.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import threading

@@ -5,65 +5,38 @@ one job; tables and figures of one corpus; of these 2 models the predictions in 
 evaluators. What a changed draw reruns is in `test_importance`; edits of code are in `test_runs`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 
-Config = dict[str, Any]
+from tests.unit.planned import load
+
 SHOWN = {"tabulate": 14, "plot": 16, "write_overview": 1}  # all show the names of the models
 # One job embeds all that is written; what is written is related to all other measures.
 WRITTEN = {"embed": 1, "measure_embeddings": 1, "relate_measures": 1}
 
 
-def add_model(config: Config) -> None:
-    config["models"]["other"] = config["models"]["trigram"]
-    config["generation"]["models"].append("other")
+CONFIG = load()
+TRIGRAM, WIKIPEDIA = CONFIG["models"]["trigram"], CONFIG["corpora"]["wikipedia"]
+WORD2VEC = CONFIG["evaluators"]["word2vec"]
+GENERATED, DECODED = (CONFIG["generation"][key] for key in ("models", "decodings"))
+PREDICTED_BY, SCORED_BY = (CONFIG["semantics"][key] for key in ("models", "evaluators"))
+MODEL = {"models.other": TRIGRAM, "generation.models": [*GENERATED, "other"]}
+DECODING = {"decodings.nucleus": {"kind": "nucleus"}, "generation.decodings": [*DECODED, "nucleus"]}
+DOCUMENTS = {"generation.documents": 75}  # a third shard, of 15
+CORPUS = {"corpora.again": WIKIPEDIA}
+CORPUS_WITH_MODEL = {**CORPUS, **MODEL, "models.other": {**TRIGRAM, "corpus": "again"}}
+EVALUATOR = {"evaluators.narrow": {**WORD2VEC, "width": 8}}
+EVALUATOR["semantics.evaluators"] = [*SCORED_BY, "narrow"]
 
 
-def add_decoding(config: Config) -> None:
-    config["decodings"]["nucleus"] = {"kind": "nucleus"}
-    config["generation"]["decodings"].append("nucleus")
-
-
-def add_documents(config: Config) -> None:
-    config["generation"]["documents"] = 75  # a third shard, of 15
-
-
-def add_corpus(config: Config) -> None:
-    config["corpora"]["again"] = config["corpora"]["wikipedia"]
-
-
-def add_corpus_with_model(config: Config) -> None:
-    add_corpus(config)
-    add_model(config)
-    config["models"]["other"] = {**config["models"]["trigram"], "corpus": "again"}
-
-
-def add_predictions(config: Config) -> None:
-    config["semantics"]["models"].append("kn-3")
-
-
-def add_evaluator(config: Config) -> None:
-    config["evaluators"]["narrow"] = {**config["evaluators"]["word2vec"], "width": 8}
-    config["semantics"]["evaluators"].append("narrow")
-
-
-def change_seed(config: Config) -> None:
-    config["seed"] = 2
-
-
-def plan(finished, change: Callable[[Config], None]) -> str:
+def plan(finished, changes: dict[str, Any]) -> str:
     """Return what a dry run of the changed configuration prints."""
-    config = yaml.safe_load((finished.path / "configs" / "smoke.yaml").read_text())
-    change(config)
     file = finished.path / "configs" / "changed.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    file.write_text(yaml.safe_dump(load(changes=changes), sort_keys=False))
     try:
         printed: str = finished.snakemake("--dry-run", "-p", f"--configfile={file}").stdout
     finally:
@@ -96,12 +69,12 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("changes", "expected"),
     [
-        (add_model, jobs(SCORED, MEASURED, WRITTEN, SHOWN)),
-        (add_decoding, jobs(MEASURED, WRITTEN, SHOWN)),
+        (MODEL, jobs(SCORED, MEASURED, WRITTEN, SHOWN)),
+        (DECODING, jobs(MEASURED, WRITTEN, SHOWN)),
         (
-            add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
+            DOCUMENTS,  # 4 shards more, a larger reference; not what shows trainings, models
             jobs(
                 REFERENCE,
                 WRITTEN,
@@ -114,10 +87,13 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
                 write_overview=1,
             ),
         ),
-        (add_corpus, jobs(extract_corpus=1, write_overview=1)),
-        (add_predictions, jobs(PREDICTED, predict_words=1, score_semantics=4, measure_semantics=1)),
+        (CORPUS, jobs(extract_corpus=1, write_overview=1)),
         (
-            add_evaluator,
+            {"semantics.models": [*PREDICTED_BY, "kn-3"]},
+            jobs(PREDICTED, predict_words=1, score_semantics=4, measure_semantics=1),
+        ),
+        (
+            EVALUATOR,
             jobs(
                 PREDICTED,
                 train_evaluator=1,
@@ -127,7 +103,7 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
             ),
         ),
         (
-            add_corpus_with_model,  # a trigram has no training
+            CORPUS_WITH_MODEL,  # a trigram has no training
             jobs(
                 jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
                 tabulate=22,
@@ -137,13 +113,13 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
         ),
     ],
 )
-def test_a_larger_run_makes_what_is_new(finished, change, expected) -> None:
-    assert count_jobs(plan(finished, change)) == expected
+def test_a_larger_run_makes_what_is_new(finished, changes, expected) -> None:
+    assert count_jobs(plan(finished, changes)) == expected
 
 
 def test_a_seed_draws_everything_anew(finished) -> None:
     """It is that of the order of the documents too, which everything else is made from."""
-    printed = plan(finished, change_seed)
+    printed = plan(finished, {"seed": 2})
     texts = jobs(generate=8, count_samples=4, measure_tendencies=4, compare_perplexity=1)
     contrasts = jobs(score_contrast=8, measure_contrast=4, compare_contrast=1, estimate_partition=1)
     meaning = jobs(predict_words=2, score_semantics=8, measure_semantics=2, compare_semantics=1)

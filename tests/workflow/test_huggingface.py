@@ -4,8 +4,6 @@ Needs Snakemake, transformers and a minute; the model is tiny and random, made b
 folder. Oracles: the rows that every other model has, and what may not be rerun.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 

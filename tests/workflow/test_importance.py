@@ -4,8 +4,6 @@ Needs no network. Oracles: the results of the same run when nothing disturbs it;
 hand.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import product
@@ -90,7 +88,6 @@ WEIGHED = [  # 5 settings: every proposal at its temperatures
     "entitynlm/entitynlm-no-peeking/tau_1.0",
     "kglm/kglm-peeking/tau_1.0",
 ]
-COUNTED = ("train", "draw", "describe_latents", "reduce_weights")
 PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
 
 

@@ -3,8 +3,6 @@
 Needs Snakemake; starts no job. The oracle of a count is the configuration it was planned from.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -4,8 +4,6 @@ Needs Snakemake and some minutes; shares the run of configs/smoke.yaml. The orac
 the run left it, and a shard that is put in the place of another.
 """
 
-from __future__ import annotations
-
 import shutil
 
 from beyond_perplexity.commands.run import remake_options
@@ -14,7 +12,7 @@ from beyond_perplexity.storage.verification import describe_origin, verify_tree
 from tests.workflow.conftest import SMOKE
 
 
-def test_a_finished_run_is_verified(finished):
+def test_a_finished_run_is_verified_and_measures_name_what_they_are_made_of(finished):
     """And every output of a job is in the manifest: but for this folder's page, which git has."""
     tree = finished.path / "results"
     found = verify_tree(tree)
@@ -24,6 +22,11 @@ def test_a_finished_run_is_verified(finished):
     files = [path for path in tree.rglob("*") if path.is_file()]
     results = [path for path in files if path.relative_to(tree).parts[0] not in SKIPPED]
     assert {path.name for path in results if path not in noted} == {"README.md"}
+    measures = finished.path / "results/tendencies/lstm/ancestral/measures.parquet"
+    lines = describe_origin(measures).splitlines()
+    named = "\n".join(line for line in lines if "made of" in line)
+    for part in ("samples/lstm/ancestral/00000", "lstm/model.safetensors", "/documents.parquet"):
+        assert part in named
 
 
 def test_what_has_no_note_is_planned_where_it_was_made_otherwise(finished):
@@ -72,14 +75,6 @@ def test_a_missing_file_is_made_again_by_the_command_that_verification_names(fin
     assert mismatch == (counts, "is missing; make it again")
     assert planned["count_samples"] == 1
     assert "train" not in planned
-
-
-def test_what_was_measured_names_all_that_it_is_made_of(finished):
-    measures = finished.path / "results/tendencies/lstm/ancestral/measures.parquet"
-    lines = describe_origin(measures).splitlines()
-    named = "\n".join(line for line in lines if "made of" in line)
-    for part in ("samples/lstm/ancestral/00000", "lstm/model.safetensors", "/documents.parquet"):
-        assert part in named
 
 
 def test_a_shard_in_the_place_of_another_is_named_with_what_was_made_of_it(finished):

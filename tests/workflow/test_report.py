@@ -3,8 +3,6 @@
 Needs Snakemake and Debian's `chromium`. The oracle is the browser: what it logs and what it draws.
 """
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -43,7 +41,7 @@ def test_the_first_page_opens_without_a_complaint(report, tmp_path):
     assert "Trigram, ancestral" in content
 
 
-def test_every_figure_is_drawn(report, tmp_path):
+def test_every_table_and_figure_has_a_caption_and_is_drawn(report, tmp_path):
     text = report.read_text(encoding="utf-8")
     held = re.search(r"var results = (\{.*?\});?\s*</script>", text, flags=re.DOTALL)
     results = json.loads(held[1])
@@ -56,9 +54,6 @@ def test_every_figure_is_drawn(report, tmp_path):
     assert console == []
     assert len(drawn) == len(figures) + 1 >= 11
     assert min(drawn.values()) > 10_000, drawn
-
-
-def test_every_table_and_figure_has_a_caption(report):
     text = report.read_text(encoding="utf-8")
     results = json.loads(re.search(r"var results = (\{.*?\});?\s*</script>", text, re.DOTALL)[1])
     captions = {name: re.sub("<[^>]*>", "", result["caption"]) for name, result in results.items()}

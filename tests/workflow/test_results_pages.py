@@ -3,8 +3,6 @@
 Oracle: the folder of the run. Also for a default run, where RESULTS names its folder.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -4,8 +4,6 @@ Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corp
 The oracle of every rerun is the first, uninterrupted run, byte for byte.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -28,7 +26,7 @@ def edited(path: Path, old: str, new: str):
         path.write_text(before, encoding="utf-8")
 
 
-def test_a_run_ends_in_tables_and_figures(finished):
+def test_a_run_ends_in_tables_and_figures_and_a_second_one_does_nothing(finished):
     results = finished.path / "results"
     tables = {
         "tendencies": [*(f"table_{n}" for n in range(1, 7)), "sensitivity"],
@@ -40,9 +38,6 @@ def test_a_run_ends_in_tables_and_figures(finished):
     for path in (*made, "figures/tendencies/wikipedia/main.svg", "overview/overview.rst"):
         assert (results / path).stat().st_size > 0
     assert not list(results.rglob("*.partial*"))
-
-
-def test_a_second_run_does_nothing(finished):
     assert "Nothing to be done" in finished.snakemake(*SMOKE).stdout
 
 
@@ -71,16 +66,13 @@ def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
     assert "build_vocabulary" not in jobs
 
 
-def test_an_edit_of_a_figure_reruns_no_measurement(finished):
+def test_an_edit_of_figures_draws_those_of_its_file_and_measures_nothing(finished):
+    """Five rows of figures, and one for each of the two shares of words."""
     path = finished.path / "beyond_perplexity/figures/style.py"
     with edited(path, *EXECUTED):
         jobs = finished.planned()
     assert jobs["plot"] > 0
     assert set(jobs) <= {"plot", "write_overview"}
-
-
-def test_an_edit_of_one_figure_draws_only_the_figures_of_its_file(finished):
-    """Five rows of figures, and one for each of the two shares of words."""
     path = finished.path / "beyond_perplexity/figures/curves.py"
     with edited(path, *EXECUTED):
         assert finished.planned() == {"plot": 7}

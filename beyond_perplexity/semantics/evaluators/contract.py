@@ -21,13 +21,7 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
-from beyond_perplexity.semantics.evaluators.families import (
-    EVALUATORS,
-    PACKAGES,
-    WORD_EVALUATOR,
-    EvaluatorFamily,
-    Options,
-)
+from beyond_perplexity.semantics.evaluators import families
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS, MeasureOptions
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors, cosines
@@ -164,15 +158,17 @@ def known_text(text: str) -> str:
     return " ".join(word for word in text.split() if word not in NO_WORDS)
 
 
-def find_evaluator(family: object) -> EvaluatorFamily:
+def find_evaluator(family: object) -> families.EvaluatorFamily:
     """Return the row of a family of evaluators."""
-    if not isinstance(family, str) or family not in EVALUATORS:
-        raise InputError(f"evaluator: family is {family!r}; allowed are {', '.join(EVALUATORS)}")
-    return EVALUATORS[family]
+    if not isinstance(family, str) or family not in families.EVALUATORS:
+        raise InputError(
+            f"evaluator: family is {family!r}; allowed are {', '.join(families.EVALUATORS)}"
+        )
+    return families.EVALUATORS[family]
 
 
 def load_evaluator(
-    options: Options, measures: Options | None = None, device: str = "auto"
+    options: families.Options, measures: families.Options | None = None, device: str = "auto"
 ) -> Evaluator:
     """Load an evaluator.
 
@@ -204,11 +200,13 @@ def load_evaluator(
 # ---- names and paths ----
 
 
-def open_evaluator(name: str, options: Options, measures: Options, device: str) -> Evaluator:
+def open_evaluator(
+    name: str, options: families.Options, measures: families.Options, device: str
+) -> Evaluator:
     """Return the evaluator of words, or load another."""
     parse_options(MeasureOptions, measures, "measures")
     if name == WORDS_EVALUATOR:
-        evaluator: Evaluator = resolve_name(WORD_EVALUATOR)()
+        evaluator: Evaluator = resolve_name(families.WORD_EVALUATOR)()
         return evaluator
     return load_evaluator(options, measures, device)
 
@@ -225,7 +223,7 @@ FAMILY = "sentence-transformers"
 
 def named_evaluator(name: str) -> Evaluator:
     """Load an evaluator of sentence-transformers by the name of its package, or from a folder."""
-    packages = [key for key, row in PACKAGES.items() if row.family == FAMILY]
+    packages = [key for key, row in families.PACKAGES.items() if row.family == FAMILY]
     if name in packages:
         return load_evaluator({"family": FAMILY, "package": name})
     if not Path(name).is_dir():
@@ -244,7 +242,7 @@ def encoder_of(evaluator: Evaluator) -> Encoder:
 
 def encoding() -> list[str]:
     """List the families of evaluators that have vectors of texts."""
-    return [name for name, row in EVALUATORS.items() if "similarity" in row.measures]
+    return [name for name, row in families.EVALUATORS.items() if "similarity" in row.measures]
 
 
 _SKIPTHOUGHT = {"uni": ("uni_skip.npz", "utable.npy"), "bi": ("bi_skip.npz", "btable.npy")}
@@ -265,17 +263,16 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
     start = beginning(path)
     if path.suffix in (".pkl", ".pt", ".pth") or start.startswith((_ZIP, _LEGACY)):
         if vectors is None:
-            raise InputError(
-                f"{path}: InferSent reads word vectors; give vectors, those it was trained with"
-            )
+            advice = "give vectors, those it was trained with"
+            raise InputError(f"{path}: InferSent reads word vectors; {advice}")
         return {"family": "infersent", "path": str(path), "vectors": evaluator_named(vectors)}
     return {"family": "vectors", "path": str(path)}
 
 
 def evaluator_named(name: str) -> dict[str, Any]:
     """Return the options of `load_evaluator` for a package or a path."""
-    if name in PACKAGES:
-        return {"family": PACKAGES[name].family, "package": name}
+    if name in families.PACKAGES:
+        return {"family": families.PACKAGES[name].family, "package": name}
     return evaluator_at(Path(name))
 
 

@@ -189,6 +189,12 @@ def package_folder(name: str) -> Path:
     return folder
 
 
+def about_weights(title: str, sha256: str, *distributions: str) -> dict[str, Any]:
+    """Return what is said of an evaluator: title, hash of weights, versions of what reads them."""
+    versions = {name: package_version(name) for name in distributions}
+    return {"title": title, "sha256": sha256, "versions": versions}
+
+
 def package_version(distribution: str) -> str:
     """Return the version of a distribution; ``unknown`` where pip knows nothing of it."""
     try:

@@ -24,12 +24,12 @@ from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors
-from beyond_perplexity.storage.inputs import refuse_page
+from beyond_perplexity.storage.inputs import refuse_page, told
 from beyond_perplexity.storage.provenance import content_hash
 
 
@@ -109,9 +109,8 @@ class InferSentNetwork(TrainedModel):
         logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
         if self.classes > 1:
             return functional.cross_entropy(logits, batch.labels, reduction="sum")
-        return functional.binary_cross_entropy_with_logits(
-            logits[:, 0], batch.labels, reduction="sum"
-        )
+        entropy = functional.binary_cross_entropy_with_logits
+        return entropy(logits[:, 0], batch.labels, reduction="sum")
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)
@@ -122,11 +121,8 @@ ENTAILMENT = "entailment"
 SYMBOLS: dict[Any, tuple[str, ...]] = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
 # It has NLTK's tokenizer and keeps upper case and accents.
 OFFICIAL_CLEANING = {"lower_case": False, "remove_accents": False}
-_LSTM = [
-    f"{part}_l0{side}"
-    for side in ("", "_reverse")
-    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-]
+_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_LSTM = [f"{part}_l0{side}" for side in ("", "_reverse") for part in _PARTS]
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
@@ -158,9 +154,8 @@ class InferSentEncoder(networks.WordReader):
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
-        return networks.encode_rows(
-            rows, vectors, self.width, self._network.encode, self._network.device
-        )
+        network = self._network
+        return networks.encode_rows(rows, vectors, self.width, network.encode, network.device)
 
     def scores(self, first: Vectors, second: Vectors, place: int | None) -> Floats:
         """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
@@ -216,21 +211,12 @@ class InferSentEvaluator(SentenceEvaluator):
 def read_official(path: str | Path, width: int) -> dict[str, Tensor]:
     """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
-    try:
+    wrong = f"{path}: is no file of weights alone, and nothing else is unpickled"
+    with told(wrong, "; fetch infersent1.pkl or infersent2.pkl again"):
         held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of torch, pickle and zipfile
-        reason = str(error).strip().split("\n")[0][:200]
-        raise InputError(
-            f"{path}: is no file of weights alone, and nothing else is unpickled ({reason}); fetch "
-            "infersent1.pkl or infersent2.pkl again"
-        ) from error
-    try:
+    with told(f"{path}: has not the layout of InferSent's weights"):
         found = {name: held[f"enc_lstm.{name}"].float() for name in _LSTM}
         inputs = found["weight_ih_l0"].shape[1]
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise InputError(
-            f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
-        ) from error
     trained = "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
     networks.check_width(path, inputs, width, f"; {trained}")
     return found
@@ -259,10 +245,8 @@ def load_infersent(options: Options, measures: Options, device: str) -> InferSen
         network, held = networks.load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
         if table.sha256 != held["vectors_sha256"]:
-            raise InputError(
-                f"{table.path}: are not the word vectors that {path} was trained with; give those, "
-                "or train it again"
-            )
+            wrong = f"{table.path}: are not the word vectors that {path} was trained with"
+            raise InputError(f"{wrong}; give those, or train it again")
         about = {key: held[key] for key in ("title", "sha256", "versions")}
         cleaning = Preprocessing.from_config(held["preprocessing"])
         encoder = InferSentEncoder(network, table, SYMBOLS.get(held.get("version"), ()))
@@ -274,11 +258,7 @@ def load_infersent(options: Options, measures: Options, device: str) -> InferSen
     network = official_network(path, table.width, 1, {"pooling": options.get("pooling", "max")})
     network = network.to(choose_device(device)).eval()
     encoder = InferSentEncoder(network, table, SYMBOLS[version])
-    about = {
-        "title": f"InferSent {version}",
-        "sha256": content_hash(path),
-        "versions": {"torch": package_version("torch")},
-    }
+    about = about_weights(f"InferSent {version}", content_hash(path), "torch")
     return InferSentEvaluator(encoder, about, None, Preprocessing.from_config(OFFICIAL_CLEANING))
 
 

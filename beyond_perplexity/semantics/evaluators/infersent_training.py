@@ -18,17 +18,9 @@ from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.semantics.evaluators import infersent
 from beyond_perplexity.semantics.evaluators.contract import has_vector
 from beyond_perplexity.semantics.evaluators.families import Options
-from beyond_perplexity.semantics.evaluators.infersent import (
-    ENTAILMENT,
-    OFFICIAL_CLEANING,
-    SYMBOLS,
-    InferSentNetwork,
-    PairBatch,
-    official_network,
-    table_options,
-)
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.sentence_training import (
@@ -66,16 +58,16 @@ def fit_infersent(job: EvaluatorJob) -> None:
     training = parse_options(PairTraining, options.get("training", {}), "training")
     if not options.get("vectors"):
         raise InputError("infersent: give vectors, of the table of word vectors that it reads")
-    table = load_table(table_options(options["vectors"]))
+    table = load_table(infersent.table_options(options["vectors"]))
     prepare = _labelled_pairs if options.get("pairs") else _next_sentences
     held = prepare(job, training, table)
     official, outputs = options.get("path"), max(1, len(held.about["classes"] or ()))
 
-    def make() -> InferSentNetwork:
+    def make() -> infersent.InferSentNetwork:
         architecture = options.get("architecture", {})
         if not official:
-            return InferSentNetwork(table.width, outputs, architecture)
-        network = official_network(official, table.width, outputs, architecture)
+            return infersent.InferSentNetwork(table.width, outputs, architecture)
+        network = infersent.official_network(official, table.width, outputs, architecture)
         network.reader.requires_grad_(False)
         return network
 
@@ -124,7 +116,7 @@ def _labelled_pairs(job: EvaluatorJob, training: PairTraining, table: VectorTabl
     weights = [Path(options["path"])] if options.get("path") else []
     folder = job.folder(*paths, *weights, table.path)
     if weights:
-        job = replace(job, preprocessing=OFFICIAL_CLEANING)
+        job = replace(job, preprocessing=infersent.OFFICIAL_CLEANING)
     columns = PairColumns(*(options.get(name) for name in ("first", "second", "label")))
     cleaning = Preprocessing.from_config(job.preprocessing)
     words: set[str] = set()
@@ -161,7 +153,7 @@ def _put_symbols(
 ) -> tuple[list[int], list[int]]:
     """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
     found: tuple[list[int], list[int]] = ([], [])
-    for place, word in enumerate(SYMBOLS[options.get("version", 1)]):
+    for place, word in enumerate(infersent.SYMBOLS[options.get("version", 1)]):
         vector = table.symbol(word)
         if vector is not None:
             vectors[place] = vector
@@ -201,10 +193,11 @@ class LabelMeaning:
         if not wrong and training.labels != "classes":
             held = [number for number in numbers.values() if number is not None]
             return cls((), min(held), max(held))
-        if ENTAILMENT not in labels:
+        if infersent.ENTAILMENT not in labels:
+            shown = ", ".join(sorted(labels))[:80]
             raise InputError(
-                f"{path}: none of its labels ({', '.join(sorted(labels))[:80]}) is {ENTAILMENT}, "
-                "so that no class says that texts are alike; give scores, or pairs of inference"
+                f"{path}: none of its labels ({shown}) is {infersent.ENTAILMENT}, so that no class "
+                "says that texts are alike; give scores, or pairs of inference"
             )
         return cls(tuple(sorted(labels)))
 
@@ -218,9 +211,7 @@ class LabelMeaning:
         if self.classes:
             if pair.label in self.classes:
                 return self.classes.index(pair.label)
-            raise InputError(
-                f"{path}: line {pair.line}: no training pair has the label {pair.label!r}"
-            )
+            raise InputError(f"{path}: line {pair.line}: no training pair has label {pair.label!r}")
         number = finite_number(pair.label)
         if number is None:
             raise InputError(f"{path}: line {pair.line}: the score {pair.label!r} is no number")
@@ -258,10 +249,10 @@ class _PairSource(BatchSource):
 
     def _batch(
         self, rows: Sequence[np.ndarray], first: Tensor, second: Tensor, labels: Tensor
-    ) -> PairBatch:
+    ) -> infersent.PairBatch:
         tokens, lengths = padded(rows)
         vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
-        return PairBatch(vectors, lengths, first, second, labels)
+        return infersent.PairBatch(vectors, lengths, first, second, labels)
 
 
 class NextSentences(_PairSource):
@@ -288,7 +279,7 @@ class NextSentences(_PairSource):
         """Cut the sentences, sorted by length, into batches, always with the same others."""
         return [(0, number, rows) for number, rows in enumerate(super().ordered())]
 
-    def batch(self, pieces: Any) -> PairBatch:
+    def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the sentences, below them the next ones."""
         epoch, number, rows = pieces
         places = self._places[rows]
@@ -320,7 +311,7 @@ class LabelledPairs(_PairSource):
         longest = np.maximum(store.lengths, store.lengths_of(SECOND))
         super().__init__(store, vectors, longest, batch_tokens)
 
-    def batch(self, pieces: Any) -> PairBatch:
+    def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the first sentences, below them the second ones."""
         held = [self._store[int(place)].arrays for place in pieces]
         rows = [np.asarray(arrays[side]) for side in (TOKENS, SECOND) for arrays in held]

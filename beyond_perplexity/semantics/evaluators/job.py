@@ -49,9 +49,8 @@ class EvaluatorJob:
     def corpus(self) -> Path:
         """Return the file of documents."""
         if self.documents is None:
-            raise InputError(
-                f"{self.options['family']}: give --documents, of the corpus to train on"
-            )
+            family = self.options["family"]
+            raise InputError(f"{family}: give --documents, of the corpus to train on")
         return self.documents
 
     def folder(self, *files: Path, **others: Any) -> Path:

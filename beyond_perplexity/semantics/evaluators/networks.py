@@ -23,7 +23,7 @@ from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_devi
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import refuse_foreign, said
+from beyond_perplexity.storage.inputs import refuse_foreign, told
 from beyond_perplexity.storage.provenance import content_hash, note_read
 
 GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`
@@ -166,10 +166,8 @@ class RecurrentReader(nn.Module):
 
     def fill(self, tensors: Mapping[str, Tensor], path: str | Path) -> None:
         """Take the weights of a file, by torch's names."""
-        try:
+        with told(f"{path}: its arrays do not fit each other"):
             self.layer.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise InputError(f"{path}: its arrays do not fit each other ({said(error)})") from error
         check_finite(self, path)
 
     def _read(self, inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -206,9 +204,7 @@ def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Networ
     weights = folder / WEIGHTS
     refuse_foreign(weights)
     if content_hash(weights) != held.get("sha256"):
-        raise InputError(
-            f"{weights}: is not the file that {EVALUATOR_FILE} describes; train it again"
-        )
+        raise InputError(f"{weights}: is not the file that {EVALUATOR_FILE} describes; train again")
     note_read(weights, held["sha256"])
     network = read_weights(weights, kind, held.get("config", {}), EVALUATOR_FILE)
     check_finite(network, weights)

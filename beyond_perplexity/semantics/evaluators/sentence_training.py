@@ -48,9 +48,8 @@ def train_network(
 ) -> None:
     """Train a network, or go on with it, on training and validation `sources`; write its folder."""
     device = choose_device(job.device)
-    record = run_record(
-        "scripts/train_evaluator.py", dict(job.options), seed=job.seed, device=str(device)
-    )
+    ran: dict[str, Any] = {"seed": job.seed, "device": str(device)}
+    record = run_record("scripts/train_evaluator.py", dict(job.options), **ran)
     torch.manual_seed(stream_key(job.seed, "train/initialize") % 2**63)
     network = make()
     result = train(network, sources, options, job.seed, folder, device)
@@ -101,10 +100,8 @@ def following(store: InstanceStore) -> NDArray[np.int64]:
     """Return the places of the sentences that the next one of their document comes after."""
     found = np.flatnonzero(np.diff(store.ids) == 1)
     if not len(found):
-        raise InputError(
-            "training: no document has two sentences; set training.sentences: documents, or train "
-            "on another corpus"
-        )
+        advice = "set training.sentences: documents, or train on another corpus"
+        raise InputError(f"training: no document has two sentences; {advice}")
     return found
 
 

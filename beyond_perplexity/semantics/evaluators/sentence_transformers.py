@@ -15,17 +15,11 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import choose_device
+from beyond_perplexity.semantics.evaluators import families
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
-from beyond_perplexity.semantics.evaluators.families import (
-    EXTRA,
-    PACKAGES,
-    Options,
-    package_folder,
-    package_version,
-)
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import read_json
+from beyond_perplexity.storage.inputs import read_json, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
 if TYPE_CHECKING:
@@ -49,12 +43,9 @@ class SentenceTransformerEncoder:
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
-        try:
+        wrong = f"{folder / MODULES}: has no layer that makes one vector of a text, such as Pooling"
+        with told(wrong, kinds=(KeyError,)):
             vector = self._model.encode("a", convert_to_numpy=True, show_progress_bar=False)
-        except KeyError as error:
-            raise InputError(
-                f"{folder / MODULES}: has no layer that makes one vector of a text, such as Pooling"
-            ) from error
         self.width = len(vector)
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
@@ -82,9 +73,8 @@ class SentenceTransformerEncoder:
     def _vectors(self, texts: list[str], width: int) -> Tensor:
         """Return the vectors of texts of as many tokens, or filled up to a width, (N, D)."""
         if not self._pads:
-            return self._model.encode(
-                texts, batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
-            )
+            quiet: Any = {"show_progress_bar": False, "convert_to_tensor": True}
+            return self._model.encode(texts, batch_size=len(texts), **quiet)
         most = min(width, self.limit or width)
         features = self._model.tokenizer(
             texts, truncation=True, padding="max_length", max_length=most, return_tensors="pt"
@@ -112,10 +102,8 @@ def check_folder(folder: Path) -> list[Path]:
     for row in modules:
         kind = str(row.get("type"))
         if not (kind.startswith("sentence_transformers.") and kind.split(".")[-1] in _LAYERS):
-            raise InputError(
-                f"{folder / MODULES}: names {kind}, whose code is not run; give an encoder of "
-                f"{', '.join(_LAYERS)}"
-            )
+            advice = f"give an encoder of {', '.join(_LAYERS)}"
+            raise InputError(f"{folder / MODULES}: names {kind}, whose code is not run; {advice}")
     for path in sorted(folder.rglob("config.json")):
         held = _read(path)
         if isinstance(held, dict) and "auto_map" in held:
@@ -123,9 +111,8 @@ def check_folder(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob("*")):
         beside = list(path.parent.glob("*.safetensors"))
         if path.suffix in _UNSAFE and not beside:
-            raise InputError(
-                f"{path}: are weights that would be unpickled; save the model anew, as safetensors"
-            )
+            advice = "save the model anew, as safetensors"
+            raise InputError(f"{path}: are weights that would be unpickled; {advice}")
     weights = sorted(folder.rglob("*.safetensors"))
     if not weights:
         raise InputError(f"{folder}: has no weights (*.safetensors)")
@@ -134,22 +121,18 @@ def check_folder(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> Any:
     if not path.exists():
-        raise InputError(
-            f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
-        )
+        wrong = f"is no folder of sentence-transformers: it has no {path.name}"
+        raise InputError(f"{path.parent}: {wrong}")
     return read_json(path, "list or description", "fetch the folder again")
 
 
 def _load(folder: Path, device: str) -> SentenceTransformer:
-    try:
+    advice = f"; install it with: {families.EXTRA}"
+    with told(f"{folder}: needs the library sentence-transformers", advice, (ImportError,)):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as library
-    except ImportError as error:
-        raise InputError(
-            f"{folder}: needs the library sentence-transformers; install it with: {EXTRA}"
-        ) from error
     library.disable_progress_bar()
-    try:
+    with told(f"{folder}: sentence-transformers cannot load it"):
         model = SentenceTransformer(
             str(folder),
             device=str(choose_device(device)),
@@ -157,20 +140,17 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
             trust_remote_code=False,
             model_kwargs={"use_safetensors": True},
         )
-    except Exception as error:  # whatever a foreign folder makes the library raise
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{folder}: sentence-transformers cannot load it ({reason})") from error
     return model.float().eval()
 
 
 def load_sentence_transformer(
-    options: Options, measures: Options, device: str
+    options: families.Options, measures: families.Options, device: str
 ) -> SentenceEvaluator:
     """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")
     if package:
-        folder, title = package_folder(package), PACKAGES[package].title
-        if PACKAGES[package].family != "sentence-transformers":
+        folder, title = families.package_folder(package), families.PACKAGES[package].title
+        if families.PACKAGES[package].family != "sentence-transformers":
             raise InputError(f"package: {package} has no encoder; allowed is minilm")
     elif path:
         folder = Path(path)
@@ -179,11 +159,6 @@ def load_sentence_transformer(
         raise InputError("sentence-transformers: give path, of a folder, or package: minilm")
     weights = check_folder(folder)
     hashes = {str(path.relative_to(folder)): content_hash(path) for path in weights}
-    sums = list(hashes.values())
-    names = ("sentence-transformers", "transformers", "torch")
-    about = {
-        "title": title,
-        "sha256": sums[0] if len(sums) == 1 else value_hash(hashes),
-        "versions": {name: package_version(name) for name in names},
-    }
+    sha256 = next(iter(hashes.values())) if len(hashes) == 1 else value_hash(hashes)
+    about = families.about_weights(title, sha256, "sentence-transformers", "transformers", "torch")
     return SentenceEvaluator(SentenceTransformerEncoder(folder, device), about)

@@ -24,12 +24,12 @@ from beyond_perplexity.models.registry import VOCABULARY, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
+from beyond_perplexity.storage.inputs import read_utf8, refuse_page, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 
@@ -66,9 +66,8 @@ class SkipThoughtNetwork(TrainedModel):
         both = options.directions == "bi"
         size = options.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
-        self.reader = networks.RecurrentReader(
-            "gru", options.embedding_size, size // (1 + both), both
-        )
+        sizes = (options.embedding_size, size // (1 + both))
+        self.reader = networks.RecurrentReader("gru", *sizes, both)
         inputs = options.embedding_size + size
         self.before = nn.GRU(inputs, options.decoder_size, batch_first=True)
         self.after = nn.GRU(inputs, options.decoder_size, batch_first=True)
@@ -106,14 +105,9 @@ class SkipThoughtNetwork(TrainedModel):
                 targets.append(goal)
         if not features:
             return vectors.sum() * 0
-        return summed_cross_entropy(
-            torch.cat(features),
-            self.output.weight,
-            self.output.bias,
-            torch.cat(targets),
-            self.impossible,
-            self.products,
-        )
+        layer = (self.output.weight, self.output.bias)
+        given = (torch.cat(features), *layer, torch.cat(targets))
+        return summed_cross_entropy(*given, self.impossible, self.products)
 
     def _decode(
         self, decoder: nn.GRU, vectors: Tensor, tokens: Tensor, lengths: Tensor
@@ -196,13 +190,9 @@ def read_official_gru(path: str | Path, kind: str, width: int) -> networks.Recur
     """
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-            arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
-    except Exception as error:  # of NumPy and zipfile
-        raise InputError(
-            f"{path}: is no .npz file of plain arrays, or damaged ({said(error)}); fetch it again"
-        ) from error
+    explained = told(f"{path}: is no .npz file of plain arrays, or damaged", "; fetch it again")
+    with explained, open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
+        arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
     missing = [name for name in names if name not in arrays]
     if missing:
         raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
@@ -238,11 +228,8 @@ def _load_official(options: Options, device: str) -> SentenceEvaluator:
         parts.append((read_official_gru(options[kind], kind, table.width), table))
         sums[kind] = [content_hash(options[kind]), table.sha256]
     title = "SkipThought (" + " and ".join(f"{kind}-skip" for kind in kinds) + ")"
-    about = {
-        "title": title,
-        "sha256": sums[kinds[0]][0] if len(kinds) == 1 else value_hash(sums),
-        "versions": {"torch": package_version("torch")},
-    }
+    sha256 = sums[kinds[0]][0] if len(kinds) == 1 else value_hash(sums)
+    about = about_weights(title, sha256, "torch")
     encoder = OfficialSkipThought(parts, choose_device(device))
     # The official program has NLTK's tokenizer and keeps upper case and accents.
     return SentenceEvaluator(encoder, about, Preprocessing(lower_case=False, remove_accents=False))
@@ -255,9 +242,8 @@ def load_skipthought(options: Options, measures: Options, device: str) -> Senten
     """
     if not options.get("path"):
         if not (options.get("uni") or options.get("bi")):
-            raise InputError(
-                "skipthought: give path, of a trained folder, or uni or bi, of weights"
-            )
+            wanted = "path, of a trained folder, or uni or bi, of weights"
+            raise InputError(f"skipthought: give {wanted}")
         return _load_official(options, device)
     path = Path(str(options["path"]))
     network, held = networks.load_network(path, SkipThoughtNetwork, device)

@@ -24,16 +24,11 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.models.registry import check_finite, choose_device, load_model
-from beyond_perplexity.semantics.evaluators.contract import (
-    SentenceEvaluator,
-    has_vector,
-    known_text,
-    settle,
-)
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators import contract
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Floats, Vectors, logistic
-from beyond_perplexity.storage.inputs import read_json
+from beyond_perplexity.storage.inputs import read_json, told
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
 
@@ -56,7 +51,7 @@ class UpperLayers(ABC):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
-        rows = self._tokens([known_text(text) for text in texts])
+        rows = self._tokens([contract.known_text(text) for text in texts])
         if self.limit is not None:
             self.truncated += sum(len(row) > self.limit for row in rows)
             rows = [row[: self.limit] for row in rows]
@@ -133,7 +128,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     if "auto_map" in held:
         raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
     logging.disable_progress_bar()
-    try:
+    with told(f"{folder}: holds no network to load"):
         loaded: Any = AutoModel.from_pretrained(
             folder,
             use_safetensors=True,
@@ -145,9 +140,6 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )
-    except Exception as error:  # whatever the library meets in a foreign folder
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise InputError(f"{folder}: holds no network to load ({reason})") from error
     model, report = loaded
     # A pooler is made anew where a checkpoint has none; it is not read here.
     lacking = [name for name in map(str, report["missing_keys"]) if "pooler" not in name]
@@ -168,10 +160,8 @@ class HuggingFaceLayers(UpperLayers):
         self._body: Any = body.eval()
         self._body.to(choose_device(device))
         check_finite(self._body, folder)
-        longest = [
-            getattr(settings, "max_position_embeddings", None),
-            self._tokenizer.model_max_length,
-        ]
+        own = getattr(settings, "max_position_embeddings", None)
+        longest = [own, self._tokenizer.model_max_length]
         held = [number for number in longest if number and number < 1 << 20]
         self.limit = min(held) if held else None
         self._special = set(self._tokenizer.all_special_ids)
@@ -205,7 +195,7 @@ class HuggingFaceLayers(UpperLayers):
         return (states * shares[:, :, None, None]).sum(1)  # (B, K, W)
 
 
-class TransformerEvaluator(SentenceEvaluator):
+class TransformerEvaluator(contract.SentenceEvaluator):
     """Equation 9, and with the products divided by the width of a layer."""
 
     measures = ("inner", "inner_scaled")
@@ -216,11 +206,11 @@ class TransformerEvaluator(SentenceEvaluator):
         """Return σ of the mean over layers of inner products, plain and by the width."""
         wide = [np.asarray(part, np.float64) for part in (first, second)]
         products = np.einsum("nd,nd->n", *wide) / self.encoder.layers
-        known = [has_vector(part) for part in (first, second)]
+        known = [contract.has_vector(part) for part in (first, second)]
         width = self.encoder.width / self.encoder.layers
         return {
-            "inner": settle("inner", logistic(products), known),
-            "inner_scaled": settle("inner_scaled", logistic(products / width), known),
+            "inner": contract.settle("inner", logistic(products), known),
+            "inner_scaled": contract.settle("inner_scaled", logistic(products / width), known),
         }
 
 
@@ -237,18 +227,15 @@ def load_transformer(options: Options, measures: Options, device: str) -> Transf
         folder = Path(options["model"])
         model, vocabulary, held = load_model(folder, device)
         encoder = RunLayers(model, vocabulary, layers)
-        title, sha256 = f"Transformer ({folder.name})", held["weights_sha256"]
+        about = about_weights(f"Transformer ({folder.name})", held["weights_sha256"], "torch")
         cleaning = Preprocessing.from_config(held.get("preprocessing", {}))
-        versions = {"torch": package_version("torch")}
     elif options.get("path"):
         folder = Path(options["path"])
         encoder = HuggingFaceLayers(folder, layers, device)
-        weights = sorted(folder.glob("*.safetensors"))
         title, cleaning = f"Transformer ({folder.resolve().name})", WHITE_SPACE_ONLY
-        sums = [content_hash(path) for path in weights]
+        sums = [content_hash(path) for path in sorted(folder.glob("*.safetensors"))]
         sha256 = sums[0] if len(sums) == 1 else value_hash(sums)
-        versions = {name: package_version(name) for name in ("transformers", "torch")}
+        about = about_weights(title, sha256, "transformers", "torch")
     else:
         raise InputError("transformer: give model, of a run, or path, of a folder of Hugging Face")
-    about = {"title": title, "sha256": sha256, "versions": versions}
     return TransformerEvaluator(encoder, about, cleaning)

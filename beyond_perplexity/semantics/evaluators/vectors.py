@@ -13,7 +13,7 @@ import weakref
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,10 +57,8 @@ class VectorTable(ABC):
         """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none."""
         vector = self._vector(word)
         if vector is not None and not np.isfinite(vector).all():
-            raise InputError(
-                f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite; "
-                "fetch the file again"
-            )
+            wrong = f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite"
+            raise InputError(f"{wrong}; fetch the file again")
         return vector
 
     @property
@@ -83,10 +81,8 @@ class ArrayTable(VectorTable):
     def __init__(self, path: str | Path, words: Sequence[str], tolerance: int = 0) -> None:
         self.path = Path(path)
         inputs.refuse_foreign(self.path)
-        try:
+        with inputs.told(f"{path}: is no matrix of NumPy"):
             self._matrix = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: is no matrix of NumPy ({inputs.said(error)})") from error
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
             held = f"{self._matrix.dtype} of shape {self._matrix.shape}"
             raise InputError(f"{path}: holds {held}, expected a matrix of floats")
@@ -115,16 +111,12 @@ class KeyedTable(VectorTable):
         from gensim.models.fasttext import load_facebook_vectors
 
         self.path = Path(path)
-        try:
-            self._held: Any = (
-                load_facebook_vectors(str(path))
-                if fasttext
-                else KeyedVectors.load_word2vec_format(
-                    str(path), binary=True, unicode_errors="replace"
-                )
-            )
-        except Exception as error:  # whatever a damaged file makes the library raise
-            raise InputError(f"{path}: gensim cannot read it ({inputs.said(error)})") from error
+        load: Any = load_facebook_vectors
+        if not fasttext:
+            of_words = KeyedVectors.load_word2vec_format
+            load = partial(of_words, binary=True, unicode_errors="replace")
+        with inputs.told(f"{path}: gensim cannot read it"):
+            self._held: Any = load(str(path))
         self.width = self._held.vector_size
 
     def _vector(self, word: str) -> Vectors | None:
@@ -154,9 +146,8 @@ class TextTable(VectorTable):
         if not hashes:
             raise InputError(f"{path}: holds no word vectors")
         if count is not None and len(hashes) != count:
-            raise InputError(
-                f"{path}: says that it has {count:,} words, but has {len(hashes):,}; fetch it again"
-            )
+            wrong = f"says that it has {count:,} words, but has {len(hashes):,}"
+            raise InputError(f"{path}: {wrong}; fetch it again")
         order = np.argsort(np.asarray(hashes), kind="stable")
         self._hashes, self._places = np.asarray(hashes)[order], np.asarray(places)[order]
         self._kept = lru_cache(_KEPT)(self._look_up)
@@ -171,10 +162,8 @@ class TextTable(VectorTable):
             if len(word) == self.width + 1:
                 yield word[0], place
             elif line.strip():
-                raise InputError(
-                    f"{self.path}: line {number} has {len(word) - 1} numbers, but the first has "
-                    f"{self.width}; fetch it again"
-                )
+                wrong = f"line {number} has {len(word) - 1} numbers, but the first has {self.width}"
+                raise InputError(f"{self.path}: {wrong}; fetch it again")
             place += len(line)
 
     def _vector(self, word: str) -> Vectors | None:
@@ -188,12 +177,8 @@ class TextTable(VectorTable):
             self._file.seek(place)
             held, *numbers = self._file.readline().rstrip().rsplit(b" ", self.width)
             if held == sought:
-                try:
+                with inputs.told(f"{self.path}: the vector of {word!r:.80} is damaged"):
                     return np.array([float(part) for part in numbers], np.float32)
-                except ValueError as error:
-                    raise InputError(
-                        f"{self.path}: the vector of {word!r:.80} is damaged ({inputs.said(error)})"
-                    ) from error
         return None
 
 

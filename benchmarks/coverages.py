@@ -25,10 +25,9 @@ from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import SHARES, MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.power_laws import Halves, rank_order
+from beyond_perplexity.tendencies.power_laws import Halves, rank_order, split_fit
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import equal_tokens
-from beyond_perplexity.tendencies.word_measures import split_fits
 from beyond_perplexity.tendencies.zipf_law import law_p
 
 EXPONENTS = (1.1, 1.2, 1.5)
@@ -64,7 +63,9 @@ def split_intervals(
     factor; `seed` is that of the halves.
     """
     places = pc.index_in(pair.types, types).to_numpy()
-    fits = split_fits(pair, equal_tokens(pair, seed), options, seed)
+    assert pair.documents is not None
+    equal, given = equal_tokens(pair, seed), (options.zipf_ranks, options.confidence, seed)
+    fits = (split_fit(pair.documents, b, equal.units(b), *given) for b in (0, 1))
     names = "zipf_s_split_reference", "zipf_s_split"
     return {
         ("rank_frequency", name): fit.low <= fit.target(law[places]) <= fit.high

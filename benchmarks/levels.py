@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
-from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
@@ -36,7 +35,7 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
-from beyond_perplexity.tendencies.pairs import BodyPair, paired
+from beyond_perplexity.tendencies.pairs import BodyPair, Measuring, paired
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -253,9 +252,7 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
         return 1.0 if math.isnan(rows[key]) else rows[key]
     if without_verdict(pair):
         return 1.0
-    sizes = pair.reference.n_documents, pair.samples.n_documents
-    units = exchanged_units(pair.groups, sizes, seed)
-    drawn = randomized_documents(pair, units, TESTS, seed)[key]
+    drawn = randomized_documents(Measuring.of(pair, TESTS, seed))[key]
     held = document_measures.by_value(pair, key[0])
     assert held is not None
     return permutation_p(held.observed()[key[1]], drawn, two_sided=key[1] == SIGNED)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.estimator import (
-    STRICT,
-    Estimator,
-    InstanceEstimate,
-    SampledInstance,
-)
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.inference.log_space import log_sum_exp
 
 
@@ -33,20 +28,20 @@ def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:
     return float(log_sum_exp(log_p[order][first]))
 
 
-class Beam(Estimator):
+class Beam(estimator.Estimator):
     """`beam_log_likelihood` of each size: a strict bound; −inf where no latent is possible."""
 
     title = "Beam marginalization"
     words = "the sum over the latents of the beam"
-    bound = STRICT
+    bound = estimator.STRICT
     needs = ("beams",)
     heading = "beam (strict)"
     summary = "The widest beam gives a strict bound."
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Sum over the beam of this size."""
         beam = self.inputs.draws["beams"].beam(self.labels["beam_size"], instance.position)
-        return InstanceEstimate(beam_log_likelihood(*beam))
+        return estimator.InstanceEstimate(beam_log_likelihood(*beam))
 
     def notes(self) -> list[str]:
         """Count the instances without a possible latent."""

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
-from beyond_perplexity.importance.estimator import (
-    KNOWN_LATENTS,
-    SAMPLES,
-    STOCHASTIC,
-    Estimator,
-    InstanceEstimate,
-    SampledInstance,
-)
 from beyond_perplexity.inference.log_space import log_mean_exp
 
 
@@ -45,16 +38,16 @@ def beam_plus_tail(
     return max(float(np.logaddexp(beam_log_p, log_mean_exp(tail))), beam_log_p), combined
 
 
-class BeamPlusTail(Estimator):
+class BeamPlusTail(estimator.Estimator):
     """`beam_plus_tail` for each temperature and size of the beam."""
 
     title = "Beam plus sampled tail"
     words = "the sum over the latents of the beam, and samples for those outside"
-    bound = STOCHASTIC
-    needs = (SAMPLES, KNOWN_LATENTS, "beams")
+    bound = estimator.STOCHASTIC
+    needs = (estimator.SAMPLES, estimator.KNOWN_LATENTS, "beams")
     stream = "{temperature}/bootstrap over samples of the tail/{beam_size}"
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Add the tail of this temperature to the beam of this size."""
         log_p, latents = self.inputs.draws["beams"].beam(
             self.labels["beam_size"], instance.position
@@ -64,4 +57,4 @@ class BeamPlusTail(Estimator):
         outside = ~np.isin(samples.latent_hash, latents)
         inside = beam_log_likelihood(log_p, latents)
         value, combined = beam_plus_tail(inside, samples.log_weights, outside)
-        return InstanceEstimate(value, len(combined), combined)
+        return estimator.InstanceEstimate(value, len(combined), combined)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from beyond_perplexity.inference.weight_diagnostics import (
     Diagnostics,
     k_hat_threshold,
 )
+
+if TYPE_CHECKING:
+    from beyond_perplexity.importance.estimator import Estimator
 
 _NAMED = 3  # instances that a note names
 
@@ -81,37 +84,26 @@ def _bootstrap_note(samples: np.ndarray) -> Iterator[str]:
         )
 
 
-def instance_notes(
-    instance_ids: np.ndarray,
-    log_p: np.ndarray,
-    n_samples: np.ndarray,
-    variance: np.ndarray,
-    bootstrap: np.ndarray,
-    diagnostics: Sequence[Diagnostics],
-) -> Iterator[str]:
-    """Say what a reader of an estimate of N instances must know, each without a full stop.
-
-    Log-likelihood, K and relative variance are those of each, (N,); `bootstrap` has a replicate of
-    the sum in each place.
-    """
+def instance_notes(found: Estimator) -> Iterator[str]:
+    """Say what a reader of an estimate of N instances must know, each without a full stop."""
+    ids, n_samples, variance = found.inputs.reader.instance_ids, found.n_samples, found.variance
     if n_samples.min() != n_samples.max():
         yield f"instances have {n_samples.min()} to {n_samples.max()} samples: all count"
-    zero, dense = np.isneginf(log_p), log_p > 0
+    zero, dense = np.isneginf(found.log_likelihood), found.log_likelihood > 0
     if zero.any():
         yield (
-            f"p̂ is 0 for {zero.sum()} instances ({_named(instance_ids, zero)}): "
-            "the perplexity is infinite"
+            f"p̂ is 0 for {zero.sum()} instances ({_named(ids, zero)}): the perplexity is infinite"
         )
     if dense.any():
         yield (
-            f"p̂ is above 1 for {dense.sum()} instances ({_named(instance_ids, dense)}): words "
+            f"p̂ is above 1 for {dense.sum()} instances ({_named(ids, dense)}): words "
             "have no such probability; unless p is a density, log_p or log_q is wrong, such as "
             "negated"
         )
     single = np.isnan(variance) & ~zero
     if single.any():
         yield (
-            f"{single.sum()} instances ({_named(instance_ids, single)}) have a single sample or "
+            f"{single.sum()} instances ({_named(ids, single)}) have a single sample or "
             "run, or one of a temperature of the mixture: its error is not known, and the "
             "bootstrap over samples counts it as 0"
         )
@@ -123,14 +115,14 @@ def instance_notes(
             f"above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
             "and that by bootstrap may be too small"
         )
-    yield from _bootstrap_note(bootstrap)
-    undefined = np.array([np.isnan(one.k_hat) for one in diagnostics], bool)
-    reasons = Counter(one.tail for one in diagnostics if np.isnan(one.k_hat))
+    yield from _bootstrap_note(found.bootstrap)
+    undefined = np.array([np.isnan(one.k_hat) for one in found.diagnostics], bool)
+    reasons = Counter(one.tail for one in found.diagnostics if np.isnan(one.k_hat))
     if undefined.any() and NOT_OF_SAMPLES not in reasons:
         why = ", ".join(f"{tail} tail {count}" for tail, count in sorted(reasons.items()))
         yield (
             f"k̂ is undefined for {undefined.sum()} of {len(undefined)} instances "
-            f"({_named(instance_ids, undefined)}; {why}): it says nothing of them, good or bad"
+            f"({_named(ids, undefined)}; {why}): it says nothing of them, good or bad"
         )
 
 

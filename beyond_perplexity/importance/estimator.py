@@ -270,8 +270,7 @@ class Estimator(ABC):
 
     def notes(self) -> list[str]:
         """Say what a reader must know of a mean of weights, each without a full stop."""
-        found = self.log_likelihood, self.n_samples, self.variance, self.bootstrap
-        return list(instance_notes(self.inputs.reader.instance_ids, *found, self.diagnostics))
+        return list(instance_notes(self))
 
     def estimates(self) -> Iterator[CorpusEstimate]:
         """Estimate log p of the corpus: of the product over instances, and what else there is."""

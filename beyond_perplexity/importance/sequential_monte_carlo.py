@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 
-from beyond_perplexity.importance.estimator import (
-    STOCHASTIC,
-    Estimator,
-    InstanceEstimate,
-    SampledInstance,
-)
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 
 
-class SequentialMonteCarlo(Estimator):
+class SequentialMonteCarlo(estimator.Estimator):
     """log of the mean of the p̂ of F runs, each as unbiased as the weight of a sample.
 
     So a stochastic bound; −inf where the particles of all runs have died. Errors are of the spread
@@ -27,7 +22,7 @@ class SequentialMonteCarlo(Estimator):
 
     title = "Sequential Monte Carlo"
     words = "sequential Monte Carlo"
-    bound = STOCHASTIC
+    bound = estimator.STOCHASTIC
     needs = ("smc",)
     stream = "bootstrap over runs"
     drawn = "particles in each of {replicates} runs"
@@ -37,13 +32,13 @@ class SequentialMonteCarlo(Estimator):
     heading = "sequential Monte Carlo"
     summary = "sequential Monte Carlo where a model goes word by word"
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Average the runs of the instance."""
         runs = self.inputs.draws["smc"]
         log_weights = runs.log_likelihood[instance.position]  # (F,)
         # What tells how far to trust a run is how few of its particles ever carried the weight.
         ess = float(runs.ess_min[instance.position])
-        return InstanceEstimate(
+        return estimator.InstanceEstimate(
             float(log_mean_exp(log_weights)),
             runs.n_particles,
             log_weights,

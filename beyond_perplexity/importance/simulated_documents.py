@@ -23,14 +23,9 @@ import pyarrow as pa
 import torch
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance import particle_runs
 from beyond_perplexity.importance.draw_files import Columns
 from beyond_perplexity.importance.model_pair import Pair, score_latents, weigh
-from beyond_perplexity.importance.particle_runs import (
-    FilterSetting,
-    conditional_smc,
-    run_numbers,
-    run_smc,
-)
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,
     SMCOptions,
@@ -156,7 +151,7 @@ def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list
 
 def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: range) -> Columns:
     """Estimate by runs of particles, and by runs of which one particle follows the given z."""
-    blocks = list(run_smc(pair, [document.instance], options, runs))
+    blocks = list(particle_runs.run_smc(pair, [document.instance], options, runs))
     _, log_q = log_weight(pair, document, options.temperature)
     if np.isneginf(log_q):
         reverse = np.full(len(runs), np.inf)
@@ -183,8 +178,8 @@ def _conditional_runs(
 ) -> Iterator[np.ndarray]:
     """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
     batch, device = pair.batch(document.instance), pair.model.device
-    setting = FilterSetting.of(pair, batch, options)
-    for runs, numbers in run_numbers(pair, "conditional", batch, options, wanted):
+    setting = particle_runs.FilterSetting.of(pair, batch, options)
+    for runs, numbers in particle_runs.run_numbers(pair, "conditional", batch, options, wanted):
         held = document.latents.to(device).expand(len(runs), -1)  # (F, W)
         own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
-        yield conditional_smc(setting, numbers, held, own).log_prob.cpu().numpy()
+        yield particle_runs.conditional_smc(setting, numbers, held, own).log_prob.cpu().numpy()

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.estimator import (
-    ALL_TEMPERATURES,
-    STOCHASTIC,
-    Estimator,
-    InstanceEstimate,
-    SampledInstance,
-    mean_of_weights,
-)
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.inference.log_space import log_sum_exp
 
 
@@ -42,7 +35,7 @@ def mixture_log_weights(
     return log_p - log_sum_exp(log_q_grid + shares, 1)
 
 
-class Mixture(Estimator):
+class Mixture(estimator.Estimator):
     """log of the mean of `mixture_log_weights`.
 
     p̂ is unbiased, so a stochastic bound; −inf where all weights are 0.
@@ -50,13 +43,13 @@ class Mixture(Estimator):
 
     title = "Mixture of all temperatures"
     words = "the samples of all temperatures together (balance heuristic)"
-    bound = STOCHASTIC
-    needs = (ALL_TEMPERATURES,)
+    bound = estimator.STOCHASTIC
+    needs = (estimator.ALL_TEMPERATURES,)
     stream = "bootstrap over samples of the mixture"
     pools = "importance_sampling"
     size_note = "of the mixture those of all temperatures together"
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Weigh the samples of every temperature by the mixture of them all."""
         counts = np.array([len(samples.log_p) for samples in instance.samples])
         log_p = np.concatenate([samples.log_p for samples in instance.samples])
@@ -64,4 +57,4 @@ class Mixture(Estimator):
         hashes = [samples.latent_hash for samples in instance.samples]
         known = [one for one in hashes if one is not None]
         latents = np.concatenate(known) if len(known) == len(hashes) else None
-        return mean_of_weights(mixture_log_weights(log_p, grid, counts), latents, counts)
+        return estimator.mean_of_weights(mixture_log_weights(log_p, grid, counts), latents, counts)

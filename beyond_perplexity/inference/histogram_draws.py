@@ -231,30 +231,6 @@ def documents_within(lengths: np.ndarray, tokens: int, rng: np.random.Generator)
     return kept
 
 
-def draw_labels(drawers: Sequence[DocumentLabels], sizes: Iterable[int]) -> Iterator[np.ndarray]:
-    """Draw the labels of blocks of n documents from each: uint16, (n, w)."""
-    for n in sizes:
-        labels = np.stack([drawer.next_block(n) for drawer in drawers])
-        yield labels.T.astype(np.uint16, order="C")
-
-
-def draw_weights(
-    drawers: Sequence[DocumentResample],
-    dtype: type[np.floating],
-    kept: np.ndarray,
-    sizes: Iterable[int],
-) -> Iterator[np.ndarray]:
-    """Draw the weights of blocks of n documents from each: (n, w).
-
-    Only documents that are `kept` (bool, (D,)) are drawn; the others weigh nothing.
-    """
-    for chosen in cut_rows(kept, sizes):
-        here = np.flatnonzero(chosen)
-        weights = np.zeros((len(chosen), len(drawers)), dtype)
-        weights[here] = np.stack([drawer.next_block(len(here)) for drawer in drawers]).T
-        yield weights
-
-
 def cut_rows(rows: np.ndarray, sizes: Iterable[int]) -> Iterator[np.ndarray]:
     """Cut rows (D, ...) into blocks of n."""
     start = 0

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -176,17 +177,15 @@ class ConfiguredModel(TrainedModel):
     options_kind: ClassVar[type[Any]]
     options: Any
     vocabulary_size: int
+    shapes: Mapping[str, Any] = MappingProxyType({})  # of the class: what they are by default
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        shapes: Mapping[str, Any] | None = None,
+        self, vocabulary_size: int, architecture: Mapping[str, Any], **shapes: Any
     ) -> None:
         super().__init__()
         self.options = parse_options(self.options_kind, architecture, "architecture")
         self.vocabulary_size = vocabulary_size
-        self.shapes = dict(shapes or {})
+        self.shapes = {**self.shapes, **shapes}
         self.build()
 
     @abstractmethod
@@ -308,8 +307,7 @@ class ConfiguredLanguageModel(ConfiguredModel, LanguageModel):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> None:
-        shapes = {"open_vocabulary": open_vocabulary}
-        super().__init__(vocabulary_size, {} if architecture is None else architecture, shapes)
+        super().__init__(vocabulary_size, architecture or {}, open_vocabulary=open_vocabulary)
 
     @property
     def open_vocabulary(self) -> bool:

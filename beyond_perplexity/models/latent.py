@@ -16,6 +16,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceBatch,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import round_up, uniforms_by_step
 from beyond_perplexity.models.contract import ConfiguredModel, State
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -130,8 +132,15 @@ class Simulated(NamedTuple):
     truncated: bool  # cut at the largest number of words: no draw of a whole document
 
 
+# The words of a document, its arrays as in `Instance`, and whether it was cut.
+DrawnText = tuple[list[str], dict[str, np.ndarray], bool]
+
+
 class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
+
+    texts_at_once = 64  # documents that are drawn side by side
+    text_draws = 1  # random numbers of each of their steps
 
     @property
     def counts_end(self) -> bool:
@@ -179,6 +188,7 @@ class LatentModel(LatentModule):
         """
         return self
 
+    @torch.no_grad()
     def simulate(
         self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
     ) -> list[Simulated]:
@@ -187,6 +197,21 @@ class LatentModel(LatentModule):
         A document depends on its own number, the seed and the purpose alone, which key its stream
         (`random_streams.stream`); one of more than `maximum_words` is cut there, and says so.
         """
+        found = []
+        for start in range(numbers.start, numbers.stop, self.texts_at_once):
+            block = range(start, min(start + self.texts_at_once, numbers.stop))
+            items = round_up(torch.tensor(block))  # (R,)
+            lots = uniforms_by_step(seed, purpose, items, self.text_draws, self.device)
+            texts = self.draw_texts(len(items), lots, maximum_words, vocabulary)
+            for number, (words, arrays, cut) in zip(block, texts, strict=False):
+                latents = torch.from_numpy(arrays[self.annotation])  # (W,)
+                found.append(Simulated(words, Instance(number, arrays), latents, cut))
+        return found
+
+    def draw_texts(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
+    ) -> Iterator[DrawnText]:
+        """Draw documents side by side, with the numbers of each step, (R, `text_draws`)."""
         family = self.config["family"]
         raise InputError(f"{family}: no way to simulate documents is known; leave it out there")
 

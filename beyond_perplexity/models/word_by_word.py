@@ -98,13 +98,21 @@ class Continuations(NamedTuple):
 
 
 class BeamedProposal(Proposal):
-    """A proposal whose z has an entry a word, and that lists what may follow hypotheses of it."""
+    """A proposal whose z has an entry a word, and that lists what may follow hypotheses of it.
+
+    `word_draws` is D.
+    """
+
+    word_draws: ClassVar[int]
+
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return U, D random numbers a word."""
+        return self.word_draws * batch.tokens.shape[1]
 
     @abstractmethod
     def start(self, batch: InstanceBatch, owner: Tensor) -> Any:
         """Return the state of rows, (R,), of the instances in those places of the batch."""
 
-    @abstractmethod
     def follow(
         self, state: Any, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, Any]:
@@ -112,6 +120,32 @@ class BeamedProposal(Proposal):
 
         Where a text has ended before, what is returned does not count, but it is no NaN.
         """
+        after: tuple[Tensor, Any] = state.advance(time, choice, temperature)
+        return after
+
+    @abstractmethod
+    def propose(
+        self, state: Any, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, Any]:
+        """Draw z of a word with the numbers (R, D): z, int64, (R,); log q, (R,); the new state."""
+
+    def draw_word(
+        self, state: Any, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Any]:
+        """Draw as `propose` does, where log q is not asked for."""
+        choice, _, state = self.propose(state, time, uniforms, temperature)
+        return choice, state
+
+    @torch.no_grad()
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw one z ~ q_τ(· | x) a row, int64, (R, W)."""
+        state, width = self.start(batch, owner), batch.tokens.shape[1]
+        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, W)
+        for time, draws in zip(range(width), uniforms.split(self.word_draws, 1), strict=False):
+            codes[:, time], state = self.draw_word(state, time, draws, temperature)
+        return codes.masked_fill(~_inside(batch, owner), FILLING)
 
     @abstractmethod
     def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
@@ -149,11 +183,10 @@ class OptimalProposal(BeamedProposal):
 
     It has `SequentialProposal`'s ``start`` and ``propose``, and what follows from stepping:
     samples, probabilities and beams of whole texts. The model is in evaluation mode, its parameters
-    are not this module's; `word_draws` is D.
+    are not this module's.
     """
 
     family = "optimal"
-    word_draws: ClassVar[int]
     model: LatentModel
 
     def __init__(self, model: LatentModel) -> None:
@@ -193,29 +226,6 @@ class OptimalProposal(BeamedProposal):
     ) -> Iterator[Instance]:
         """Read the instances of the model."""
         return self.model.instances(corpus, split, vocabulary)
-
-    def draws(self, batch: InstanceBatch) -> int:
-        """Return U, D random numbers a word."""
-        return self.word_draws * batch.tokens.shape[1]
-
-    @abstractmethod
-    def propose(
-        self, state: Any, time: int, uniforms: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, Any]:
-        """Draw z of a word with the numbers (R, D): z, int64, (R,); log q, (R,); the new state."""
-
-    @torch.no_grad()
-    def sample(
-        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
-    ) -> Tensor:
-        """Draw one z ~ q_τ(· | x) a row, int64, (R, W)."""
-        state, width = self.start(batch, owner), batch.tokens.shape[1]
-        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, W)
-        for time in range(width):
-            first = self.word_draws * time
-            draws = uniforms[:, first : first + self.word_draws]  # (R, D)
-            codes[:, time], _, state = self.propose(state, time, draws, temperature)
-        return codes.masked_fill(~_inside(batch, owner), FILLING)
 
     @torch.no_grad()
     def log_prob(

@@ -21,22 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.kneser_ney import (
-    BackoffLevel,
-    BackoffModel,
-    find_keys,
-    last_words,
-    pack,
-    prefix_places,
-    score_tokens,
-)
-from beyond_perplexity.ngrams.sentence_files import (
-    UnknownRule,
-    WordIds,
-    decoded,
-    read_line_blocks,
-    read_sentences,
-)
+from beyond_perplexity.ngrams import kneser_ney, sentence_files
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, SPECIAL_TOKENS, UNK
 
@@ -51,7 +36,7 @@ def _decimal(values: np.ndarray) -> pa.Array:
     return pc.cast(pa.array(common + np.float32(0)), pa.string())  # with 0 for −0
 
 
-def _lines(model: BackoffModel, words: pa.Array, order: int) -> Iterator[pa.Buffer]:
+def _lines(model: kneser_ney.BackoffModel, words: pa.Array, order: int) -> Iterator[pa.Buffer]:
     """Make the lines of an order, in blocks."""
     level = model.levels[order - 1]
     places = np.arange(len(level.keys))
@@ -62,8 +47,8 @@ def _lines(model: BackoffModel, words: pa.Array, order: int) -> Iterator[pa.Buff
         rows, columns = block, []
         for lower in reversed(model.levels[:order]):
             keys = lower.keys[rows]
-            columns.append(words.take(pa.array(last_words(keys))))
-            rows = prefix_places(keys)
+            columns.append(words.take(pa.array(kneser_ney.last_words(keys))))
+            rows = kneser_ney.prefix_places(keys)
         text = pc.binary_join_element_wise(*reversed(columns), " ")
         fields = [_decimal(np.minimum(level.log_probs[block], 0)), text]
         if len(level.backoffs):
@@ -82,7 +67,9 @@ def _open(path: Path, zipped: bool, stack: ExitStack) -> IO[bytes]:
     return cast(IO[bytes], stack.enter_context(made))
 
 
-def write_arpa(path: str | os.PathLike[str], model: BackoffModel, words: Sequence[str]) -> None:
+def write_arpa(
+    path: str | os.PathLike[str], model: kneser_ney.BackoffModel, words: Sequence[str]
+) -> None:
     """Write a model, atomically."""
     held = pa.array(words, pa.string())
     with atomic_path(path) as temporary, ExitStack() as stack:
@@ -105,7 +92,7 @@ class ArpaModel(NamedTuple):
 
     # Ids 0, 1 and 2 are ``<s>``, ``</s>`` and ``<unk>``; the third has no probability where the
     # file has no such word
-    model: BackoffModel
+    model: kneser_ney.BackoffModel
     words: list[str]  # by id
     n_counts: list[int]  # number of n-grams of every order
 
@@ -160,7 +147,7 @@ class _Reading:
         self._rows: list[_Rows] = []
         self._words: list[str] = []
         self._lookup = pa.array([], pa.string())
-        self._levels: list[BackoffLevel] = []
+        self._levels: list[kneser_ney.BackoffLevel] = []
         self._last = 0  # line
         self.done = False
 
@@ -169,7 +156,7 @@ class _Reading:
 
     def take(self, number: int, block: bytes) -> None:
         """Read a block of lines; the number is that of its first line."""
-        lines = _Lines.split(decoded(self._path, number, block), number)
+        lines = _Lines.split(sentence_files.decoded(self._path, number, block), number)
         marks = np.flatnonzero(pc.starts_with(lines.take(lines.begins[:-1]), "\\"))
         for start, stop in zip([-1, *marks], [*marks, len(lines.numbers)], strict=True):
             if start >= 0:
@@ -249,9 +236,9 @@ class _Reading:
             for line in np.flatnonzero(words < 0):
                 reason = f"the word {tokens[int(line)].as_py()!r:.80} is not among the 1-grams"
                 self._fail(lines.numbers[line], reason)
-            keys = pack(keys, words) if place else words
+            keys = kneser_ney.pack(keys, words) if place else words
             if 0 < place < self._order - 1:
-                keys = find_keys(self._levels[place].keys, keys)
+                keys = kneser_ney.find_keys(self._levels[place].keys, keys)
                 for number in lines.numbers[keys < 0]:
                     reason = f"its first {place + 1} words are not among the {place + 1}-grams"
                     self._fail(number, reason)
@@ -280,7 +267,7 @@ class _Reading:
         for number in held.numbers[order[1:]][keys[1:] == keys[:-1]]:
             self._fail(number, "the n-gram stands there twice")
         backoffs = held.backoffs[order] if self._order < len(self._declared) else np.zeros(0)
-        self._levels.append(BackoffLevel(keys, held.log_probs[order], backoffs))
+        self._levels.append(kneser_ney.BackoffLevel(keys, held.log_probs[order], backoffs))
 
     def _settle_words(self, held: _Rows, number: int) -> _Rows:
         """Give the words their ids: the special ones the first three."""
@@ -308,7 +295,7 @@ class _Reading:
         if not self.done:
             self._fail(self._last, "the file ends before \\end\\: it is cut off; make it again")
         words = [*SPECIAL_TOKENS, *self._words[N_SPECIAL:]]
-        return ArpaModel(BackoffModel(self._levels), words, self._declared)
+        return ArpaModel(kneser_ney.BackoffModel(self._levels), words, self._declared)
 
 
 def _parse(token: str) -> float:
@@ -321,7 +308,7 @@ def _parse(token: str) -> float:
 def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> ArpaModel:
     """Read a model."""
     reading = _Reading(path)
-    for number, block in read_line_blocks(path, block_bytes):
+    for number, block in sentence_files.read_line_blocks(path, block_bytes):
         reading.take(number, block)
     return reading.finish()
 
@@ -335,7 +322,7 @@ def _perplexity(log10_prob: float, tokens: int) -> float | None:
 def summarize_arpa(
     arpa: ArpaModel,
     paths: Sequence[str | os.PathLike[str]],
-    rule: UnknownRule,
+    rule: sentence_files.UnknownRule,
     field: str | None = None,
 ) -> dict[str, Any]:
     """Score sentences, JSON-safe: unknown words as ``<unk>``, null where a number is not finite.
@@ -344,11 +331,11 @@ def summarize_arpa(
     ``perplexity`` is of all tokens, ``perplexity_without_oov`` without the unknown words, of which
     there are ``oov``; ``n_counts``: number of the model's n-grams by order.
     """
-    ids = WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
+    ids = sentence_files.WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
     known = unknown = 0.0
     tokens = oov = sentences = 0
-    for part in read_sentences(paths, ids, field=field):
-        scores = score_tokens(arpa.model, part)
+    for part in sentence_files.read_sentences(paths, ids, field=field):
+        scores = kneser_ney.score_tokens(arpa.model, part)
         strange = part == UNK
         unknown += float(scores[strange].sum())
         known += float(scores[~strange].sum())

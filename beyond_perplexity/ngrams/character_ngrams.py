@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.kneser_ney import (
-    adjusted_counts,
-    count_ngrams,
-    find_keys,
-    pack,
-    prefix_places,
-)
+from beyond_perplexity.ngrams import kneser_ney
 
 # BEGIN is only ever a context: no word yields it.
 BEGIN, END, ESCAPE = 0, 1, 2
@@ -66,7 +60,7 @@ class Alphabet:
 
     def symbols(self, points: np.ndarray) -> np.ndarray:
         """Turn code points into symbols, int64; those never seen are `ESCAPE`."""
-        place = find_keys(self._points, points)
+        place = kneser_ney.find_keys(self._points, points)
         return np.where(place >= 0, place + N_MARKS, ESCAPE)
 
     def log_escape(self, points: np.ndarray) -> np.ndarray:
@@ -149,11 +143,15 @@ class NgramCounts:
     def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
         self.alphabet = alphabet
         self._levels: list[_Level] = []
-        counted = adjusted_counts(count_ngrams(word_events(types, alphabet).text, order))
+        counted = kneser_ney.adjusted_counts(
+            kneser_ney.count_ngrams(word_events(types, alphabet).text, order)
+        )
         size = 1
         for (keys, plain), adjusted, _ in counted:
             counts = np.stack([plain, adjusted])  # (2, M)
-            contexts = prefix_places(keys)  # of single symbols, whose keys are their ids, one: 0
+            contexts = kneser_ney.prefix_places(
+                keys
+            )  # of single symbols, whose keys are their ids, one: 0
             if not self._levels:
                 counts[:, BEGIN : BEGIN + 1] = 0
             sums = [np.bincount(contexts, row, size) for row in (*counts, counts[0] > 0)]
@@ -173,9 +171,9 @@ class NgramCounts:
             if level:
                 contexts = places[at - 1]
                 ends = np.flatnonzero((text[1:] != BEGIN) & (places[:-1] >= 0)) + 1
-                keys = pack(places[ends - 1], text[ends])
+                keys = kneser_ney.pack(places[ends - 1], text[ends])
                 places = np.full(len(text), -1)
-                places[ends] = find_keys(held.keys, keys)
+                places[ends] = kneser_ney.find_keys(held.keys, keys)
             once, continued = held.counts[:, places[at]]
             total, continued_total, distinct = held.totals[:, contexts]
             found.append(LevelCounts(once, total, distinct, continued, continued_total))

@@ -15,16 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.intervals import (
-    INTERVAL_LEVEL,
-    RatioInterval,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.inference.p_values import (
-    draw_warning,
-    holm,
+    adjust_rows,
     sign_flip_p_values,
     student_quantile,
 )
@@ -40,7 +34,7 @@ _SAME = "both give every document the same likelihood"
 _Row = dict[str, Any]
 
 
-def smallest_found(difference: RatioInterval) -> float:
+def smallest_found(difference: intervals.RatioInterval) -> float:
     """Return the smallest true difference that a test of level .05 finds in 80% of the cases.
 
     It is the standard error of the difference that was seen times the sum of Student's quantiles of
@@ -48,7 +42,7 @@ def smallest_found(difference: RatioInterval) -> float:
     four fifths of the estimates to lie beyond the limit of the test.
     """
     freedom = difference.effective - 1
-    levels = (1 + INTERVAL_LEVEL) / 2, POWER
+    levels = (1 + intervals.INTERVAL_LEVEL) / 2, POWER
     factor = sum(student_quantile(level, freedom) for level in levels)
     return float(factor * difference.standard_error)
 
@@ -68,15 +62,17 @@ def compare_scores(
     rows: list[_Row] = []
     for kind, held in _by_text(files).items():
         finite = [one for one in held if _is_finite(one, options)]
-        rows += [_infinite_row(one, names) for one in held if one not in finite]
+        for one in held:
+            if one not in finite:
+                count, first = len(one.rows), names[one.path]
+                note = f"{one.infinite} of {count} documents are impossible"
+                known = {"documents": count, "spelled": one.spelled, "note": note}
+                rows.append(_row(first=first, value=math.inf, **known))
         if finite:
             rows += _compare(finite, names, options)
         for row in rows:
             row.setdefault("scored_text", kind)
-    pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
-    for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
-        row["p_adjusted"] = float(adjusted)
-        row["note"] = joined_facts(row["note"], draw_warning(len(pairs), options.flips, "flips"))
+    adjust_rows([row for row in rows if row["second"] is not None], options.flips, "flips")
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
 
@@ -138,17 +134,9 @@ def _row(**known: object) -> _Row:
     return dict.fromkeys(PERPLEXITY_DIFFERENCES.names[1:]) | known
 
 
-def _infinite_row(one: FileScores, names: Mapping[str, str]) -> _Row:
-    count = len(one.rows)
-    note = f"{one.infinite} of {count} documents are impossible"
-    return _row(
-        first=names[one.path], value=math.inf, documents=count, spelled=one.spelled, note=note
-    )
-
-
 def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -> _Row:
     """Make the row of a ratio, less the names; `free` are models without spellings."""
-    found = ratio_interval(numerators, sizes)
+    found = intervals.ratio_interval(numerators, sizes)
     row = _row(value=found.value, groups=found.groups, groups_effective=found.effective)
     few = math.isnan(found.low)
     if not few:
@@ -169,7 +157,7 @@ def _compare(
     groups = grouped[0] if grouped else np.arange(documents)
     sizes = files[0].columns["bytes"] + int(options.count_eos)
     bits = (-one.log_likelihood / math.log(2) for one in files)
-    size, *columns = sum_groups(groups, sizes, *bits)
+    size, *columns = intervals.sum_groups(groups, sizes, *bits)
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "detectable": None, "spelled": held.spelled}

@@ -183,7 +183,10 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
     likelihood = columns.pop("log_likelihood")
     likelihood = columns.pop(_SPELLED, likelihood)
     held = {name: _read_keys(file, name) for name in _KEYS if name in file.names}
-    kinds, names = _read_kinds(file, count)
+    kinds, names = np.zeros(count, np.int64), [""]  # which text each row is of
+    if _KIND in file.names:
+        encoded = _read_texts(file, _KIND).dictionary_encode()
+        kinds, names = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
     ids, empty = held.get("doc_id", (np.arange(count), np.zeros(count, bool)))
     _check_ids(file, ids, empty, kinds)
     for name, (keys, missing) in held.items():
@@ -199,14 +202,6 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
         replace(scores.take(np.flatnonzero(kinds == code)), scored_text=name)
         for code, name in enumerate(names)
     ]
-
-
-def _read_kinds(file: TableFile, count: int) -> tuple[np.ndarray, list[str]]:
-    """Read which text each row is of, as codes of names."""
-    if _KIND not in file.names:
-        return np.zeros(count, np.int64), [""]
-    encoded = _read_texts(file, _KIND).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
 def same_documents(files: Sequence[FileScores]) -> list[FileScores]:

@@ -30,13 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
-from beyond_perplexity.inference.intervals import (
-    INTERVAL_LEVEL,
-    group_key,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
@@ -197,7 +192,7 @@ class Totals:
         for name, column in self.columns.items():
             value = getattr(row, name)
             column.append(math.nan if value is None else value)
-        self.groups.append(group_key(row.group, len(self.groups)))
+        self.groups.append(intervals.group_key(row.group, len(self.groups)))
 
     def sums(self) -> dict[str, float]:
         """Add up every column in the order of the documents."""
@@ -234,7 +229,7 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
     """Give every perplexity and number of bits its limits; sums of log P and units by group."""
     limits = {}
     for unit, count in counts.items():
-        rate = ratio_interval(-total, count)  # nats per unit
+        rate = intervals.ratio_interval(-total, count)  # nats per unit
         limits[unit] = (rate.low, rate.high)
     return {
         "bits": {
@@ -251,11 +246,13 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
 def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     scores = {name: np.asarray(totals.columns[name]) for name in _SUMMED[:2]}
     held = scores | {unit: np.asarray(totals.columns[f"{unit}s"]) + extra for unit in UNITS}
-    sums = dict(zip(held, sum_groups(np.asarray(totals.groups), *held.values()), strict=True))
+    sums = dict(
+        zip(held, intervals.sum_groups(np.asarray(totals.groups), *held.values()), strict=True)
+    )
     counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
     effective = effective_groups(sums["byte"]) if "byte" in counts else 0.0
     found: dict[str, Any] = {
-        "level": INTERVAL_LEVEL,
+        "level": intervals.INTERVAL_LEVEL,
         "groups": len(sums["byte"]),
         "effective_groups": effective,
         "note": "",

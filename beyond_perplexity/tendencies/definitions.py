@@ -145,11 +145,8 @@ def verdict_of(measure: str, p_value: Any, p_adjusted: Any, reason: Any) -> str:
         return verdicts.UNTESTED
     if verdicts.is_known(p_adjusted):
         return verdicts.DIFFERS if p_adjusted < VERDICT_LEVELS[0] else verdicts.ALIKE
-    return (
-        verdicts.WITHOUT_VERDICT
-        if verdicts.is_known(reason) and reason and not verdicts.is_known(p_value)
-        else verdicts.UNTESTED
-    )
+    withheld = verdicts.is_known(reason) and reason and not verdicts.is_known(p_value)
+    return verdicts.WITHOUT_VERDICT if withheld else verdicts.UNTESTED
 
 
 class MeasureRow(NamedTuple):

@@ -264,7 +264,8 @@ class DocumentCounts:
             drawers = [
                 histogram_draws.DocumentLabels(stream(seed, purpose, b), *sizes) for b in items
             ]
-            labels = histogram_draws.draw_labels(drawers, sizes_of_blocks)
+            blocks = (np.stack([one.next_block(k) for one in drawers]) for k in sizes_of_blocks)
+            labels = (block.T.astype(np.uint16, order="C") for block in blocks)  # (D, w) each
             yield self._sums(DocumentBlock.add_labelled, self._blocks, labels, len(items))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -292,5 +293,11 @@ class DocumentCounts:
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())
         drawers = [histogram_draws.DocumentResample(stream(seed, purpose, r), n) for r in items]
-        drawn = histogram_draws.draw_weights(drawers, self._dtype, chosen, self._sizes(body))
+
+        def weigh(own: np.ndarray) -> np.ndarray:
+            weights = np.zeros((len(own), len(items)), self._dtype)
+            weights[own] = np.stack([one.next_block(int(own.sum())) for one in drawers]).T
+            return weights
+
+        drawn = map(weigh, cut_rows(chosen, self._sizes(body)))
         return self._sums(DocumentBlock.add_weighted, self._of(body), drawn, len(items))

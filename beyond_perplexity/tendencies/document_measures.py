@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference import histogram_draws, intervals
-from beyond_perplexity.inference.exchanged_units import DOCUMENTS_AT_LENGTHS, ExchangedUnits
+from beyond_perplexity.inference.exchanged_units import DOCUMENTS_AT_LENGTHS
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
@@ -24,7 +24,7 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import BodyPair, Measuring
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import reason
@@ -153,17 +153,15 @@ def cell_comparisons(pair: BodyPair) -> Iterator[CellComparison]:
     yield from filter(None, (by_value(pair, tendency) for tendency in numbers))
 
 
-def randomized_documents(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, np.ndarray]:
+def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
     Without units documents are permuted: for types those of equal length. What the bodies do not
     have is left out, and types by length where the reference alone has groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
-    n = options.permutations
-    for held in cell_comparisons(pair):
+    units, seed, n = how.units, how.seed, how.options.permutations
+    for held in cell_comparisons(how.pair):
         types, purpose = held.tendency in type_token.HISTOGRAM_OF, f"permutation/{held.tendency}"
         if types and units is not None and units.scheme == "swaps":
             continue  # swaps do not keep lengths, which types depend on
@@ -179,10 +177,8 @@ def randomized_documents(
     return found
 
 
-def _heaps_rows(
-    pair: BodyPair, tendency: str, fits: tuple[Heaps, Heaps], options: MeasurementOptions
-) -> Iterator[MeasureRow]:
-    name = type_token.HISTOGRAM_OF[tendency]
+def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:
+    pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
     for body, suffix in ((1, ""), (0, "_reference")):
         histogram, fit = pair.bodies[body].histograms[name], fits[body]
         errors = intervals.NOT_DEFINED, intervals.NOT_DEFINED
@@ -210,27 +206,25 @@ def _shared_lengths(held: CellComparison, n_samples: int) -> tuple[str, str]:
     return "", reason("few_at_lengths", note=note, there=there, least=DOCUMENTS_AT_LENGTHS)
 
 
-def type_token_rows(
-    pair: BodyPair, tendency: str, options: MeasurementOptions, spread: intervals.Spread, seed: int
-) -> Iterator[MeasureRow]:
+def type_token_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
-    name = type_token.HISTOGRAM_OF[tendency]
+    pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
     reference, samples = (type_token.fit(body.histograms[name]) for body in pair.bodies)
-    yield from _heaps_rows(pair, tendency, (reference, samples), options)
+    yield from _heaps_rows(how, tendency, (reference, samples))
     fits = {"ks_heaps_model": samples, "ks_heaps_reference": reference}
     laws = {measure: law for measure, law in fits.items() if not math.isnan(law.beta)}
     held = _by_length(pair, tendency, laws)
     if held is None:
         return
-    values, replicates = held.observed(), held.replicates(options, seed)
+    values, replicates = held.observed(), held.replicates(options, how.seed)
     for measure in (*laws, _TESTED):
         value, drawn = values[measure], replicates.get(measure)
-        high = intervals.upper_limit(value, drawn, options.confidence, spread)
+        high = intervals.upper_limit(value, drawn, options.confidence, how.spread)
         row = MeasureRow(tendency, measure, value, high=high)
         if measure in laws:
             law, purpose = laws[measure], f"monte_carlo/{tendency}/{measure}"
             drawn = type_token.draw_from_heaps(
-                held.cells, held.counts[1], law, options.monte_carlo, seed, purpose
+                held.cells, held.counts[1], law, options.monte_carlo, how.seed, purpose
             )
             yield row._replace(p_value_law=monte_carlo_p(value, drawn))
         else:
@@ -251,18 +245,16 @@ def _mean_limits(
     return {name: error.limits(values[name], confidence) for name, error in errors.items()}
 
 
-def histogram_rows(
-    pair: BodyPair, tendency: str, options: MeasurementOptions, spread: intervals.Spread, seed: int
-) -> Iterator[MeasureRow]:
+def histogram_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     """Measure length or a share; p-values of comparisons are filled in by `measures`."""
-    held = by_value(pair, tendency)
+    options, held = how.options, by_value(how.pair, tendency)
     if held is None:
         return
     values, limits = held.observed(), dict[str, tuple[float, float]]()
     if options.bootstrap:
         limits = _mean_limits(held, values, options.confidence)
-        drawn = held.replicates(options, seed)["ks"]
-        high = intervals.upper_limit(values["ks"], drawn, options.confidence, spread)
+        drawn = held.replicates(options, how.seed)["ks"]
+        high = intervals.upper_limit(values["ks"], drawn, options.confidence, how.spread)
         limits["ks"] = math.nan, high
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

@@ -29,7 +29,12 @@ from beyond_perplexity.inference.histogram_draws import documents_within, permut
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, type_token
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, is_distance
-from beyond_perplexity.tendencies.pairs import BodyPair, fewer_documents, fewer_tokens
+from beyond_perplexity.tendencies.pairs import (
+    BodyPair,
+    Measuring,
+    fewer_documents,
+    fewer_tokens,
+)
 from beyond_perplexity.tendencies.word_measures import compared_words, randomized_words
 
 _Distances = dict[MeasureKey, list[float]]
@@ -134,7 +139,7 @@ def split_floors(
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    draws = document_measures.randomized_documents(few, _units(few, seed), how, seed)
+    draws = document_measures.randomized_documents(Measuring.of(few, how, seed))
     if exchanged_units.scheme_of(few.groups) == "documents":
         # The test of types permutes documents of equal length; a floor is of splits of all.
         for cells in document_measures.cell_comparisons(few):
@@ -144,12 +149,8 @@ def split_floors(
                 draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
-            draws |= randomized_words(cut, _units(cut, seed), how, seed)
+            draws |= randomized_words(Measuring.of(cut, how, seed))
     return _floors(draws)
-
-
-def _units(human: BodyPair, seed: int) -> exchanged_units.ExchangedUnits | None:
-    return exchanged_units.exchanged_units(human.groups, human.n_documents, seed)
 
 
 def smaller_floors(

@@ -70,20 +70,15 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import (
-    EFFECTIVE_GROUPS,
-    ExchangedUnits,
-    Groups,
-    Scheme,
-)
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, Groups, Scheme
 from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.intervals import widest_spread
 from beyond_perplexity.inference.p_values import draw_warning, holm, permutation_p
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
@@ -95,27 +90,23 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.pairs import BodyPair, part_of
+from beyond_perplexity.tendencies.pairs import BodyPair, Measuring, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import exchanged_text, joined_facts, no_verdict_text, reason
 
 _Draws = dict[MeasureKey, np.ndarray]
 
 
-def null_draws(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
-) -> _Draws:
+def null_draws(how: Measuring) -> _Draws:
     """Draw every measure that compares two texts under randomizations of all documents: (B,).
 
     NaN where not defined; without what the bodies do not have or the units give no verdict on.
     """
-    words = word_measures.randomized_words(pair, units, options, seed)
-    return words | document_measures.randomized_documents(pair, units, options, seed)
+    documents = document_measures.randomized_documents(how)
+    return word_measures.randomized_words(how) | documents
 
 
-def averaged_draws(
-    pair: BodyPair, options: MeasurementOptions, seed: int
-) -> tuple[dict[MeasureKey, float], _Draws]:
+def averaged_draws(how: Measuring) -> tuple[dict[MeasureKey, float], _Draws]:
     """Compute the comparing measures of a pair whose samples alone have groups, and their null.
 
     Every draw of one document per group is measured and randomized as any other pair; then measures
@@ -123,15 +114,15 @@ def averaged_draws(
     length are of the first draw alone, which is exact: at single lengths there are so few documents
     that their average would reject up to 10% at .05 with 60 groups.
     """
-    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
+    pair = how.pair
+    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, how.seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
     for drawn in draws:
         both = zip(pair.n_documents, drawn, strict=True)
         first, second = (np.isin(np.arange(n), places) for n, places in both)
         with part_of(pair, (first, second)) as part:
-            units = draws.units(drawn)
-            null = null_draws(part, units, options, seed)
-            observed = word_measures.observed_words(part, units, options)
+            own = replace(how, pair=part, units=draws.units(drawn))
+            null, observed = null_draws(own), word_measures.observed_words(own)
             for cells in document_measures.cell_comparisons(part):
                 observed |= {(cells.tendency, name): x for name, x in cells.observed().items()}
         for key in null.keys() & observed.keys():
@@ -202,18 +193,16 @@ def exchanged_told(pair: BodyPair, given: Groups) -> str:
     return told
 
 
-def tested_rows(
-    rows: Sequence[MeasureRow], pair: BodyPair, options: MeasurementOptions, seed: int
-) -> list[MeasureRow]:
+def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
     """Fill in the p-values of a body's rows; where a verdict is withheld `note` says why.
 
     Without permutations nothing is tested; a text against itself has p = 1 in every row.
     """
-    if not options.permutations:
+    pair = how.pair
+    if not how.options.permutations:
         return list(rows)
     values = {row.key: row.value for row in rows if compares_texts(row.measure)}
-    units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
-    words = word_measures.observed_words(pair, units, options)
+    words = word_measures.observed_words(how)
     observed = values | {key: value for key, value in words.items() if key in values}
     if observed and not any(observed.values()):
         # To randomize words the documents are needed.
@@ -223,17 +212,14 @@ def tested_rows(
     if why := without_verdict(pair):
         return [row._replace(reason=why) if row.key in observed else row for row in rows]
     scheme = exchanged_units.scheme_of(pair.groups)
-    if scheme == "draws":
-        averaged, null = averaged_draws(pair, options, seed)
-    else:
-        averaged, null = observed, null_draws(pair, units, options, seed)
+    averaged, null = averaged_draws(how) if scheme == "draws" else (observed, null_draws(how))
     p_values = {
         key: permutation_p(averaged[key], drawn, two_sided=key[1] == SIGNED)
         for key, drawn in null.items()
         if key in averaged
     }
     if scheme == "swaps" and _TVD in observed and pair.documents is not None:
-        held = held_out_distance(pair.documents, pair.groups, seed)
+        held = held_out_distance(pair.documents, pair.groups, how.seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
     return [_tested_row(row, p_values, scheme) for row in rows]
 
@@ -301,16 +287,14 @@ def _family(rows: Sequence[MeasureRow], bodies: int) -> int:
     return bodies * sum(_parent(key, tested) == key for key in tested)
 
 
-def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
+def _described(how: Measuring) -> Iterator[MeasureRow]:
     """Measure everything; p-values of comparisons are left out."""
-    held = None if pair.documents is None else pair.document_lengths
-    spread = widest_spread(pair.groups, held)
-    yield from word_measures.word_rows(pair, options, seed)
+    yield from word_measures.word_rows(how)
     for tendency in HISTOGRAM_OF:
-        yield from document_measures.type_token_rows(pair, tendency, options, spread, seed)
+        yield from document_measures.type_token_rows(how, tendency)
     for tendency in tendencies_of("length", "share"):
-        yield from document_measures.histogram_rows(pair, tendency, options, spread, seed)
-    yield from word_measures.vocabulary_rows(*pair.bodies)
+        yield from document_measures.histogram_rows(how, tendency)
+    yield from word_measures.vocabulary_rows(*how.pair.bodies)
 
 
 def measure_rows(
@@ -327,8 +311,8 @@ def measure_rows(
     `floors`: of two human texts; the tests of so many `bodies` are one family, with `others`, rows
     of the same body that are tested elsewhere.
     """
-    rows = list(_described(pair, options, seed))
-    rows = tested_rows(rows, pair, options, seed)
+    how = Measuring.of(pair, options, seed)
+    rows = tested_rows(list(_described(how)), how)
     rows = adjusted_rows([*rows, *others], options.permutations, bodies)
     known = floors or {}
     return [row.above(known[row.key]) if row.key in known else row for row in rows]

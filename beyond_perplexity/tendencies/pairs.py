@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import Groups
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits, Groups
 from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
+from beyond_perplexity.inference.intervals import Spread, widest_spread
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH
+from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
@@ -71,6 +72,28 @@ class BodyPair:
     def defined(self) -> bool:
         """Whether both bodies have tokens."""
         return bool(np.all(self.counts.sum(axis=1) > 0))
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A pair, how it is measured, and the seed of its draws."""
+
+    pair: BodyPair
+    options: MeasurementOptions
+    seed: int
+    units: ExchangedUnits | None = None  # what tests exchange; None: single documents
+
+    @classmethod
+    def of(cls, pair: BodyPair, options: MeasurementOptions, seed: int) -> Measuring:
+        """Exchange the units that the groups of a pair make."""
+        units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
+        return cls(pair, options, seed, units)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """How distances between all documents vary when these are resampled."""
+        lengths = None if self.pair.documents is None else self.pair.document_lengths
+        return widest_spread(self.pair.groups, lengths)
 
 
 def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.exchanged_units import SPLIT_RANKS, ExchangedUnits, side_by_side
+from beyond_perplexity.inference.exchanged_units import SPLIT_RANKS, side_by_side
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
@@ -21,8 +22,8 @@ from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
-from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
+from beyond_perplexity.tendencies.pairs import BodyPair, Measuring
+from beyond_perplexity.tendencies.power_laws import fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import EqualTokens
@@ -30,6 +31,7 @@ from beyond_perplexity.tendencies.zipf_law import law_p
 from beyond_perplexity.verdicts import reason
 
 _Draws = dict[str, np.ndarray]
+_Keyed = dict[MeasureKey, np.ndarray]
 _RANKS = "rank_frequency"
 _WORDS = "unigram"
 _LAW_NOTE = "p_value_law is of the split fit, the value of the fit as in the paper"
@@ -54,7 +56,7 @@ def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]
     }
 
 
-def _keyed(draws: _Draws) -> dict[MeasureKey, np.ndarray]:
+def _keyed(draws: _Draws) -> _Keyed:
     """Say of what tendency each measure is."""
     return {(_RANKS if name == "ks_empirical" else _WORDS, name): x for name, x in draws.items()}
 
@@ -64,25 +66,23 @@ def _unknown(pair: BodyPair) -> int | None:
     return None if place < 0 else int(place)
 
 
-def _comparison(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, *, swaps: bool
-) -> Callable[[np.ndarray], dict[MeasureKey, np.ndarray]]:
+def _comparison(how: Measuring, *, swaps: bool) -> Callable[[np.ndarray], _Keyed]:
     """Return what compares counts of one side, (V, w), with the rest of both: (w,) each.
 
     Of `swaps` only what they give a verdict on.
     """
-    pooled, unknown = pair.pooled, _unknown(pair)
-    if units is not None and units.weights != (1.0, 1.0):
-        pooled = np.array(units.weights) @ pair.counts
+    pooled, unknown = how.pair.pooled, _unknown(how.pair)
+    if how.units is not None and how.units.weights != (1.0, 1.0):
+        pooled = np.array(how.units.weights) @ how.pair.counts
 
-    def compare(first: np.ndarray) -> dict[MeasureKey, np.ndarray]:
+    def compare(first: np.ndarray) -> _Keyed:
         if swaps:
             return _keyed(word_distances.largest_differences(first, pooled, unknown))
         second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
         most = word_distances.bounds_from(pooled)
         found = word_distances.permuted_distances(first, pooled, unknown)
         found["tvd_1000"] = word_distances.first_ranks_distance(first, second, most)
-        return _keyed(found | {"ks_empirical": _rank_ks(first, second, options)})
+        return _keyed(found | {"ks_empirical": _rank_ks(first, second, how.options)})
 
     return compare
 
@@ -91,42 +91,35 @@ def _rank_ks(first: np.ndarray, second: np.ndarray, options: MeasurementOptions)
     return rank_ks(*(word_distances.top_ranks(x, options.zipf_ranks) for x in (first, second)))
 
 
-def _first_sides(
-    pair: BodyPair, units: ExchangedUnits | None, n: int, seed: int
-) -> Iterator[np.ndarray]:
+def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
     """Draw the counts of the first side under randomizations: (V, w) each."""
-    assert pair.documents is not None
+    documents, units, n = how.pair.documents, how.units, how.options.permutations
+    assert documents is not None
     if units is None:
-        yield from pair.documents.permutations(n, seed, "permutation/unigram")
+        yield from documents.permutations(n, how.seed, "permutation/unigram")
         return
-    for labels in units.labels(n, seed):
-        first, second = (pair.documents.sums_of(body, labels, units.codes[body]) for body in (0, 1))
+    for labels in units.labels(n, how.seed):
+        first, second = (documents.sums_of(body, labels, units.codes[body]) for body in (0, 1))
         if units.weights != (1.0, 1.0):
             first = units.weights[0] * first.astype(float)
             second = units.weights[1] * second.astype(float)
         yield first + second
 
 
-def randomized_words(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, np.ndarray]:
+def randomized_words(how: Measuring) -> _Keyed:
     """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
-    if pair.documents is None or not pair.defined:
+    if how.pair.documents is None or not how.pair.defined:
         return {}
-    swaps = units is not None and units.scheme == "swaps"
-    compare = _comparison(pair, units, options, swaps=swaps)
-    sides = _first_sides(pair, units, options.permutations, seed)
-    return joined_draws(map(compare, sides))
+    compare = _comparison(how, swaps=how.units is not None and how.units.scheme == "swaps")
+    return joined_draws(map(compare, _first_sides(how)))
 
 
-def observed_words(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions
-) -> dict[MeasureKey, float]:
+def observed_words(how: Measuring) -> dict[MeasureKey, float]:
     """Compute the same measures of the texts themselves, in the same way as the random ones."""
-    if not pair.defined:
+    if not how.pair.defined:
         return {}
-    weight = 1.0 if units is None else units.weights[0]
-    found = _comparison(pair, units, options, swaps=False)(pair.counts[0][:, None] * weight)
+    weight = 1.0 if how.units is None else how.units.weights[0]
+    found = _comparison(how, swaps=False)(how.pair.counts[0][:, None] * weight)
     return {key: float(value) for key, (value,) in found.items()}
 
 
@@ -151,7 +144,7 @@ def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _D
 
 def compared_words(
     pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
-) -> dict[MeasureKey, np.ndarray]:
+) -> _Keyed:
     """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,)."""
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -160,15 +153,13 @@ def compared_words(
     return _keyed({name: np.where(empty, np.nan, held) for name, held in found.items()})
 
 
-def _resampled(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
-) -> _Draws:
-    unknown = _unknown(pair)
+def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
+    unknown, ranks = _unknown(how.pair), how.options.zipf_ranks
 
     def parts() -> Iterator[_Draws]:
-        for items in side_by_side(options.bootstrap):
-            first, second = (_resample(pair, equal, body, items, seed) for body in (0, 1))
-            ranks = options.zipf_ranks
+        for items in side_by_side(how.options.bootstrap):
+            sides = (_resample(how.pair, equal, body, items, how.seed) for body in (0, 1))
+            first, second = sides
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
             found = {name: np.array([value[name] for value in values]) for name in values[0]}
@@ -177,22 +168,13 @@ def _resampled(
     return joined_draws(parts())
 
 
-def split_fits(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
-) -> list[SplitFit]:
-    """Fit Zipf's law to the reference and to the samples, at equal tokens; see `zipf_split`."""
-    assert pair.documents is not None
-    how = options.zipf_ranks, options.confidence, seed
-    return [split_fit(pair.documents, body, equal.units(body), *how) for body in (0, 1)]
-
-
-def _law_rows(
-    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
-) -> tuple[list[MeasureRow], dict[str, float]]:
-    """Return the rows of the split fit, and the p-values of the law."""
-    if pair.documents is None:
+def _law_rows(how: Measuring, equal: EqualTokens) -> tuple[list[MeasureRow], dict[str, float]]:
+    """Return the rows of the split fit, at equal tokens, and the p-values of the law."""
+    documents, options = how.pair.documents, how.options
+    if documents is None:
         return [], {}
-    reference, samples = split_fits(pair, equal, options, seed)
+    given = options.zipf_ranks, options.confidence, how.seed
+    reference, samples = (split_fit(documents, b, equal.units(b), *given) for b in (0, 1))
     rows = []
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
@@ -205,7 +187,7 @@ def _law_rows(
     p_values, n = {}, options.monte_carlo
     for name, fitted in (("ks_zipf_model", samples), ("ks_zipf_reference", reference)):
         purpose, halves = f"monte_carlo/{name}", (samples.halves, fitted.halves)
-        p_values[name] = law_p(*halves, n, options.zipf_ranks, seed, purpose)
+        p_values[name] = law_p(*halves, n, options.zipf_ranks, how.seed, purpose)
     return rows, p_values
 
 
@@ -224,24 +206,23 @@ def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> st
     return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
 
 
-def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
+def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
+    pair, options = how.pair, how.options
     if not pair.defined:
         return
-    equal = word_distances.equal_tokens(pair, seed)
+    equal = word_distances.equal_tokens(pair, how.seed)
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
         why = reason("longer_documents")
-        compared = observed_words(pair, None, options)
+        compared = observed_words(replace(how, units=None))
         yield from (MeasureRow(*key, math.nan, reason=why) for key in compared)
         return
-    resampled: _Draws = {}
-    if pair.documents is not None:
-        resampled = _resampled(pair, equal, options, seed)
+    resampled = _Draws() if pair.documents is None else _resampled(how, equal)
     unknown = _unknown(pair)
     tops = (np.sort(side)[::-1][: options.zipf_ranks].astype(float) for side in counts)
     values = _rank_values(*(top[top > 0] for top in tops))
-    fits, laws = _law_rows(pair, equal, options, seed)
+    fits, laws = _law_rows(how, equal)
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
@@ -257,7 +238,7 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None and options.bootstrap:
-            held = held_out_distance(pair.documents, pair.groups, seed, equal.kept)
+            held = held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
             made = made._replace(low=held.lower_limit(options.confidence))
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None

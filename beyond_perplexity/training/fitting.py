@@ -118,6 +118,11 @@ class Fitting:
         return training_options(self.config)
 
     @property
+    def how(self) -> tuple[TrainingOptions, int, Path, torch.device]:
+        """What `train` takes of a job."""
+        return self.options, self.seed, self.folder, self.device
+
+    @property
     def open_vocabulary(self) -> bool:
         """Whether there are no unknown words."""
         return self.vocabulary.kind == "bpe"

@@ -67,12 +67,10 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
     def sources(batch_tokens: int) -> tuple[WholeInstances, WholeInstances]:
         return rows("train", batch_tokens), rows("valid", batch_tokens)
 
-    options, seed, folder, device = job.options, job.seed, job.folder, job.device
-    result = train(model, sources(options.batch_tokens), options, seed, folder, device)
+    result = train(model, sources(job.options.batch_tokens), *job.how)
     if job.wake is None:
         return model, result
-    given = (job.wake, job.vocabulary, sources, options, seed, folder, device)
-    return model, replace(result, then=resolve_name(TRAIN_AWAKE)(model, *given))
+    return model, replace(result, then=resolve_name(TRAIN_AWAKE)(model, job, sources))
 
 
 def _fit_unnormalized(
@@ -98,8 +96,7 @@ def _fit_unnormalized(
     sources = (contrasts("train"), contrasts("valid"))
     watched = contrasts("train", lambda count: watched_places(count, job.seed))
     ended = model.scale_vectors if options.unit_vectors else None
-    given = (options, job.seed, job.folder, job.device, watched)
-    return model, train(model, sources, *given, epoch_ended=ended)
+    return model, train(model, sources, *job.how, watched, epoch_ended=ended)
 
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
@@ -117,7 +114,7 @@ def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
         return Pieces(job.store(split), length, options.batch_tokens)
 
     sources = (pieces("train"), pieces("valid"))
-    return model, train(model, sources, options, job.seed, job.folder, job.device)
+    return model, train(model, sources, *job.how)
 
 
 @dataclass(frozen=True)

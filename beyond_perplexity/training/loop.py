@@ -389,10 +389,8 @@ def mix_inputs(
         where = chosen.to(inputs.device)  # (N,)
         logits, state = model.step_some(mixed[:, place - 1], state, where)  # (N, V)
         if len(chosen):
-            sums, own = (
-                logits.double().softmax(1).cumsum(1),
-                uniforms[place][chosen],
-            )  # (N, V), (N,)
-            mixed[where, place] = invert(sums, own.to(sums.device)[:, None])[:, 0]
+            sums = logits.double().softmax(1).cumsum(1)  # (N, V)
+            own = uniforms[place][chosen].to(sums.device)  # (N,)
+            mixed[where, place] = invert(sums, own[:, None])[:, 0]
     model.train(training)
     return mixed

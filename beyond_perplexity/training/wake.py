@@ -32,6 +32,7 @@ from beyond_perplexity.models.latent import LatentModel, Proposal, check_support
 from beyond_perplexity.models.registry import DESCRIPTION, load_any
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.training.fitting import Fitting
 from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import WAKE, ProposalTrainingOptions
 from beyond_perplexity.vocabulary import Vocabulary
@@ -77,24 +78,20 @@ def wake_loss(
 
 
 def train_awake(
-    proposal: Proposal,
-    model_folder: Path,
-    vocabulary: Vocabulary,
-    sources: Callable[[int], tuple[BatchSource, BatchSource]],
-    options: ProposalTrainingOptions,
-    seed: int,
-    folder: Path,
-    device: torch.device,
+    proposal: Proposal, job: Fitting, sources: Callable[[int], tuple[BatchSource, BatchSource]]
 ) -> TrainingResult:
     """Train a proposal further, by its model, or go on with it; leave it with its best weights.
 
     Those raise the bound of the validation split; if none do it stays as it was. `sources` gives
-    both splits in batches of so many positions at most; `folder` gets a subfolder of checkpoints;
-    losses are −log p̂(x), nats per prediction.
+    both splits in batches of so many positions at most; the folder of the job gets a subfolder of
+    checkpoints; losses are −log p̂(x), nats per prediction.
     """
-    model = _load_frozen(proposal, model_folder, vocabulary, device)
+    options = job.options
+    assert job.wake is not None
+    assert isinstance(options, ProposalTrainingOptions)
+    model = _load_frozen(proposal, job.wake, job.vocabulary, job.device)
     wake = {name: value for name, value in asdict(options).items() if name.startswith(WAKE)}
-    key = {**wake, "model": content_hash(model_folder / DESCRIPTION), "code": fingerprint(_FILE)}
+    key = {**wake, "model": content_hash(job.wake / DESCRIPTION), "code": fingerprint(_FILE)}
     changes: dict[str, Any] = {
         "maximum_steps": options.wake_steps,
         "maximum_epochs": options.wake_steps,  # an epoch has a step at least
@@ -102,9 +99,10 @@ def train_awake(
         "learning_rate": options.wake_learning_rate,
         "precision": "32",  # weights are differences of large numbers
     }
-    loss = partial(wake_loss, proposal, model, options.wake_samples, seed)
-    batches, own = sources(options.wake_batch_tokens), folder / f"wake-{value_hash(key)[:16]}"
-    return train(proposal, batches, replace(options, **changes), seed, own, device, loss=loss)
+    loss = partial(wake_loss, proposal, model, options.wake_samples, job.seed)
+    own = job.folder / f"wake-{value_hash(key)[:16]}"
+    how = replace(options, **changes), job.seed, own, job.device
+    return train(proposal, sources(options.wake_batch_tokens), *how, loss=loss)
 
 
 def _load_frozen(

@@ -25,6 +25,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
+from beyond_perplexity.tendencies.pairs import Measuring
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
@@ -61,7 +62,7 @@ def test_permuted_groups_are_all_the_choices_of_groups():
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
-        drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
+        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, exchanged))
     assert (exchanged.scheme, exchanged.n) == ("groups", (4, 3))
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
@@ -80,7 +81,7 @@ def test_swaps_are_all_the_swaps(n):
     samples = draw(1, n, mean=7)
     with pair_of(REFERENCE, samples, (GROUPS, None)) as pair:
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
-        drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
+        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, exchanged))
     assert exchanged.scheme == "swaps"
     pseudo = exchanged.codes[1] - 4
     sizes = np.bincount(pseudo, minlength=4)
@@ -506,7 +507,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
     reference, samples = draw(1, n), draw(2, 3 * groups)
     codes = np.arange(3 * groups) // 3
     with pair_of(reference, samples, (None, codes)) as pair:
-        observed, null = averaged_draws(pair, FEW, 5)
+        observed, null = averaged_draws(Measuring(pair, FEW, 5))
         draws = exchanged_units.group_draws(pair.groups, pair.n_documents, 5)
     m = min(n, groups)
     expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]

@@ -91,7 +91,7 @@ def make(kind=KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options)
     """Make a model whose distributions are far from uniform."""
     graph = make_graph() if graph is None else graph
     torch.manual_seed(seed)
-    module = kind(size, {"embedding_size": 6, "hidden_size": 7, **options}, graph.sizes)
+    module = kind(size, {"embedding_size": 6, "hidden_size": 7, **options}, graph=graph.sizes)
     module.graph.load_state_dict(graph.state_dict())
     with torch.no_grad():
         for parameter in module.parameters():
@@ -397,7 +397,7 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     if kind is KGLMTagger:
         architecture["context"] = "bidirectional"
     torch.manual_seed(0)
-    module = kind(300, architecture, model.graph.sizes)
+    module = kind(300, architecture, graph=model.graph.sizes)
     module.graph.load_state_dict(model.graph.state_dict())
     if kind is KGLM:
         module.alias_words.copy_(model.alias_words)
@@ -537,7 +537,7 @@ def test_without_any_alias_every_latent_is_estimated():
     graph = make_graph()
     bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
     torch.manual_seed(0)
-    model = KGLM(5, {"embedding_size": 6, "hidden_size": 7}, bare.sizes).eval().double()
+    model = KGLM(5, {"embedding_size": 6, "hidden_size": 7}, graph=bare.sizes).eval().double()
     model.graph.load_state_dict(bare.state_dict())
     proposal, document = OptimalLinks(model), [302, 2]
     listed = torch.tensor(reference.enumerate_codes(model, 2))

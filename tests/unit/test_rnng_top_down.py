@@ -37,7 +37,7 @@ SENTENCES = ([4, 3, 8], [6], [7, 2])
 def make(kind=TopDownRNNG, vocabulary=9, labels=("A", "B"), double=True, **architecture):
     torch.manual_seed(3)
     options = {"size": 5, "dropout": 0.0, "maximum_run": 2, **architecture}
-    model = kind(vocabulary, options, labels).eval()
+    model = kind(vocabulary, options, labels=labels).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return model.double() if double else model
@@ -153,7 +153,7 @@ def test_labels_become_actions():
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
 def test_wrong_options_are_errors(kind, options):
     with pytest.raises(InputError, match="architecture"):
-        kind(9, options, ("A",))
+        kind(9, options, labels=("A",))
 
 
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])

@@ -655,7 +655,7 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
 
 
 def test_classes_of_unknown_words_are_written_by_their_names(tmp_path):
-    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, ["<unk-digit>"]).eval()
+    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
     with torch.no_grad():
         model.word_bias[4] = 2.0
     words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}

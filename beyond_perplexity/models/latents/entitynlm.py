@@ -13,7 +13,7 @@ B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -21,25 +21,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up, sum_rows
+from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
-    Codes,
     EntityModule,
     Steps,
     split_mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import MentionRows, Scores
-from beyond_perplexity.models.latents.entitynlm_walks import (
-    EntityState,
-    TextStates,
-    simulate_documents,
-)
+from beyond_perplexity.models.latents.entitynlm_walks import WORD_DRAWS, EntityState, TextStates
 from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
-from beyond_perplexity.vocabulary import EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, split_words
 
 # Words whose features are held at once.
 WORDS_AT_ONCE = 1 << 15
@@ -134,6 +129,9 @@ class EntityNLM(EntityModule, LatentModel):
     Ids come by falling frequency.
     """
 
+    texts_at_once = 256
+    text_draws = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
+
     family = "entitynlm"
     options_kind = EntityNLMOptions
     options: EntityNLMOptions
@@ -156,14 +154,18 @@ class EntityNLM(EntityModule, LatentModel):
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
-        return {"mentions": readable_mentions(latent)}
+        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``.
 
-    def simulate(
-        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
-    ) -> list[Simulated]:
-        """Draw (x, z) ~ p; a document may have no words. See `LatentModel.simulate`."""
-        return simulate_documents(self, seed, purpose, numbers, maximum_words, vocabulary)
+        One that runs past the end is cut there.
+        """
+        mentions, end = list[dict[str, int]](), 0
+        codes = [code for code in latent.tolist() if code != FILLING]
+        for start, code in enumerate(codes):
+            if code and start >= end:
+                entity, remaining = divmod(code - 1, RADIX)
+                end = min(start + remaining + 1, len(codes))
+                mentions.append({"start": start, "end": end, "entity": entity})
+        return {"mentions": mentions}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
@@ -177,9 +179,10 @@ class EntityNLM(EntityModule, LatentModel):
     ) -> Tensor:
         codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
-        scores = MentionRows(self.entities, encoded.steps, owner, codes).score([1.0])
+        rows = MentionRows(self.entities, encoded.steps, owner, codes)
+        scores = rows.score([1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
-        words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
+        words = self._words(batch, rows, encoded.states, scores, ended)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
@@ -222,23 +225,17 @@ class EntityNLM(EntityModule, LatentModel):
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
 
     def _words(
-        self,
-        batch: InstanceBatch,
-        owner: Tensor,
-        codes: Codes,
-        states: Tensor,
-        scores: Scores,
-        ended: bool,
+        self, batch: InstanceBatch, held: MentionRows, states: Tensor, scores: Scores, ended: bool
     ) -> Tensor:
         """Return log p of each word and, if `ended`, of the end, in the last place, (R, T + 1)."""
-        rows, width = scores.places.shape
+        owner, (rows, width) = held.owner, scores.places.shape
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         times = torch.arange(width, device=owner.device)  # (T + 1,)
         at_end = times == width - 1  # (T + 1,)
         inside = (times < lengths[:, None]) | (at_end & ended)  # (R, T + 1)
         time = torch.where(at_end, lengths[:, None], times)  # (R, T + 1)
         targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
-        starts = functional.pad(codes.starts, (0, 1))  # (R, T + 1)
+        starts = functional.pad(held.codes.starts, (0, 1))  # (R, T + 1)
         row, place = inside.nonzero(as_tuple=True)  # (N,)
         known = (owner[row], time[row, place], targets[owner[row], place], starts[row, place])
         spot = scores.places[row, place]  # (N,)
@@ -274,15 +271,62 @@ class EntityNLM(EntityModule, LatentModel):
         log_probs = torch.cat(parts)
         return log_probs if inverse is None else log_probs[inverse]
 
+    def draw_texts(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
+    ) -> Iterator[DrawnText]:
+        """Draw (x, z) ~ p; a document may have no words. See `LatentModel.draw_texts`."""
+        written = self._write(count, lots, maximum_words)
+        for ids, codes, length in zip(*(part.numpy() for part in written), strict=True):
+            arrays = {TOKENS: ids[:length], LATENTS: codes[:length]}
+            words = split_words(vocabulary.decode([arrays[TOKENS]])[0])
+            yield words, arrays, bool(length > maximum_words)
 
-def readable_mentions(latent: Tensor) -> list[dict[str, int]]:
-    """List the mentions of one row of codes, (W,); one that runs past the end is cut there."""
-    mentions: list[dict[str, int]] = []
-    end = 0
-    codes = [code for code in latent.tolist() if code != FILLING]
-    for start, code in enumerate(codes):
-        if code and start >= end:
-            entity, remaining = divmod(code - 1, RADIX)
-            end = min(start + remaining + 1, len(codes))
-            mentions.append({"start": start, "end": end, "entity": entity})
-    return mentions
+    def _write(
+        self, count: int, lots: Iterator[Tensor], most: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the words and the codes of documents, (R, N), and their lengths, (R,), on the CPU.
+
+        A document that has not ended after N words has the length N + 1.
+        """
+        tokens = torch.full((count, most), EOS)  # (R, N)
+        codes = torch.full((count, most), FILLING)  # (R, N)
+        lengths = torch.full((count,), most + 1)  # (R,)
+        place = torch.arange(count, device=self.device)  # (R',): the document of each row
+        word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)
+        choices: EntityState | None = None
+        carried: Any = None  # of the LSTM
+        for time, draws in enumerate(lots):
+            states, carried = self.text.layers(self.text.embedding(word)[:, None], carried)
+            steps = self.entities.steps(states, states)  # (R', 1, ...)
+            at = Steps(*(part[:, 0] for part in steps))
+            if choices is None:
+                choices = EntityState.of(self.entities, steps, place)
+            else:
+                choices = choices.take(at, time - 1, code)
+            word, code = self._choose(choices, at, states[:, 0], time, draws[place])  # (R',) each
+            here, said, held = (part.cpu() for part in (place, word, code))
+            alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
+            ended = alive & (said == EOS)
+            lengths[here[ended]] = time
+            going = (alive & ~ended).nonzero()[:, 0]  # (R'',)
+            if time == most or not len(going):
+                break
+            tokens[here[going], time], codes[here[going], time] = said[going], held[going]
+            if len(going) <= len(word) - QUANTUM:
+                kept = round_up(going).to(self.device)
+                place, word, code = place[kept], word[kept], code[kept]
+                carried = carried[0][:, kept].contiguous(), carried[1][:, kept].contiguous()
+                choices = choices.select(kept)
+        return tokens, codes, lengths
+
+    def _choose(
+        self, choices: EntityState, at: Steps, states: Tensor, time: int, draws: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Draw the word, or the end, and the code of documents, int64, (R',) each."""
+        code = choices.draw(at, time, draws, 1.0, time)  # (R',)
+        inside, entity, _ = split_mention_codes(code)  # (R',)
+        held = self.entities.vectors(choices.memory, entity)  # (R', D)
+        context = torch.where(inside[:, None], held, choices.context)  # (R', D)
+        features = states + self.context(context)  # (R', D)
+        word = self.words.sample(features, inside & ~choices.running, draws[:, WORD_DRAWS:])
+        return word, code

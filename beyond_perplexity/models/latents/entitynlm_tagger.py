@@ -65,10 +65,6 @@ class EntityTagger(EntityModule, BeamedProposal):
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
         self.entities = self.make_entities()
 
-    def draws(self, batch: InstanceBatch) -> int:
-        """Return three numbers for each word of the longest document."""
-        return WORD_DRAWS * batch.tokens.shape[1]
-
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:
@@ -106,12 +102,6 @@ class EntityTagger(EntityModule, BeamedProposal):
         """Draw the codes of a word; see `SequentialProposal`."""
         codes = state.draw(state.at(time), time, uniforms, temperature, time)  # (K,)
         return codes, *state.advance(time, codes, temperature)
-
-    def follow(
-        self, state: EntityState, time: int, choice: Tensor, temperature: float
-    ) -> tuple[Tensor, EntityState]:
-        """Take given codes of a word; see `SequentialProposal`."""
-        return state.advance(time, choice, temperature)
 
     def encode_documents(self, tokens: Tensor, lengths: Tensor) -> Steps:
         """Read documents; see `EntityModule.encode_documents`."""

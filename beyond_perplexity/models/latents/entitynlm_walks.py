@@ -1,25 +1,23 @@
 """EntityNLM's choices: drawn many rows at once, word by word for particles, or listed for a beam.
 
 The vectors of the entities change at mention words only, so the walk goes from one to the next,
-each row at its own pace. Documents that the model writes itself, (x, z) ~ p, go word by word side
-by side; ``</s>`` in the place of a first word gives one without words.
+each row at its own pace.
 
-B instances, R rows (of documents that are written whole quanta), K particles or hypotheses, T
-words, N words of a document at most, D width, E entities at most, M words of a mention at most.
+B instances, R rows, K particles or hypotheses, T words, D width, E entities at most, M words of a
+mention at most.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariant_tensors import QUANTUM, invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, Simulated
+from beyond_perplexity.invariant_tensors import invert
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     DynamicEntities,
     EntityMemory,
@@ -28,7 +26,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     split_mention_codes,
 )
 from beyond_perplexity.models.word_by_word import Continuations
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, split_words
+from beyond_perplexity.vocabulary import BOS, EOS
 
 # Random numbers of a word: for t, e and l.
 WORD_DRAWS = 3
@@ -209,89 +207,3 @@ def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: f
         state = state.take(at, time[:, None], code)
         position = torch.where(here, time + 1, position)
     return codes
-
-
-if TYPE_CHECKING:
-    from beyond_perplexity.models.latents.entitynlm import EntityNLM
-
-DOCUMENTS_AT_ONCE = 256
-_DRAWS = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
-
-
-@torch.no_grad()
-def simulate_documents(
-    model: EntityNLM,
-    seed: int,
-    purpose: str,
-    numbers: range,
-    maximum_words: int,
-    vocabulary: Vocabulary,
-) -> list[Simulated]:
-    """Draw documents with their latents; see `models.latent.LatentModel.simulate`."""
-    found: list[Simulated] = []
-    for start in range(numbers.start, numbers.stop, DOCUMENTS_AT_ONCE):
-        part = range(start, min(start + DOCUMENTS_AT_ONCE, numbers.stop))
-        tokens, codes, lengths = _write(model, seed, purpose, part, maximum_words)
-        for row, number in enumerate(part):
-            size = int(lengths[row])
-            kept = slice(0, min(size, maximum_words))
-            ids, latents = tokens[row, kept], codes[row, kept]
-            arrays = {TOKENS: ids.numpy(), LATENTS: latents.numpy()}
-            words = split_words(vocabulary.decode([arrays[TOKENS]])[0])
-            cut = size > maximum_words
-            found.append(Simulated(words, Instance(number, arrays), latents, cut))
-    return found
-
-
-def _write(
-    model: EntityNLM, seed: int, purpose: str, numbers: range, most: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the words and the codes of documents, (R, N), and their lengths, (R,), on the CPU.
-
-    A document that has not ended after N words has the length N + 1.
-    """
-    device, count = model.device, len(numbers)
-    items = torch.arange(numbers.start, numbers.stop)  # (R,)
-    tokens = torch.full((count, most), EOS)  # (R, N)
-    codes = torch.full((count, most), FILLING)  # (R, N)
-    lengths = torch.full((count,), most + 1)  # (R,)
-    place = round_up(torch.arange(count)).to(device)  # (R',): the document of each row
-    word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)
-    choices: EntityState | None = None
-    carried: Any = None  # of the LSTM
-    for time, draws in enumerate(uniforms_by_step(seed, purpose, items, _DRAWS, device)):
-        states, carried = model.text.layers(model.text.embedding(word)[:, None], carried)
-        steps = model.entities.steps(states, states)  # (R', 1, ...)
-        at = Steps(*(part[:, 0] for part in steps))
-        if choices is None:
-            choices = EntityState.of(model.entities, steps, place)
-        else:
-            choices = choices.take(at, time - 1, code)
-        word, code = _choose(model, choices, at, states[:, 0], time, draws[place])  # (R',) each
-        here, said, held = (part.cpu() for part in (place, word, code))
-        alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
-        ended = alive & (said == EOS)
-        lengths[here[ended]] = time
-        going = (alive & ~ended).nonzero()[:, 0]  # (R'',)
-        if time == most or not len(going):
-            break
-        tokens[here[going], time], codes[here[going], time] = said[going], held[going]
-        if len(going) <= len(word) - QUANTUM:
-            kept = round_up(going).to(device)
-            place, word, code = place[kept], word[kept], code[kept]
-            carried = carried[0][:, kept].contiguous(), carried[1][:, kept].contiguous()
-            choices = choices.select(kept)
-    return tokens, codes, lengths
-
-
-def _choose(
-    model: EntityNLM, choices: EntityState, at: Steps, states: Tensor, time: int, draws: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Draw the word, or the end, and the code of documents, int64, (R',) each."""
-    code = choices.draw(at, time, draws, 1.0, time)  # (R',)
-    inside, entity, _ = split_mention_codes(code)  # (R',)
-    held = model.entities.vectors(choices.memory, entity)  # (R', D)
-    context = torch.where(inside[:, None], held, choices.context)  # (R', D)
-    features = states + model.context(context)  # (R', D)
-    word = model.words.sample(features, inside & ~choices.running, draws[:, WORD_DRAWS:])
-    return word, code

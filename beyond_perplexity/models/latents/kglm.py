@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -24,13 +24,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.factored import summed_cross_entropy
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
+from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, check_ends
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
+    SPELLINGS,
+    UNSPELLED,
     KnowledgeGraph,
     Spellings,
     decode_latents,
@@ -43,11 +45,11 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_steps import LatentState, simulate_links
+from beyond_perplexity.models.latents.kglm_steps import TOKEN_DRAWS, LatentState, draw_linked_texts
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
-from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary, split_words
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class KGLM(LinkedWords, LatentModel):
 
     unknown_cost = 0.0
     particles_at_once = 4096
+    text_draws = TOKEN_DRAWS + 2  # of a token: its latent, its word, which unknown one
 
     family = "kglm"
     options_kind = KGLMOptions
@@ -290,16 +293,21 @@ class KGLM(LinkedWords, LatentModel):
         found = scored["pairs"][find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
         return found - functional.pad(encoded.cost[places, None], (0, 1))
 
-    def simulate(
-        self,
-        seed: int,
-        purpose: str,
-        numbers: range,
-        maximum_words: int,
-        vocabulary: Vocabulary,
-    ) -> list[Simulated]:
-        """Draw documents and their latents; see `LatentModel.simulate`."""
-        return simulate_links(self, seed, purpose, numbers, maximum_words, vocabulary)
+    def draw_texts(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
+    ) -> Iterator[DrawnText]:
+        """Draw documents and their latents; see `LatentModel.draw_texts`."""
+        spellings = Spellings(self.graph)
+        types = self.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
+        spelled = np.array([*self.graph.alias_vocabulary(), ""], dtype=object)
+        for document in draw_linked_texts(self, count, lots, maximum_words, types):
+            end = int(np.argmax(np.append(document[:, 0], EOS) == EOS))
+            ids, numbered, codes = document[: min(end, maximum_words)].T  # (T,) each
+            generated = [vocabulary.decode([ids[i : i + 1]])[0] for i in range(len(ids))]
+            words = np.where(numbered == UNSPELLED, np.array(generated, object), spelled[numbered])
+            copied = spellings.of(words.tolist(), UNSPELLED)  # (T,)
+            arrays = {TOKENS: ids, SPELLINGS: copied, LATENTS: codes}
+            yield words.tolist(), arrays, end > maximum_words
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes by its mentions, without their edges."""

@@ -99,7 +99,7 @@ class KnowledgeGraph(nn.Module):
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         super().__init__()
-        self.sizes = {name: int(sizes[name]) for name in SIZES}
+        self.sizes = dict(sizes)
         self.cutoff = self.sizes["cutoff"]
         count, width = self.sizes["entities"], self.sizes["dimension"]
         edges = self.sizes["edges"]

@@ -247,19 +247,22 @@ class LatentHeads(nn.Module):
         width = reading.kinds.shape[1]
         place = torch.arange(width, device=owner.device)  # (T,)
         places = owner[:, None] * streams.positions + place  # (R, T)
-        kinds = self.chosen_kinds(streams, places, reading, temperatures)  # (R, T, A)
+        masks = self.possible_kinds(reading)[:, :-1]  # (R, T)
+        index = (places * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
+        found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
+        kinds = torch.stack(found, -1)  # (R, T, A): log p of each token's own, −inf if impossible
         total = (kinds * reading.inside[..., None]).sum(1)  # (R, A)
         for kind in (NEW, RELATED):
             rows, columns = (reading.kinds == kind).nonzero(as_tuple=True)  # (Q,), (Q,)
             if len(rows):
                 begun = places[rows, columns], reading.entities[rows, columns]  # (Q,), (Q,)
                 if kind == NEW:
-                    found = self.new_log_probs(streams, *begun, temperatures)  # (Q, A)
+                    own = self.new_log_probs(streams, *begun, temperatures)  # (Q, A)
                 else:
                     parents = self.parents(reading, rows, columns)  # (X,), (X,)
-                    found = self.related_log_probs(streams, *begun, parents, temperatures)
-                dense = found.new_zeros(*reading.kinds.shape, len(temperatures))  # (R, T, A)
-                total = total + dense.index_put((rows, columns), found).sum(1)  # (R, A)
+                    own = self.related_log_probs(streams, *begun, parents, temperatures)
+                dense = own.new_zeros(*reading.kinds.shape, len(temperatures))  # (R, T, A)
+                total = total + dense.index_put((rows, columns), own).sum(1)  # (R, A)
         return torch.where(reading.possible[:, None], total, -torch.inf)
 
     def possible_kinds(self, reading: Reading) -> Tensor:
@@ -272,19 +275,6 @@ class LatentHeads(nn.Module):
         last = functional.pad(last, (1, 0), value=far)  # (R, T + 1)
         ongoing = functional.pad(entities >= 0, (1, 0))  # (R, T + 1)
         return ongoing + 2 * (place - last <= self.graph.cutoff)  # (R, T + 1)
-
-    def chosen_kinds(
-        self,
-        streams: Streams,
-        places: Tensor,
-        reading: Reading,
-        temperatures: Sequence[float],
-    ) -> Tensor:
-        """Return log p_τ(t) of each token's kind, float64, (R, T, A); −inf where impossible."""
-        masks = self.possible_kinds(reading)[:, :-1]  # (R, T)
-        index = (places * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
-        found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
-        return torch.stack(found, -1)  # (R, T, A)
 
     def new_logits(self, streams: Streams, places: Tensor, entities: Tensor) -> Tensor:
         """Return the logits of new entities (Q,) at flat positions (Q,), float32, (Q,)."""

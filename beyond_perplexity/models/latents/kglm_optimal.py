@@ -146,7 +146,16 @@ class OptimalLinks(OptimalProposal):
             worth[rows] = _look_up(listed.row * count + listed.entity, listed.related, wanted)
         rows = (kinds == NEW).nonzero()[:, 0]  # (Q,)
         if len(rows):
-            worth[rows] = self._worth_as_new(state, listed, time, rows, entities[rows], temperature)
+            ahead, places = state.ahead, state.latents.places(time)[rows]  # (Q,)
+            keys = places * self.model.graph.n_entities + entities[rows]  # (Q,)
+            logits = self.model.heads.new_logits(state.latents.streams, places, entities[rows])
+            far = find_key(ahead.far_keys, keys)[1]  # (Q,)
+            total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
+            other = listed.sums[listed.group[rows], torch.where(far, _FAR, _REST)]  # (Q,)
+            worth[rows] = other + logits.double() - total
+            spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
+            as_new = state.latents.kind_log_probs(time, 1.0)[rows, NEW][there]
+            worth[rows[there]] = (as_new + ahead.as_new[spot[there]]) / temperature
         log_q = worth - listed.sums.logsumexp(1)[listed.group]  # (K,)
         return log_q, LinkWalk(state.latents.follow(choice, time), state.ahead, {})
 
@@ -255,30 +264,6 @@ class OptimalLinks(OptimalProposal):
         owner, pair = ranges(start, end)  # (X',), (X',)
         scaled = ahead.as_new[pair, None] / temperature  # (X', 1)
         return segment_logsumexp(scaled, owner, len(distinct))[back, 0]
-
-    def _worth_as_new(
-        self,
-        state: LinkWalk,
-        listed: Listed,
-        time: int,
-        rows: Tensor,
-        entities: Tensor,
-        temperature: float,
-    ) -> Tensor:
-        """Return the worth of new entities of some rows, (Q,)."""
-        ahead = state.ahead
-        places = state.latents.places(time)[rows]  # (Q,)
-        keys = places * self.model.graph.n_entities + entities  # (Q,)
-        logits = self.model.heads.new_logits(state.latents.streams, places, entities)  # (Q,)
-        far = find_key(ahead.far_keys, keys)[1]  # (Q,)
-        total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
-        item = torch.where(far, _FAR, _REST)  # (Q,)
-        other = listed.sums[listed.group[rows], item] + logits.double() - total  # (Q,)
-        spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
-        if not len(ahead.keys):
-            return other
-        kinds = state.latents.kind_log_probs(time, 1.0)[rows, NEW]  # (Q,)
-        return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
 
     # ---- draws among what is listed ----
 

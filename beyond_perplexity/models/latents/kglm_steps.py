@@ -11,6 +11,7 @@ aliases of an entity, L words of an alias.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,17 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     ONGOING,
     RELATED,
-    SPELLINGS,
     UNSPELLED,
     KnowledgeGraph,
-    Spellings,
 )
 from beyond_perplexity.models.latents.kglm_latents import (
     LatentHeads,
@@ -37,7 +34,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
     segment_logsumexp,
     split_link_codes,
 )
-from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, UNK
 
 if TYPE_CHECKING:
     from beyond_perplexity.models.latents.kglm import KGLM
@@ -215,10 +212,6 @@ def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
     return invert(sums, uniforms[:, None])[:, 0]
 
 
-_BLOCK = 64  # documents that are drawn side by side
-STEP_DRAWS = TOKEN_DRAWS + 2  # of a token: those of its latent, its word, which unknown one
-
-
 class _Encoder:
     """The model's LSTMs, a word at a time."""
 
@@ -235,62 +228,26 @@ class _Encoder:
         return stream
 
 
-@torch.no_grad()
-def simulate_links(
-    model: KGLM,
-    seed: int,
-    purpose: str,
-    numbers: range,
-    maximum_words: int,
-    vocabulary: Vocabulary,
-) -> list[Simulated]:
-    """Draw documents; see `LatentModel.simulate`."""
-    spellings, found = Spellings(model.graph), []
-    types = model.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
-    spelled = np.array([*model.graph.alias_vocabulary(), ""], dtype=object)
-    for start in range(numbers.start, numbers.stop, _BLOCK):
-        held = torch.arange(start, min(start + _BLOCK, numbers.stop))  # (R',)
-        block = _draw_block(model, seed, purpose, round_up(held), maximum_words, types)
-        for row, number in enumerate(held.tolist()):
-            ids, numbered, codes = block[row].T  # (T,) each
-            end = int(np.argmax(np.append(ids, EOS) == EOS))
-            length = min(end, maximum_words)
-            ids, numbered, codes = ids[:length], numbered[:length], codes[:length]
-            generated = [vocabulary.decode([ids[i : i + 1]])[0] for i in range(length)]
-            words = np.where(numbered == UNSPELLED, np.array(generated, object), spelled[numbered])
-            arrays = {
-                TOKENS: ids,
-                SPELLINGS: spellings.of(words.tolist(), UNSPELLED),
-                LATENTS: codes,
-            }
-            latents, cut = torch.from_numpy(codes), end > maximum_words
-            found.append(Simulated(words.tolist(), Instance(number, arrays), latents, cut))
-    return found
-
-
-def _draw_block(
-    model: KGLM, seed: int, purpose: str, items: Tensor, longest: int, types: int
+def draw_linked_texts(
+    model: KGLM, count: int, lots: Iterator[Tensor], longest: int, types: int
 ) -> np.ndarray:
-    """Draw a block of documents of at most T words, and what comes after the last of them.
+    """Draw documents of at most T words, and what comes after the last of them.
 
     Of each word the id, `EOS` from the end on, the spelling where it is copied or unknown,
     `UNSPELLED` elsewhere, and the code: int64, (R, T, 3).
     """
-    device, count = model.device, len(items)
-    reader, words = _Encoder(model), torch.full((count,), BOS, device=device)  # (R,)
-    rows, ones = torch.arange(count, device=device), torch.ones_like(words)  # (R,)
+    reader, rows = _Encoder(model), torch.arange(count, device=model.device)  # (R,)
+    words, ones = torch.full_like(rows, BOS), torch.ones_like(rows)  # (R,)
     unknown = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)
     memory, columns = RecentEntities.empty(model.graph, count), []
     ended = words < 0  # (R,)
-    numbers = uniforms_by_step(seed, purpose, items, STEP_DRAWS, device)
-    for time, draws in zip(range(longest + 1), numbers, strict=False):
+    for time, draws in zip(range(longest + 1), lots, strict=False):
         streams = model.heads.split(reader.read(words), ones, keep=True)
         state = LatentState(model.heads, streams, rows, memory)
         codes = state.draw(0, draws[:, :TOKEN_DRAWS], 1.0)  # (R,)
         memory = memory.follow(codes, time)
-        words, spelled = _draw_words(
-            model, streams.token[:, 0], memory.current, draws[:, TOKEN_DRAWS:-1]
-        )
+        drawn_by = draws[:, TOKEN_DRAWS:-1]  # (R, 1)
+        words, spelled = model.draw_words(streams.token[:, 0], memory.current, drawn_by)
         nameless = (words == UNK) & (spelled == UNSPELLED)  # (R,)
         drawn = (draws[:, -1] * types).long().clamp_max(len(unknown) - 1)  # (R,): of U types
         spelled = torch.where(nameless, unknown[drawn], spelled)  # (R,)
@@ -300,25 +257,3 @@ def _draw_block(
         if ended.all():
             break
     return torch.stack(columns, 1).cpu().numpy()
-
-
-def _draw_words(
-    model: KGLM, hidden: Tensor, entities: Tensor, draws: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Draw words after h (R, D) in mentions of entities (R,), −1 for none: ids and copies, (R,)."""
-    logits = model.vocabulary_logits(model.mix_words(hidden), [BOS])  # (R, V)
-    mentioned = (entities >= 0).nonzero()[:, 0]  # (Q,)
-    width = logits.shape[1]
-    slots = model.alias_words[0].numel()  # S L
-    wide = functional.pad(logits, (0, slots), value=-torch.inf)  # (R, V + S L)
-    spelled = torch.full((len(hidden), slots), UNSPELLED, device=hidden.device)  # (R, S L)
-    if len(mentioned):
-        rows = round_up(mentioned)  # (Q',)
-        scores, words = model.mention_logits(hidden[rows], entities[rows])
-        wide[mentioned] = scores[: len(mentioned)]
-        spelled[mentioned] = words[: len(mentioned)]
-    sums = (wide - wide.amax(1, keepdim=True)).double().exp_().cumsum(1)  # (R, V + S L)
-    place = invert(sums, draws)  # (R, 1)
-    slot = (place - width).clamp_min(0)  # (R, 1)
-    copies = torch.where(place >= width, spelled.gather(1, slot), UNSPELLED)[:, 0]  # (R,)
-    return torch.where(copies == UNSPELLED, place[:, 0], model.ids_of(copies)), copies

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     NONE,
@@ -100,10 +99,6 @@ class KGLMTagger(GraphModule, BeamedProposal):
         with torch.no_grad():
             return batch.keep(self, lambda: self.read(batch))
 
-    def draws(self, batch: InstanceBatch) -> int:
-        """Return U, three random numbers a token."""
-        return TOKEN_DRAWS * batch.tokens.shape[1]
-
     @torch.no_grad()
     def log_prob(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
@@ -120,22 +115,6 @@ class KGLMTagger(GraphModule, BeamedProposal):
         return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
 
     @torch.no_grad()
-    def sample(
-        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
-    ) -> Tensor:
-        """Draw one z ~ q_τ(· | x) a row, int64, (R, T)."""
-        state = self.start(batch, owner)
-        width = batch.tokens.shape[1]
-        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
-        for place in range(width):
-            draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
-            codes[:, place] = state.draw(place, draws, temperature)
-            state = state.follow(codes[:, place], place)
-        lengths = state.streams.lengths[owner, None]  # (R, 1)
-        inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
-        return codes.masked_fill(~inside, FILLING)
-
-    @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
         """Return the state of particles; see `SequentialProposal`."""
         return LatentState.of(self.heads, self._prepared(batch), owner)
@@ -148,11 +127,12 @@ class KGLMTagger(GraphModule, BeamedProposal):
         codes = state.draw(time, uniforms, temperature)  # (K,)
         return codes, *state.advance(time, codes, temperature)
 
-    def follow(
-        self, state: LatentState, time: int, choice: Tensor, temperature: float
+    def draw_word(
+        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, LatentState]:
-        """Take given codes of a word; see `SequentialProposal`."""
-        return state.advance(time, choice, temperature)
+        """Draw the codes of a word alone; see `BeamedProposal.draw_word`."""
+        codes = state.draw(time, uniforms, temperature)  # (K,)
+        return codes, state.follow(codes, time)
 
     def continuations(
         self, state: LatentState, time: int, size: int, temperature: float

@@ -16,8 +16,8 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, D width
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryCourse,
     Traced,
@@ -36,16 +36,14 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     closings_before,
     draw_binary_trees,
     from_closings,
-    readable_tree,
     trace,
 )
 from beyond_perplexity.models.latents.rnng_instances import (
     REDUCE,
     SHIFT,
+    DrawnSentences,
     SentenceOptions,
-    TreeModule,
-    left_out,
-    simulate_sentences,
+    TreeModel,
 )
 from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
@@ -59,7 +57,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
 from beyond_perplexity.models.word_softmax import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ class _Scores(NamedTuple):
     summed_words: Tensor
 
 
-class RNNG(TreeModule, LatentModel):
+class RNNG(TreeModel):
     """Binary RNNG; see the module. Parameters and errors are those of `TreeModule`.
 
     `proposal`: the proposal that unsupervised training has trained along.
@@ -147,12 +145,7 @@ class RNNG(TreeModule, LatentModel):
             own = {name: getattr(options, name) for name in shared}
             sizes = ("embedding_size", "hidden_size", "scorer_size")
             own |= dict.fromkeys(sizes, options.proposal_size)
-            self.proposal = SpanCRF(self.vocabulary_size, own, self.unknown_classes)
-
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words, and which sentences are left out."""
-        return super().t_definition + left_out(self.options.minimum_words)
+            self.proposal = SpanCRF(self.vocabulary_size, own, **self.shapes)
 
     @property
     def counts_end(self) -> bool:
@@ -161,7 +154,15 @@ class RNNG(TreeModule, LatentModel):
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
-        return readable_tree(latent)
+        stack, word = list[str](), 0
+        for action in latent.tolist():
+            if action == SHIFT:
+                stack.append(f"#{word}")
+                word += 1
+            elif action == REDUCE:
+                right, left = stack.pop(), stack.pop()
+                stack.append(f"(X {left} {right})")
+        return {"tree": " ".join(stack)}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
@@ -178,11 +179,23 @@ class RNNG(TreeModule, LatentModel):
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
         """Read a word with the REDUCEs before it; see `SequentialModel`."""
-        return state.read_word(time, choice)
+        course, at = state.course.pruned(state.at)
+        log_prob, at = course.close(at, choice)
+        logits, free = course.nodes.logit[at], course.nodes.depth[at] >= 2  # (K,)
+        log_prob = log_prob + functional.logsigmoid(-logits).masked_fill(~free, 0.0)
+        words = state.batch.tokens[state.owner, time]  # (K,)
+        log_prob = log_prob + course.word_log_probs(at, words)
+        return log_prob, state._replace(course=course, at=course.shift(at, words))
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
-        """Read the end; see `SequentialModel`."""
-        return state.read_end(time, self.counts_end)
+        """Join what is left and read the end where a sentence ends; see `SequentialModel`."""
+        log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
+        rows = (state.batch.lengths[TOKENS][state.owner] == time).nonzero()[:, 0]  # (E,)
+        course, at = state.course.pruned(state.at)
+        closed, at = course.close(at[rows], course.nodes.depth[at[rows]] - 1)  # (E,)
+        if self.counts_end:
+            closed = closed + course.word_log_probs(at, torch.full_like(at, EOS))
+        return log_prob.index_copy(0, rows, closed)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
@@ -193,24 +206,13 @@ class RNNG(TreeModule, LatentModel):
         """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
         return closings_before(latents, int(lengths.max()))
 
-    def simulate(
-        self,
-        seed: int,
-        purpose: str,
-        numbers: range,
-        maximum_words: int,
-        vocabulary: Vocabulary,
-    ) -> list[Simulated]:
-        """Draw sentences with their trees; see `LatentModel.simulate`.
-
-        Raises InputError when the model has no ends (``eos: false``).
-        """
+    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+        """Draw sentences; raises InputError when the model has no ends (``eos: false``)."""
         if not self.options.eos:
             raise InputError(
                 "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
             )
-        given = seed, purpose, numbers, maximum_words, vocabulary
-        return simulate_sentences(self, partial(draw_binary_trees, self), *given)
+        return draw_binary_trees(self, count, lots, maximum_words)
 
     # ---- log p(x, z) ----
 

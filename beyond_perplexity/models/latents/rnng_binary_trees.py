@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_instances import (
@@ -103,20 +103,6 @@ def closings_before(latents: Tensor, longest: int) -> Tensor:
     counted = (latents == REDUCE) & (word < longest)  # (R, W)
     found = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
     return found.scatter_add(1, torch.where(counted, word, longest), counted.long())[:, :longest]
-
-
-def readable_tree(latent: Tensor) -> dict[str, Any]:
-    """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
-    stack: list[str] = []
-    word = 0
-    for action in latent.tolist():
-        if action == SHIFT:
-            stack.append(f"#{word}")
-            word += 1
-        elif action == REDUCE:
-            right, left = stack.pop(), stack.pop()
-            stack.append(f"(X {left} {right})")
-    return {"tree": " ".join(stack)}
 
 
 class BinaryCourse:
@@ -211,26 +197,6 @@ class TreeParticles(NamedTuple):
         """Return the state whose row i is row ``rows[i]`` of this one."""
         course, at = self.course.pruned(self.at[rows])
         return TreeParticles(course, at, self.owner[rows], self.batch)
-
-    def read_word(self, time: int, closings: Tensor) -> tuple[Tensor, TreeParticles]:
-        """Join subtrees, as many as `closings`, (K,), says, and shift a word: log p, (K,)."""
-        course, at = self.course.pruned(self.at)
-        log_prob, at = course.close(at, closings)
-        logits, free = course.nodes.logit[at], course.nodes.depth[at] >= 2  # (K,)
-        log_prob = log_prob + functional.logsigmoid(-logits).masked_fill(~free, 0.0)
-        words = self.batch.tokens[self.owner, time]  # (K,)
-        log_prob = log_prob + course.word_log_probs(at, words)
-        return log_prob, self._replace(course=course, at=course.shift(at, words))
-
-    def read_end(self, time: int, ended: bool) -> Tensor:
-        """Join what is left and, if `ended`, end the sentence: nats, (K,), 0 where it goes on."""
-        log_prob = torch.zeros(len(self.at), dtype=torch.float64, device=self.at.device)  # (K,)
-        rows = (self.batch.lengths[TOKENS][self.owner] == time).nonzero()[:, 0]  # (E,)
-        course, at = self.course.pruned(self.at)
-        closed, at = course.close(at[rows], course.nodes.depth[at[rows]] - 1)  # (E,)
-        if ended:
-            closed = closed + course.word_log_probs(at, torch.full_like(at, EOS))
-        return log_prob.index_copy(0, rows, closed)
 
 
 @torch.no_grad()

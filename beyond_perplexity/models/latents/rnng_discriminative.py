@@ -74,12 +74,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     ) -> Tensor:
         """Draw trees action by action; see `Proposal.sample`."""
         with torch.no_grad():
-            reading = self.reading(batch)  # (B, T + 1, D)
             blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
-            parts = [
-                self._draw(batch, reading, owner[rows], uniforms[rows], temperature)
-                for rows in blocks
-            ]
+            parts = [self._draw(batch, owner[b], uniforms[b], temperature) for b in blocks]
         width = max(part.shape[1] for part in parts)
         return torch.cat(
             [nn.functional.pad(p, (0, width - p.shape[1]), value=FILLING) for p in parts]
@@ -91,13 +87,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         The search ends when no prefix can come among the `size` best finished trees.
         """
         with torch.no_grad():
-            reading = self.reading(batch)  # (B, T + 1, D)
-            found = [
-                self._search(batch, reading, place, size, temperature)
-                for place in range(len(batch))
-            ]
+            found = [self._search(batch, i, size, temperature) for i in range(len(batch))]
         width = max(rows.shape[1] for rows in found)
-        filled = torch.full((len(batch), size, width), FILLING, device=reading.device)
+        filled = torch.full((len(batch), size, width), FILLING, device=batch.ids.device)
         for place, rows in enumerate(found):
             filled[place, : rows.shape[0], : rows.shape[1]] = rows
         return filled
@@ -179,14 +171,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         return torch.stack(found, 1)  # (R, A)
 
     def _draw(
-        self,
-        batch: InstanceBatch,
-        reading: Tensor,
-        owner: Tensor,
-        uniforms: Tensor,
-        temperature: float,
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:
-        course = Course(self.encoder, batch.tokens, reading, owner)
+        course = Course(self.encoder, batch.tokens, self.reading(batch), owner)
         at = torch.arange(len(owner), device=owner.device)  # (R,): the newest node of each row
         columns: list[Tensor] = []
         while True:
@@ -202,9 +189,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             # A finished row goes on by words that nobody looks at, so that all rows keep step.
             at = course.extend(at, torch.where(done, SHIFT, action))  # (R,)
 
-    def _search(
-        self, batch: InstanceBatch, reading: Tensor, place: int, size: int, temperature: float
-    ) -> Tensor:
+    def _search(self, batch: InstanceBatch, place: int, size: int, temperature: float) -> Tensor:
+        reading = self.reading(batch)  # (B, T + 1, D)
         first = torch.full((1,), place, device=reading.device)
         course = Course(self.encoder, batch.tokens, reading, first)
         at, score = torch.zeros_like(first), reading.new_zeros(1, dtype=torch.float64)  # (K,)

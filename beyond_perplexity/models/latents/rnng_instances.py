@@ -8,8 +8,10 @@ D width.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -25,8 +27,8 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, LatentModule, Simulated
+from beyond_perplexity.invariant_tensors import invert, round_up
+from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, LatentModule
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -36,12 +38,6 @@ ACTIONS = "actions"
 SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 # The Treebank's own label of what has no other; labels that training has not seen become it.
 OTHER_LABEL = "X"
-
-
-def left_out(minimum_words: int) -> str:
-    """Say in words which sentences T does not count, if any."""
-    said = f"; sentences of fewer than {minimum_words} words are left out"
-    return said if minimum_words > 1 else ""
 
 
 # A word with its tag, a phrase that opens, a phrase that closes; whatever else there is.
@@ -156,7 +152,7 @@ def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> ParsedTree:
 
 def find_unknown_classes(
     corpus: CorpusFiles, vocabulary: Vocabulary, options: SentenceOptions
-) -> tuple[str, ...]:
+) -> list[str]:
     """List the classes of unknown words of the training split, if the options want them.
 
     Raises InputError when the vocabulary is not one of words.
@@ -164,8 +160,8 @@ def find_unknown_classes(
     if vocabulary.kind != "closed":
         raise InputError("vocabulary: trees are over words; use a closed vocabulary")
     if not options.unknown_classes:
-        return ()
-    return find_classes((one.words for _, one in read_parsed(corpus, "train")), vocabulary)
+        return []
+    return list(find_classes((one.words for _, one in read_parsed(corpus, "train")), vocabulary))
 
 
 def find_labels(corpus: CorpusFiles) -> tuple[str, ...]:
@@ -207,16 +203,7 @@ class TreeModule(LatentModule):
 
     options_kind: ClassVar[type[SentenceOptions]]
     annotation = ACTIONS
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-        **shapes: Any,
-    ) -> None:
-        shapes = {**shapes, "unknown_classes": list(unknown_classes)}
-        super().__init__(vocabulary_size, architecture, shapes)
+    shapes = MappingProxyType({"unknown_classes": []})
 
     @property
     def unknown_classes(self) -> tuple[str, ...]:
@@ -231,7 +218,7 @@ class TreeModule(LatentModule):
     @property
     def support(self) -> dict[str, Any]:
         """What is the same in a model and its proposal, as both read it."""
-        return self.shapes
+        return dict(self.shapes)
 
     @classmethod
     def create(
@@ -272,8 +259,6 @@ class TreeModule(LatentModule):
 
 # ---- what the models write ----
 
-TREES_AT_ONCE = 64
-
 
 class DrawnSentences(NamedTuple):
     """What was drawn."""
@@ -310,33 +295,32 @@ def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
     return torch.where(closing, REDUCE, wide)
 
 
-def simulate_sentences(
-    model: TreeModule,
-    draw: Callable[[int, Iterator[Tensor], int], DrawnSentences],
-    seed: int,
-    purpose: str,
-    numbers: range,
-    maximum_words: int,
-    vocabulary: Vocabulary,
-) -> list[Simulated]:
-    """Draw sentences in blocks, by two numbers an action; see `LatentModel.simulate`.
+class TreeModel(TreeModule, LatentModel):
+    """An RNNG: what it says of its trees, and the sentences that it draws."""
 
-    Class i of unknown words has the id V + i, and is written by its name.
-    """
-    found: list[Simulated] = []
-    for start in range(0, len(numbers), TREES_AT_ONCE):
-        block = numbers[start : start + TREES_AT_ONCE]
-        items = round_up(torch.tensor(block))  # (R,)
-        chosen = uniforms_by_step(seed, purpose, items, 2, model.device)
-        drawn = draw(len(items), chosen, maximum_words)
-        for row, number in enumerate(block):
-            ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)
-            latents = drawn.actions[row].cpu()  # (W,)
-            latents = latents[latents != FILLING]
-            words = _spelled(ids, vocabulary, model.unknown_classes)
-            instance = Instance(number, {TOKENS: ids, ACTIONS: latents.numpy()})
-            found.append(Simulated(words, instance, latents, bool(drawn.truncated[row])))
-    return found
+    text_draws = 2  # of an action: which one, and which word
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        least = self.options.minimum_words
+        said = f"; sentences of fewer than {least} words are left out" if least > 1 else ""
+        return super().t_definition + said
+
+    @abstractmethod
+    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+        """Draw sentences with their trees, by two numbers an action, (R, 2)."""
+
+    def draw_texts(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
+    ) -> Iterator[DrawnText]:
+        """Draw sentences; class i of unknown words has the id V + i, and is written by its name."""
+        drawn = self.draw_trees(count, lots, maximum_words)
+        for row in zip(*(part.cpu().numpy() for part in drawn), strict=True):
+            actions, words, length, cut = row
+            arrays = {TOKENS: words[:length], ACTIONS: actions[actions != FILLING]}
+            spelled = _spelled(arrays[TOKENS], vocabulary, self.unknown_classes)
+            yield spelled, arrays, bool(cut)
 
 
 def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) -> list[str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -193,16 +194,8 @@ class LabelledTreeModule(TreeModule):
     """
 
     options_kind: ClassVar[type[TopDownOptions]]
+    shapes = MappingProxyType({"unknown_classes": [], "labels": []})
     choice: nn.Linear  # Scores actions
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        labels: Sequence[str],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, unknown_classes, labels=list(labels))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -222,7 +215,7 @@ class LabelledTreeModule(TreeModule):
     @classmethod
     def labels_of(cls, corpus: CorpusFiles) -> dict[str, Any]:
         """Return those of the training split."""
-        return {"labels": find_labels(corpus)}
+        return {"labels": list(find_labels(corpus))}
 
     def actions(self, one: ParsedTree) -> list[int] | None:
         """Return the actions of a tree; None where it breaks a limit of the options."""

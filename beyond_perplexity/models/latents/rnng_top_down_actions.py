@@ -9,9 +9,7 @@ T words of the longest, P nodes of a step, M nodes in all, A actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,21 +51,6 @@ class TopDownOptions(SentenceOptions):
     dropout: Dropout = 0.2
     maximum_open: Length = 100
     maximum_run: Length = 10
-
-
-def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, Any]:
-    """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
-    parts: list[str] = []
-    word = 0
-    for action in latent.tolist():
-        if action == SHIFT:
-            parts.append(f" #{word}")
-            word += 1
-        elif action == REDUCE:
-            parts.append(")")
-        elif action >= FIRST_LABEL:
-            parts.append(f" ({labels[action - FIRST_LABEL]}")
-    return {"tree": "".join(parts).strip()}
 
 
 class Nodes(NodeTable):

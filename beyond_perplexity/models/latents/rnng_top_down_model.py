@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,15 +24,14 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
+from beyond_perplexity.models.latent import FILLING, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
     SHIFT,
     DrawnSentences,
+    TreeModel,
     draw_words,
-    left_out,
-    simulate_sentences,
 )
 from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE
 from beyond_perplexity.models.latents.rnng_top_down import (
@@ -45,11 +43,10 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     TopDownOptions,
     action_log_probs,
     close_phrases,
-    readable_labelled_tree,
     root_is_closed,
 )
 from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
-from beyond_perplexity.vocabulary import BOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class TopDownRNNGOptions(TopDownOptions):
         check_ends(self.count_eos, self.train_eos)
 
 
-class TopDownRNNG(LabelledTreeModule, LatentModel):
+class TopDownRNNG(LabelledTreeModule, TreeModel):
     """Labelled, top-down RNNG; see the module. Parameters are those of `LabelledTreeModule`."""
 
     family = "rnng-top-down"
@@ -87,14 +84,18 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
         self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
 
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words, and which sentences are left out."""
-        return super().t_definition + left_out(self.options.minimum_words)
-
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
-        return readable_labelled_tree(latent, self.labels)
+        parts, word = list[str](), 0
+        for action in latent.tolist():
+            if action == SHIFT:
+                parts.append(f" #{word}")
+                word += 1
+            elif action == REDUCE:
+                parts.append(")")
+            elif action >= FIRST_LABEL:
+                parts.append(f" ({self.labels[action - FIRST_LABEL]}")
+        return {"tree": "".join(parts).strip()}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
@@ -150,17 +151,9 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         found = found.scatter(1, spot, torch.where(counted, latents, FILLING))
         return found[:, : longest * widest].unflatten(1, (longest, widest))
 
-    def simulate(
-        self,
-        seed: int,
-        purpose: str,
-        numbers: range,
-        maximum_words: int,
-        vocabulary: Vocabulary,
-    ) -> list[Simulated]:
-        """Draw sentences with their trees; see `LatentModel.simulate`."""
-        given = seed, purpose, numbers, maximum_words, vocabulary
-        return simulate_sentences(self, partial(draw_labelled_trees, self), *given)
+    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+        """Draw sentences with their trees; see `TreeModel.draw_trees`."""
+        return draw_labelled_trees(self, count, lots, maximum_words)
 
     def _score_actions(self, state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
         """Return log p of actions of some particles, (R,), and of the words that they shift."""

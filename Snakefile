@@ -146,6 +146,6 @@ rule relations:
 
 
 rule tendencies:
-    """The measured tendencies of every body of text."""
+    """The measured tendencies of every sample set."""
     input:
         MEASURES,

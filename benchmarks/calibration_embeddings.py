@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.calibration import FEWEST, REPEATS, rates
 from benchmarks.populations import Articles
-from beyond_perplexity.inference.exchanged_units import Groups
+from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel

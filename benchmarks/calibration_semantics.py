@@ -24,7 +24,7 @@ from beyond_perplexity.inference.correlations import (
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
 from beyond_perplexity.semantics.model_measures import Fraction, fraction_intervals
 
-RATE, FLOOR = 0.35, 0.2  # share of words that are right, and of those that are by chance
+RATE, BASELINE = 0.35, 0.2  # share of words that are right, and of those that are by chance
 RESAMPLES = 199
 CORRELATION = 0.6  # of items within pages and of pages alike
 GOLD = (0.4, 0.3)  # a column of scores: steps of people, and how far a measure strays
@@ -33,7 +33,7 @@ GOLD = (0.4, 0.3)  # a column of scores: steps of people, and how far a measure 
 class Covered(NamedTuple):
     """Whether intervals hold the truth: 1 or 0, or the share of repeats.
 
-    Of a measure that is a mean over sentences, and its excess over the floor; of BLEU and the
+    Of a measure that is a mean over sentences, and its excess over the baseline; of BLEU and the
     excess of BLEU-2; of correlations of scores of sentences in pages, and with those of people
     (``_gold``, in steps, each pair by itself); and of a difference of Spearman's correlations
     of two measures.
@@ -107,9 +107,9 @@ def _means(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
     """Judge a mean of skewed scores and its excess over scores of the same pages."""
     values = [
         rng.beta(rate * 6 * pages.ease + 0.01, 6 * (1 - rate * pages.ease / 2))
-        for rate in (RATE, FLOOR)
+        for rate in (RATE, BASELINE)
     ]
-    truths = [_true_mean(rate) for rate in (RATE, FLOOR)]
+    truths = [_true_mean(rate) for rate in (RATE, BASELINE)]
     sizes = _by_page(pages, np.ones(len(pages.owner)))
     parts = [Fraction(_by_page(pages, held), sizes) for held in values]
     found = fraction_intervals(parts[0], parts[1])
@@ -124,11 +124,11 @@ def _true_mean(rate: float) -> float:
 
 
 def _bleu(rng: np.random.Generator, pages: Pages, seed: int) -> tuple[float, float, float]:
-    own, floor = (_by_page(pages, _statistics(rng, pages, rate)) for rate in (RATE, FLOOR))
-    two, _, excess = bleu_intervals(own, floor, 2, RESAMPLES, seed)
+    own, baseline = (_by_page(pages, _statistics(rng, pages, rate)) for rate in (RATE, BASELINE))
+    two, _, excess = bleu_intervals(own, baseline, 2, RESAMPLES, seed)
     four, _, _ = bleu_intervals(own, None, 4, RESAMPLES, seed)
     truth = _true_bleu(RATE, 2)
-    difference = truth - _true_bleu(FLOOR, 2)
+    difference = truth - _true_bleu(BASELINE, 2)
     return _holds(two, truth), _holds(four, _true_bleu(RATE, 4)), _holds(excess, difference)
 
 

@@ -1,7 +1,7 @@
 """How often intervals and limits hold what they name, and a test of Zipf's law rejects its samples.
 
 The samples differ from the human text by known amounts: a share of the documents has its words
-exchanged by a fixed permutation of the types, and all documents are longer on average. True
+swapped by a fixed permutation of the types, and all documents are longer on average. True
 distances of the unigrams, the lengths and the means follow from the laws of the population; Heaps'
 law is that of a very large draw. Limits are one-sided, and counted each on its own. Samples of
 Zipf's law are independent draws, with infinitely many ranks, in two halves.
@@ -24,7 +24,7 @@ from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import SHARES, MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import SampleSetPair
 from beyond_perplexity.tendencies.power_laws import Halves, rank_order, split_fit
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import equal_tokens
@@ -51,7 +51,7 @@ def draw_halves(rng: np.random.Generator, s: float, tokens: int) -> Halves:
 
 
 def split_intervals(
-    pair: BodyPair,
+    pair: SampleSetPair,
     types: pa.Array,
     laws: tuple[np.ndarray, np.ndarray],
     options: MeasurementOptions,
@@ -171,16 +171,16 @@ class ZipfCases:
 class Shifted:
     """A population of samples that differ from those of `Topics` by known amounts.
 
-    A share (`exchanged`) of the documents has its words exchanged; expected lengths beyond the
+    A share (`permuted`) of the documents has its words swapped; expected lengths beyond the
     shortest one are `longer` by a factor.
     """
 
     population: Topics
-    exchanged: float
+    permuted: float
     longer: float
 
     @cached_property
-    def exchange(self) -> np.ndarray:
+    def permute(self) -> np.ndarray:
         """The type that each type becomes: (V,)."""
         return stream(SEED, "calibration/exchange").permutation(len(self.population.types))
 
@@ -188,17 +188,17 @@ class Shifted:
         """Draw n groups or documents."""
         draw = self.population.groups if grouped else self.population.documents
         plain = draw(rng, n, self.longer)
-        chosen = rng.random(len(plain)) < self.exchanged
+        chosen = rng.random(len(plain)) < self.permuted
         tokens = np.repeat(chosen, np.diff(plain.offsets))
-        return replace(plain, ids=np.where(tokens, self.exchange[plain.ids], plain.ids))
+        return replace(plain, ids=np.where(tokens, self.permute[plain.ids], plain.ids))
 
     @property
     def law(self) -> np.ndarray:
         """The unigrams: float64, (V,)."""
         law = self.population.law
         moved = np.zeros(len(law))
-        moved[self.exchange] = law
-        return (1 - self.exchanged) * law + self.exchanged * moved
+        moved[self.permute] = law
+        return (1 - self.permuted) * law + self.permuted * moved
 
     def targets(self, large: int = LARGE) -> dict[tuple[str, str], Target]:
         """Compute what is covered, by tendency and measure; Heaps' law from so many documents."""
@@ -279,7 +279,7 @@ class CoverageCases:
 
     def __iter__(self) -> Iterator[Covered]:
         small, large = (
-            Shifted(topics, exchanged=0.15, longer=1.15)
+            Shifted(topics, permuted=0.15, longer=1.15)
             for topics in (Topics(size=5.0), Topics(size=12.0, least=8))
         )
         targets = small.targets()

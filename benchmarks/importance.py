@@ -33,7 +33,7 @@ from beyond_perplexity.importance.model_pair import (
     weigh,
 )
 from beyond_perplexity.importance.ways_to_draw import LogQOptions, WeightOptions
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
@@ -89,7 +89,7 @@ def loop_entitynlm(
     pair: Pair, instance: Instance, uniforms: torch.Tensor, latents: torch.Tensor
 ) -> Looped:
     tokens = instance.arrays[TOKENS].tolist()
-    codes = [[code for code in row if code != FILLING] for row in latents.tolist()]
+    codes = [[code for code in row if code != PADDING] for row in latents.tolist()]
     found = entitynlm_reference.plain_log_weights(pair.model, pair.proposal, tokens, codes, GRID)
     log_p, log_q = (np.array([row[place] for row in found]) for place in (0, 1))
     return log_p, log_q, codes

@@ -5,8 +5,9 @@ The human side is drawn by documents or by groups, the other side from the same 
 at most 5%; `ANY` is a star of any measure after the adjustment for many tests.
 
 Power is how often the true tests find the shift that the table of sensitivity promises: a reference
-is drawn once and the smallest shifts of its documents are looked up; then human documents or groups
-of it are compared with documents of it that are shifted word by word, as `tendencies.shifts` says.
+is drawn once and the minimum detectable effects of its documents are looked up; then human
+documents or groups of it are compared with documents of it that are shifted word by word, as
+`tendencies.shifts` says.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
-from beyond_perplexity.tendencies.pairs import BodyPair, Measuring, paired
-from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, paired
+from beyond_perplexity.tendencies.sensitivity import (
+    count_documents_by_type,
+    minimum_detectable_effects,
+)
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SEED = 20261122  # fixed before the first run
@@ -52,15 +56,15 @@ Key = tuple[str, str]
 @contextmanager
 def opened(
     reference: Drawn, samples: Drawn, classes: ClassOptions, grouped: tuple[bool, bool]
-) -> Iterator[BodyPair]:
+) -> Iterator[SampleSetPair]:
     """Bring drawn documents together as the package does, with groups where they have them."""
     groups = [
         side.groups if own else None
         for side, own in zip((reference, samples), grouped, strict=True)
     ]
-    bodies = count(reference, classes), count(samples, classes)
+    sample_sets = count(reference, classes), count(samples, classes)
     texts = ([reference.texts], [samples.texts])
-    with paired(*bodies, texts, groups=(groups[0], groups[1]), classes=classes) as pair:
+    with paired(*sample_sets, texts, groups=(groups[0], groups[1]), classes=classes) as pair:
         yield pair
 
 
@@ -143,7 +147,7 @@ class LevelCases:
 
 @dataclass(frozen=True)
 class Reference:
-    """The text that the populations are made of, and its smallest shifts."""
+    """The text that the populations are made of, and its minimum detectable effects."""
 
     drawn: Drawn
     classes: ClassOptions
@@ -152,9 +156,9 @@ class Reference:
 
     @cached_property
     def shifts(self) -> dict[Key, float]:
-        """The smallest shift x by tendency and measure."""
+        """The minimum detectable effect x by tendency and measure."""
         how = SensitivityOptions(documents=(self.n,), level=LEVEL, power=POWER)
-        table = smallest_shifts(
+        table = minimum_detectable_effects(
             count(self.drawn, self.classes),
             [self.drawn.texts],
             MeasurementOptions(),
@@ -177,14 +181,14 @@ class Reference:
         return found
 
     @cached_property
-    def exchange(self) -> np.ndarray:
-        """The type that each type becomes where words are exchanged: (V,)."""
+    def swap(self) -> np.ndarray:
+        """The type that each type becomes where words are permuted: (V,)."""
         types = count(self.drawn, self.classes).types
         counts = count_documents_by_type([self.drawn.texts], types)
         order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
         names = pc.index_in(types, value_set=self.drawn.types).to_numpy()[order]  # by frequency
         moved = np.arange(len(self.drawn.types))
-        moved[names[UnigramShift(counts, None, SEED).exchange]] = names
+        moved[names[UnigramShift(counts, None, SEED).swap]] = names
         return moved
 
     def human(self, rng: np.random.Generator) -> Drawn:
@@ -207,7 +211,7 @@ class Reference:
             return _longer(plain, x, rng)
         if tendency == "unigram":
             tokens = np.repeat(rng.random(n) < x, np.diff(plain.offsets))
-            return replace(plain, ids=np.where(tokens, self.exchange[plain.ids], plain.ids))
+            return replace(plain, ids=np.where(tokens, self.swap[plain.ids], plain.ids))
         mask = resolve_name(SHARES[tendency].word_class)(self.classes)(plain.types)
         turned = ~mask[plain.ids] & (rng.random(len(plain.ids)) < x)
         return replace(plain, ids=np.where(turned, np.argmax(mask), plain.ids).astype(np.int32))
@@ -225,7 +229,7 @@ def _longer(plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
 
 @dataclass(frozen=True)
 class PromisedShift:
-    """Pairs with the smallest shift of one test, called with the number of the repeat."""
+    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
 
     name: str
     reference: Reference = field(repr=False)
@@ -245,7 +249,7 @@ class PromisedShift:
         return {" ".join(self.key): p_value <= LEVEL}
 
 
-def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
+def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
     """Test one measure as `measures.measure_rows` does, without the others where that is faster."""
     if key[0] == "unigram":
         rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}

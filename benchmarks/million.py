@@ -29,10 +29,10 @@ from beyond_perplexity.tendencies.definitions import (
     SensitivityOptions,
 )
 from beyond_perplexity.tendencies.document_files import read_resample
-from beyond_perplexity.tendencies.human_baselines import reference_floors
+from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.sensitivity import smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -116,8 +116,8 @@ def main() -> None:
             print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)
-            with stage("floor, halves of the reference"):
-                reference_floors(pair, options, 0)
+            with stage("baseline, halves of the reference"):
+                reference_baselines(pair, options, 0)
             with stage("random subsets"):
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 sample_sizes(pair, rows, options, how, 0, "samples")
@@ -126,7 +126,7 @@ def main() -> None:
         with stage("sensitivity"):
             size = min(how_sensitive.largest_population, reference.n_documents)
             chosen = read_resample(reference_files, given.reference_split, size, 0, 0)
-            smallest_shifts(reference, chosen, options, how_sensitive, 0, "reference")
+            minimum_detectable_effects(reference, chosen, options, how_sensitive, 0, "reference")
         print(table.to_pandas().drop(columns=["source", "n_reference", "n_samples"]).to_string())
 
 

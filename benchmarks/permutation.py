@@ -1,7 +1,7 @@
 """Time of the permutation tests against scipy's, side by side in one run.
 
-Run ``python -m benchmarks.permutation``. Part 1: one permutation of the documents of two bodies
-with the total variation of their unigrams, against `scipy.stats.permutation_test` on document
+Run ``python -m benchmarks.permutation``. Part 1: one permutation of the documents of two sample
+sets with the total variation of their unigrams, against `scipy.stats.permutation_test` on document
 indices with `numpy.bincount`. Part 2: 1,000 permutations of the length, stop-word and symbol tests
 (mean difference and Kolmogorov-Smirnov in one draw) at one million documents a side, against
 scipy's test of the mean difference of the same documents, whose few permutations are scaled up.

@@ -197,9 +197,9 @@ def conditional_systematic(
 ) -> tuple[Tensor, Tensor]:
     """Resample by `systematic`, given that one particle is kept and goes on.
 
-    Of all (u, k) whose place k falls to that particle, one is drawn: the law that `systematic` has
-    where the path of a particle drawn at the end went through it (Chopin & Singh 2015, "On
-    particle Gibbs sampling", section 3.3).
+    Of all (u, k) whose place k falls to that particle, one is drawn: the distribution that
+    `systematic` has where the path of a particle drawn at the end went through it (Chopin & Singh
+    2015, "On particle Gibbs sampling", section 3.3).
 
     `weights`: float64, (B, K): logarithms; `uniforms`: float64, (B,), in [0, 1); `kept`: int64,
     (B,): the particle of each filter, of weight above 0.

@@ -26,8 +26,8 @@ REASON_TEXTS = {
     "few_vectors": "fewer than two documents of a text have a vector",
     "not_counted": "{why}",
 }
-# What units other than documents are exchanged.
-EXCHANGED = {
+# What units other than documents are permuted.
+PERMUTED = {
     "documents": "documents",
     "groups": "whole groups",
     "swaps": "groups of the reference with as many single samples",
@@ -68,7 +68,7 @@ def no_verdict_text(held: str) -> str:
     return held and f"{WITHOUT_VERDICT}: {reason_text(held)}"
 
 
-def exchanged_text(exchanged: str) -> str:
-    """Say what a test exchanged: a key of `EXCHANGED` with, of draws, their number behind it."""
-    scheme, _, n = exchanged.partition(" ")
-    return exchanged and f"exchanged: {EXCHANGED[scheme].format(n=n)}"
+def permuted_text(permuted: str) -> str:
+    """Say what a test permuted: a key of `PERMUTED` with, of draws, their number behind it."""
+    scheme, _, n = permuted.partition(" ")
+    return permuted and f"permuted: {PERMUTED[scheme].format(n=n)}"

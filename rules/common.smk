@@ -201,7 +201,7 @@ def proposed(wildcards):
 
 
 def of_corpus(find):
-    """What a function returns for the corpus of a job, or for that of its model or body of text."""
+    """What a function returns for the corpus of a job, or for that of its model or sample set."""
 
     def find_of_corpus(wildcards):
         corpus, model = wildcards.get("corpus"), wildcards.get("model")

@@ -1,7 +1,7 @@
 # Texts are distorted and scored, shard by shard; the losses of score become contrastive entropies.
 #
 # requires  documents and a closed vocabulary (corpus.smk), trained models (train.smk), pairs of sentences that
-#           are brought
+#           are external
 # makes     <results>/contrastive/{corpus}/scores/{model}/{units}-{draws}.parquet
 #           <results>/contrastive/{corpus}/{model}.parquet
 #           <results>/contrastive/{corpus}/differences.parquet
@@ -120,7 +120,7 @@ rule compare_contrast:
 
 
 rule score_pairs:
-    """Score pairs of a good and a bad sentence that were brought."""
+    """Score external pairs of a good and a bad sentence."""
     input:
         model="<results>/models/{model}/model.json",
         pairs=of(RUN.corpora.pairs_file, "pairs"),

@@ -1,17 +1,17 @@
 # Text becomes documents and vocabularies.
 #
 # requires  the files of config["corpora"] (a dump, text, JSONL, Parquet, a treebank, coreference,
-#           linked text; local or by address)
+#           linked text; local or by URL)
 # makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees,raw}.parquet
 #           <results>/corpora/{corpus}-sentences/documents.parquet     where models write sentences
 #           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
 #           <results>/vocabularies/{corpus}/{vocabulary}.json
-#           <results>/vocabularies/{corpus}/{vocabulary}.speller.json     of closed vocabularies
-# steps     download -> extract_corpus -> cut_sentences, build_vocabulary -> build_speller
+#           <results>/vocabularies/{corpus}/{vocabulary}.spelling_model.json     of closed vocabularies
+# steps     download -> extract_corpus -> cut_sentences, build_vocabulary -> build_spelling_model
 
 
 rule download:
-    """Fetch a file by its address and check its SHA-256."""
+    """Fetch a file by its URL and check its SHA-256."""
     input:
         # A dry run plans without asking the network.
         lambda w: [] if workflow.dryrun else storage.http(RUN.corpora.url(w.sha256)),
@@ -145,27 +145,27 @@ rule build_vocabulary:
         """
 
 
-rule build_speller:
+rule build_spelling_model:
     """Teach the characters of rare types, so that words outside a closed vocabulary can be spelled."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
         vocabulary="<results>/vocabularies/{corpus}/{vocabulary}.json",
     output:
-        whole("<results>/vocabularies/{corpus}/{vocabulary}.speller.json"),
+        whole("<results>/vocabularies/{corpus}/{vocabulary}.spelling_model.json"),
     log:
-        "<logs>/build_speller/{corpus}/{vocabulary}.log",
+        "<logs>/build_spelling_model/{corpus}/{vocabulary}.log",
     benchmark:
-        "<benchmarks>/build_speller/{corpus}/{vocabulary}.jsonl"
+        "<benchmarks>/build_spelling_model/{corpus}/{vocabulary}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
         mem_mb=doubling(2000),
         runtime=doubling(60),
     params:
-        code=fingerprint("scripts/build_speller.py"),
+        code=fingerprint("scripts/build_spelling_model.py"),
     shell:
         """
-        python -m scripts.build_speller \
+        python -m scripts.build_spelling_model \
             --documents {input.documents:q} \
             --vocabulary {input.vocabulary:q} \
             --output {output:q} \

@@ -1,6 +1,6 @@
 # What gives two texts a similarity is trained, where it does not come trained.
 #
-# requires  documents and vocabularies (corpus.smk), files of word vectors and of pairs that are brought
+# requires  documents and vocabularies (corpus.smk), files of word vectors and of external pairs
 # makes     <results>/evaluators/{evaluator}/evaluator.json, and beside it model.safetensors, training.parquet and
 #           vocabulary.json (InferSent, SkipThought), or vectors.npy and words.txt (word2vec)
 # steps     extract_corpus -> train_evaluator -> score_semantics, probe_evaluator (semantics.smk)

@@ -1,4 +1,4 @@
-# Models write documents, shard by shard; samples that were brought join them.
+# Models write documents, shard by shard; external samples join them.
 #
 # requires  trained models (train.smk), the files of config["external_samples"]
 # makes     <results>/samples/{model}/{decoding}/{shard}.parquet
@@ -18,7 +18,7 @@ rule generate:
     benchmark:
         "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
     wildcard_constraints:
-        # a missing file of samples that were brought is no reason to look for such a model
+        # a missing file of external samples is no reason to look for such a model
         model=f"(?!{EXTERNAL}/){NAME}",
     conda:
         environment(gpus)
@@ -51,7 +51,7 @@ rule generate:
 
 
 rule import_samples:
-    """Read and tokenize samples that were brought, one document a line."""
+    """Read and tokenize external samples, one document a line."""
     input:
         of(RUN.corpora.external_file, "external"),
     output:

@@ -88,7 +88,7 @@ rule score_semantics:
 
 
 rule measure_semantics:
-    """Reduce the scores of a model to its measures, with their floors."""
+    """Reduce the scores of a model to its measures, with their baselines."""
     input:
         scores=of(RUN.semantics.score_files, "model"),
         predictions=of(RUN.semantics.prediction_files, "model"),

@@ -1,7 +1,7 @@
 # Documents become sufficient statistics, statistics become distances and tests.
 #
 # requires  documents (corpus.smk), samples (generate.smk)
-# makes     <results>/compared_words/{corpus}/{vocabulary}.txt
+# makes     <results>/shared_vocabulary/{corpus}/{vocabulary}.txt
 #           <results>/statistics/{model}/{decoding}/{block,merged}.parquet
 #           <results>/references/{corpus}/{vocabulary}/{statistics,curves}.parquet
 #           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
@@ -17,7 +17,7 @@ rule choose_words:
         documents="<results>/corpora/{corpus}/documents.parquet",
         vocabulary=of(RUN.samples.vocabulary_file, "corpus", "vocabulary"),
     output:
-        whole("<results>/compared_words/{corpus}/{vocabulary}.txt"),
+        whole("<results>/shared_vocabulary/{corpus}/{vocabulary}.txt"),
     log:
         "<logs>/choose_words/{corpus}/{vocabulary}.log",
     benchmark:
@@ -139,7 +139,7 @@ use rule count_samples as count_resample with:
 
 
 rule merge_statistics:
-    """Add the blocks of a body of text up, where it is counted in several."""
+    """Add the blocks of a sample set up, where it is counted in several."""
     input:
         of(RUN.samples.counted_files, "model", "decoding"),
     output:
@@ -166,7 +166,7 @@ rule merge_statistics:
 
 
 rule measure_tendencies:
-    """Fit, measure and test a body of text, and random subsets of it, against its test split."""
+    """Fit, measure and test a sample set, and random subsets of it, against its test split."""
     input:
         unpack(of(RUN.samples.compared_files, "model", "decoding")),
         samples=of(RUN.samples.statistics_file, "model", "decoding"),
@@ -193,7 +193,7 @@ rule measure_tendencies:
         stop_words=of_corpus(RUN.corpora.stop_words),
         group_column=of_corpus(RUN.samples.group_column),
         training_split=of(RUN.samples.training_split, "model", "decoding"),
-        bodies=of_corpus(RUN.samples.bodies),
+        sample_sets=of_corpus(RUN.samples.sample_sets),
         sizes=as_json(config["tendencies"]["sample_size"]),
     shell:
         """
@@ -206,7 +206,7 @@ rule measure_tendencies:
             --first {params.first} --group-column {params.group_column} \
             --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --options {params.options:q} --sample-size-options {params.sizes:q} \
-            --source {wildcards.model}/{wildcards.decoding} --bodies {params.bodies} --seed {params.seed} \
+            --source {wildcards.model}/{wildcards.decoding} --sample-sets {params.sample_sets} --seed {params.seed} \
             --measures {output.measures:q} --raw {output.raw:q} \
             --sample-size {output.sample_size:q} --curves {output.curves:q} \
             2>&1 | tee -a {log:q}
@@ -244,7 +244,7 @@ rule describe_reference:
 
 
 rule measure_sensitivity:
-    """Find the smallest shift of each tendency that 1k to 1M documents detect."""
+    """Find the minimum detectable effect of each tendency for 1k to 1M documents."""
     input:
         statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
@@ -314,7 +314,7 @@ rule measure_resample:
 
 
 rule embed:
-    """Make vectors of some documents of all bodies of text of a corpus, and of its human text."""
+    """Make vectors of some documents of all sample sets of a corpus, and of its human text."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
         samples=of(RUN.embeddings.sample_files, "corpus"),
@@ -359,7 +359,7 @@ rule embed:
 
 
 rule measure_embeddings:
-    """Compare all bodies of text of a corpus by the vectors of their documents."""
+    """Compare all sample sets of a corpus by the vectors of their documents."""
     input:
         vectors="<results>/embeddings/{corpus}/vectors.parquet",
         measures=of(RUN.samples.measures, "corpus"),
@@ -378,7 +378,7 @@ rule measure_embeddings:
         runtime=doubling(60),
     params:
         code=fingerprint("scripts/measure_embeddings.py"),
-        bodies=of_corpus(RUN.samples.bodies),
+        sample_sets=of_corpus(RUN.samples.sample_sets),
         options=as_json(config["tendencies"]["measurement"]),
         sensitivity=as_json(config["tendencies"]["sensitivity"]),
         seed=config["seed"],
@@ -388,7 +388,7 @@ rule measure_embeddings:
             --embeddings {input.vectors:q} \
             --measures {input.measures:q} \
             --sensitivity {input.sensitivity:q} \
-            --bodies {params.bodies} --seed {params.seed} \
+            --sample-sets {params.sample_sets} --seed {params.seed} \
             --options {params.options:q} --sensitivity-options {params.sensitivity:q} \
             --output {output.measures:q} \
             --output-sensitivity {output.sensitivity:q} \

@@ -1,6 +1,6 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents, a vocabulary, and a speller of a closed one (corpus.smk); a huggingface model, if it
+# requires  documents, a vocabulary, and a spelling model of a closed one (corpus.smk); a huggingface model, if it
 #           is in a folder, and the documents before cleaning to score it on
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.{json,parquet}
@@ -16,7 +16,7 @@ rule train:
     input:
         documents=of(RUN.models.documents, "model"),
         vocabulary=of(RUN.models.vocabulary_files, "model"),
-        brought=of(RUN.models.brought_files, "model"),
+        external=of(RUN.models.external_files, "model"),
         tables=of(RUN.models.tables, "model"),
         wake=of(RUN.models.wake_files, "model"),
     output:
@@ -62,7 +62,7 @@ rule measure_perplexity:
         documents=of(RUN.models.documents, "model"),
         raw=of(RUN.models.raw_texts, "model"),
         model="<results>/models/{model}/model.json",
-        speller=of(RUN.models.speller_files, "model"),
+        spelling_model=of(RUN.models.spelling_model_files, "model"),
     output:
         summary=whole("<results>/perplexity/{model}.json"),
         documents=whole("<results>/perplexity/{model}.parquet"),
@@ -89,7 +89,7 @@ rule measure_perplexity:
             --raw {input.raw:q} \
             --split {params.split} \
             --split-unit {params.split_unit} \
-            --speller {input.speller:q} \
+            --spelling-model {input.spelling_model:q} \
             --threads {threads} --device auto \
             --output {output.summary:q} \
             --per-document {output.documents:q} \

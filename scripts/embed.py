@@ -58,7 +58,7 @@ def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, Embedd
 
 
 def _sources(shards: list[str]) -> dict[str, list[str]]:
-    """Gather shards by the body of text that their folders name."""
+    """Gather shards by the sample set that their folders name."""
     found: dict[str, list[str]] = {}
     for path in shards:
         found.setdefault("/".join(Path(path).resolve().parts[-3:-1]), []).append(path)
@@ -69,7 +69,7 @@ def _sources(shards: list[str]) -> dict[str, list[str]]:
     json_flag("--encoder", "JSON object: an evaluator with vectors", required=True),
     needed("--reference-documents", "Parquet files of the corpus", nargs="+"),
     flag("--reference-split", "split that is the reference", default="test"),
-    flag("--pool-split", "split with further human documents, for floors", default="train"),
+    flag("--pool-split", "split with further human documents, for baselines", default="train"),
     *OF_REFERENCE,
     shards("--samples", "shards, {model}/{decoding}/{shard}.parquet"),
     json_flag("--readings", "JSON: vocabulary by model/decoding"),

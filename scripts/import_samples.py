@@ -1,4 +1,4 @@
-"""Read samples that a user brought: cleaned, tokenized, as one shard of samples."""
+"""Read samples of a user: cleaned, tokenized, as one shard of samples."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
 )
 from beyond_perplexity.tendencies.embedding_measures import (
     embedding_rows,
-    further_floor,
+    further_baseline,
     human_shift,
     joined_measures,
     smallest_topic_share,
@@ -41,7 +41,7 @@ class _Comparisons:
 
     def __init__(self, given: Given) -> None:
         self._texts = read_embeddings(given.embeddings)
-        self._seed, self._bodies = given.seed, given.bodies
+        self._seed, self._sample_sets = given.seed, given.sample_sets
         self._options = MeasurementOptions.from_config(given.options)
         self._how = SensitivityOptions.from_config(given.sensitivity_options)
         self._smallest = cache(self._find_smallest)
@@ -50,7 +50,7 @@ class _Comparisons:
         return self._texts[HUMAN, vocabulary], self._texts[FURTHER, vocabulary]
 
     def joined(self, table: pa.Table) -> pa.Table:
-        """Join the rows of embeddings of a body to its measures."""
+        """Join the rows of embeddings of a sample set to its measures."""
         first, rows = table.slice(0, 1).to_pylist()[0], [without_vectors()]
         vocabulary = str(first["vocabulary"])
         texts = [self._texts.get((name, vocabulary)) for name in (first["source"], HUMAN, FURTHER)]
@@ -60,18 +60,20 @@ class _Comparisons:
             samples = replace(held[0], n_documents=int(first["n_samples"]))
             reference, further = replace(held[1], n_documents=int(first["n_reference"])), held[2]
             pair = EmbeddedPair.of(reference, samples, further)
-            floor = further_floor(further, pair, self._seed) if self._options.permutations else None
+            baseline = (
+                further_baseline(further, pair, self._seed) if self._options.permutations else None
+            )
             smallest = self._smallest(vocabulary, pair.n_documents)
-            own: Any = {"floor": floor, "smallest": smallest}
+            own: Any = {"baseline": baseline, "smallest": smallest}
             rows = list(embedding_rows(pair, self._options, self._seed, **own))
-        return joined_measures(table, rows, self._options.permutations, self._bodies)
+        return joined_measures(table, rows, self._options.permutations, self._sample_sets)
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
         shift = human_shift(*self._human(vocabulary))
         return smallest_topic_share(shift, n_documents, self._how, self._seed)
 
     def sensitivity(self) -> pa.Table:
-        """Find the smallest shifts of the numbers of documents that are asked for, in raw text."""
+        """Find the minimum detectable effects for the given numbers of documents, in raw text."""
         readings = [vocabulary for source, vocabulary in self._texts if source == HUMAN]
         human = self._human(min(readings, key=lambda name: name != "raw"))
         shift, grouped = human_shift(*human), human[0].groups is not None
@@ -79,15 +81,19 @@ class _Comparisons:
 
 
 @job(
-    needed("--embeddings", "vectors of all bodies of text of a corpus"),
-    needed("--measures", "measures of these bodies", nargs="+"),
-    flag("--sensitivity", "smallest shifts of the other tendencies of the corpus"),
-    flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
+    needed("--embeddings", "vectors of all sample sets of a corpus"),
+    needed("--measures", "measures of these sample sets", nargs="+"),
+    flag("--sensitivity", "minimum detectable effects of the other tendencies of the corpus"),
+    flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
     json_flag("--options", "JSON; see tendencies/definitions.py"),
     json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
     output("--output", "all measures, with these"),
-    output("--output-sensitivity", "smallest shifts, with those of embeddings", required=False),
+    output(
+        "--output-sensitivity",
+        "minimum detectable effects, with those of embeddings",
+        required=False,
+    ),
 )
 def main(given: Given) -> None:
     record = given.record()

@@ -8,7 +8,7 @@ import torch
 from tqdm import tqdm
 
 from beyond_perplexity.models.registry import load_model
-from beyond_perplexity.ngrams.spelling_model import load_speller
+from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
@@ -24,7 +24,7 @@ from scripts._sentences import SPLIT_UNIT
     flag("--raw", "texts before cleaning: scored first", nargs="*", default=[]),
     flag("--split", "split to score (default test)", default="test"),
     SPLIT_UNIT,
-    flag("--speller", "speller of a closed vocabulary (JSON)", nargs="*", default=[]),
+    flag("--spelling-model", "spelling model of a closed vocabulary (JSON)", nargs="*", default=[]),
     on_device,
     output("--output", "JSON file to write"),
     output("--per-document", "Parquet file, by document"),
@@ -32,8 +32,10 @@ from scripts._sentences import SPLIT_UNIT
 def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
-    spellers = (load_speller(path, vocabulary).spell for path in options.speller)
-    spelled = next(spellers, None)
+    spelling_models = (
+        load_spelling_model(path, vocabulary).spell for path in options.spelling_model
+    )
+    spelled = next(spelling_models, None)
     record = options.model_record(model, {"split": options.split, "split_unit": options.split_unit})
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Reduce the scores of a model to its measures, with floors and intervals over documents."""
+"""Reduce the scores of a model to its measures, with baselines and intervals over documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the smallest shift of each tendency that numbers of documents detect."""
+"""Find the minimum detectable effect of each tendency by number of documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
-from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
@@ -39,12 +39,14 @@ def main(given: Given) -> None:
     reference, seed = read_statistics(given.statistics), given.seed
     if groups is None:
         texts = files.drawn(how.largest_population, seed)
-        table = smallest_shifts(reference, texts, options, how, seed, given.source, view.batch)
+        table = minimum_detectable_effects(
+            reference, texts, options, how, seed, given.source, view.batch
+        )
     else:
         chosen = draw_groups(groups, how.largest_population, seed)
         texts = choose_documents(files.texts(), chosen)
         classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
-        table = smallest_shifts(
+        table = minimum_detectable_effects(
             reference, texts, options, how, seed, given.source, view.batch, groups[chosen], classes
         )
     write_shard(given.output, SENSITIVITY, table, record)

@@ -17,11 +17,11 @@ from beyond_perplexity.tendencies.definitions import (
     check_inputs,
 )
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.human_baselines import least_tokens, split_floors
+from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.text_comparison import Bodies, TextComparison, count_texts
+from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
 from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output, shards
@@ -49,11 +49,11 @@ def _comparison(given: Given) -> TextComparison:
 
 
 def _measure(
-    given: Given, bodies: Bodies, options: MeasurementOptions, record: dict[str, object]
+    given: Given, sample_sets: SampleSets, options: MeasurementOptions, record: dict[str, object]
 ) -> None:
-    """Write the tables of a body of text: read in its vocabulary, as it is, and of subsets."""
+    """Write the tables of a sample set: read in its vocabulary, as it is, and of subsets."""
     if not (given.reference_documents and given.sample_documents):
-        with paired(*bodies, None) as pair:
+        with paired(*sample_sets, None) as pair:
             rows = measure_rows(pair, options, given.seed)
             table = measure_table(rows, pair, given.source)
         write_shard(given.measures, TENDENCY_MEASURES, table, record)
@@ -62,19 +62,21 @@ def _measure(
     main = next(iter(comparison.views))
     for vocabulary in comparison.views:
         if vocabulary != main:
-            bodies = _raw_bodies(given, comparison)
+            sample_sets = _raw_sample_sets(given, comparison)
         with (
-            comparison.pair(vocabulary, bodies) as pair,
+            comparison.pair(vocabulary, sample_sets) as pair,
             comparison.further(vocabulary, pair) as further,
         ):
-            floors = {}
+            baselines = {}
             if further is not None and options.permutations:
-                floors = split_floors(further, least_tokens(pair), options, given.seed)
-            rows = measure_rows(pair, options, given.seed, floors=floors, bodies=given.bodies)
-            warning = star_warning(rows, options.permutations, given.bodies)
+                baselines = split_baselines(further, least_tokens(pair), options, given.seed)
+            rows = measure_rows(
+                pair, options, given.seed, baselines=baselines, sample_sets=given.sample_sets
+            )
+            warning = star_warning(rows, options.permutations, given.sample_sets)
             if warning and vocabulary == main:
                 remark(f"warning: {given.source}: {warning}")
-            told = comparison.text_rows(vocabulary, bodies)
+            told = comparison.text_rows(vocabulary, sample_sets)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}
             for path in (path for path, true in wanted.items() if path and true):
@@ -85,8 +87,8 @@ def _measure(
                 write_shard(given.sample_size, SAMPLE_SIZE, table, record)
 
 
-def _raw_bodies(given: Given, comparison: TextComparison) -> Bodies:
-    """Return the statistics of both bodies as they are; the samples are counted here."""
+def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
+    """Return the statistics of both sample sets as they are; the samples are counted here."""
     if not given.raw_reference_statistics:
         raise InputError("--raw needs --raw-reference-statistics beside a vocabulary")
     files, view = comparison.files[1], comparison.views[RAW_TEXT]
@@ -100,7 +102,7 @@ def _raw_bodies(given: Given, comparison: TextComparison) -> Bodies:
     flag("--sample-statistics", "statistics; without: curves of the reference"),
     flag("--reference-documents", "Parquet files of the reference", nargs="+", default=[]),
     flag("--reference-split", "split of the reference's documents"),
-    flag("--pool-split", "split of the same files with further human documents, for floors"),
+    flag("--pool-split", "split of the same files with further human documents, for baselines"),
     flag("--training-split", "split of the same files that the model was trained on", nargs="?"),
     *OF_REFERENCE,
     shards("--sample-documents", "Parquet files of the samples", required=False),
@@ -108,7 +110,7 @@ def _raw_bodies(given: Given, comparison: TextComparison) -> Bodies:
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
     *COUNTING,
     needed("--source", "name of the samples in the tables"),
-    flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
+    flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
     json_flag("--options", "JSON; see tendencies/definitions.py"),
     json_flag("--sample-size-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
@@ -123,11 +125,11 @@ def main(given: Given) -> None:
     record = given.record()
     paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
     check_comparable(*paths)
-    reference, body = map(read_statistics, paths)
-    if found := without_blanks(body.types, body.counts):
+    reference, sample_set = map(read_statistics, paths)
+    if found := without_blanks(sample_set.types, sample_set.counts):
         remark(f"warning: {paths[1]}: {found}")
     if given.measures:
-        _measure(given, (reference, body), options, record)
+        _measure(given, (reference, sample_set), options, record)
     if given.curves:
         other = reference if given.sample_statistics else None
-        write_shard(given.curves, CURVES, curves(body, options, given.source, other), record)
+        write_shard(given.curves, CURVES, curves(sample_set, options, given.source, other), record)

@@ -1,6 +1,6 @@
 """Put the measures of all papers side by side, correlate them, and say what perplexity misses.
 
-Files are told apart by their folders: `{model}.parquet` of perplexity, `{model}/{decoding}/` of
+Files are distinguished by their folders: `{model}.parquet` of perplexity, `{model}/{decoding}/` of
 tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic scores.
 """
 
@@ -25,7 +25,7 @@ from scripts._job import Given, flag, job, output, shards
 
 @job(
     flag("--perplexities", "scores of documents of every model", nargs="*", default=[]),
-    flag("--tendencies", "measures of every body of text", nargs="*", default=[]),
+    flag("--tendencies", "measures of every sample set", nargs="*", default=[]),
     shards("--contrasts", "contrastive scores, all shards", required=False),
     shards("--semantics", "semantic scores, all shards", required=False),
     flag("--split", "split of the semantic scores (default test)", default="test"),

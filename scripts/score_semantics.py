@@ -1,7 +1,7 @@
 """Score predictions of one model by one evaluator: one shard, a row a sentence, measure and kind.
 
 A score depends on the two texts alone, not on the shard. What is predicted is scored against the
-target and against an unrelated sentence, which gives the floor.
+target and against an unrelated sentence, which gives the baseline.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PAPERS = ("contrastive", "semantics", "relations")
     flag("--sensitivity", "sensitivity of every corpus, in order", nargs="*", default=[]),
     flag(
         "--compared",
-        "JSON: bodies of text by compared corpus, and kinds of the models that wrote them",
+        "JSON: sample sets by compared corpus, and kinds of the models that wrote them",
         json_object,
         default={"corpora": {}, "kinds": []},
     ),

@@ -34,9 +34,9 @@ _NARROW = (torch.bfloat16, torch.float16)
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[checks.Finding]:
     """Make the checks of some names, or all, in the order of their table.
 
-    A check in which the model fails with an error is an alarm. An alarm names another that explains
-    it. A model of 16 bits is also tried in float32, with the same weights: a fault of logic shows
-    there, where rounding is no excuse for it.
+    A check in which the model fails with an error is a failed check. A failed check names another
+    that explains it. A model of 16 bits is also tried in float32, with the same weights: a fault of
+    logic shows there, where rounding is no excuse for it.
     """
     unknown = sorted(set(names or ()) - set(checks.CHECKS))
     if unknown:
@@ -47,14 +47,21 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     if _narrow_parts(subject.model):
         with in_float32(subject.model):
             found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
-    alarms = {one.check for one in found if not one.sound}
-    return [one if one.sound else one._replace(because=_cause(one.check, alarms)) for one in found]
+    failed_checks = {one.check for one in found if not one.sound}
+    return [
+        one if one.sound else one._replace(because=_cause(one.check, failed_checks))
+        for one in found
+    ]
 
 
-def _cause(name: str, alarms: Collection[str]) -> str:
-    """Return the first alarm that explains another and is not explained by it; empty: none."""
+def _cause(name: str, failed_checks: Collection[str]) -> str:
+    """Return the first failed check that explains another unexplained by it; empty: none."""
     for other, row in checks.CHECKS.items():
-        if other in alarms and name in row.implies and other not in checks.CHECKS[name].implies:
+        if (
+            other in failed_checks
+            and name in row.implies
+            and other not in checks.CHECKS[name].implies
+        ):
             return other
     return ""
 
@@ -80,7 +87,7 @@ def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
 
 
 def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) -> checks.Finding:
-    """Make a check that allows for rounding again, in float32, if it can be; an alarm stays one."""
+    """Repeat a check that allows for rounding, in float32 if it can be; a failed one stays so."""
     if not row.rounding or not native.sound:
         return native
     closer = _make(native.check, row, subject)

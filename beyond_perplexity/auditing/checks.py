@@ -43,21 +43,21 @@ class Finding(NamedTuple):
     places: int  # How many things were compared; 0: the check has nothing to look at here
     detail: str  # Where the worst was
     explanation: str  # What is promised, and what usually breaks it
-    because: str = ""  # Another alarm that explains this one; empty: none does
+    because: str = ""  # Another failed check that explains this one; empty: none does
 
 
 class Check(NamedTuple):
     """What is known of a check."""
 
     reference: str  # ``module:function``
-    tolerance: float  # The largest deviation that is no alarm
+    tolerance: float  # The largest deviation that is no failed check
     unit: str  # Of the deviation
     explanation: str  # What is promised, and what usually breaks it
     # The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
     # float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
     rounding: float = 0.0
     needs: str = "model"  # What is tried
-    # Checks that sound an alarm as well where this one does: they are no second fault
+    # Checks that fail as well where this one does: they are no second fault
     implies: tuple[str, ...] = ()
 
 
@@ -135,8 +135,8 @@ CHECKS = {
         f"{_HOME}.predictions:check_padding",
         1e-3,
         "total variation or nats",
-        "Filling a text up at its end changes nothing in it. Positions that are counted from the "
-        "end, attention to the filling and means over places break it.",
+        "Padding a text up at its end changes nothing in it. Positions that are counted from the "
+        "end, attention to the padding and means over places break it.",
         64.0,
         implies=("continuations", "steps", *_SCORED),
     ),
@@ -243,14 +243,14 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
         within = f"{one.worst:.3g} (at most {one.tolerance:.2g})"
         yield f"{verdict} {one.check:14} {within}: {one.detail}"
         if one.because:
-            yield f"{'':6}follows from the alarm of {one.because}"
+            yield f"{'':6}follows from the failure of {one.because}"
         elif not one.sound:
             yield f"{'':6}{one.explanation}"
-    alarms = [one.check for one in findings if not one.sound and not one.because]
-    rest = sum(not one.sound for one in findings) - len(alarms)
+    failed_checks = [one.check for one in findings if not one.sound and not one.because]
+    rest = sum(not one.sound for one in findings) - len(failed_checks)
     follow = f" ({rest} more follow from them)" if rest else ""
-    done = f"no alarm in {len(findings)} checks"
-    yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done
+    done = f"no failed check in {len(findings)} checks"
+    yield f"failed checks: {', '.join(failed_checks)}{follow}" if failed_checks else done
 
 
 _TOLD = f"{_HOME}.rosetta"

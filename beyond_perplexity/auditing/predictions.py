@@ -93,7 +93,7 @@ def _compare_batch(subject: Subject, apart: Apart, pieces: Tensor, others: Tenso
 def check_padding(subject: Subject) -> Evidence:
     """Compare texts alone with the same texts filled up at their end, with several ids.
 
-    A longer one is filled up as well: where the filling begins late, and where it goes on for long.
+    A longer one is filled up as well: where the padding begins late, and where it goes on for long.
     """
     apart, places = Apart(), subject.pieces.shape[1]
     for length in sorted({1, places // 3, places // 2, places - 1} - {0}):

@@ -16,18 +16,18 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK
 
 _ALL = 2048  # so many ids are all scored; of more, some
-_LIKELIEST, _DRAWN = 256, 128
+_MOST_PROBABLE, _DRAWN = 256, 128
 _ROWS_SUMMED, _PLACES_SUMMED = 4, 16
 _AT_ONCE = 16
 _DEPTH = 3
 
 
 def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
-    """Choose ids to score, rising, of shares (..., V): all, or the likeliest and some others."""
+    """Choose ids to score, rising, of shares (..., V): all, or the likely and some others."""
     size = shares.shape[-1]
     if size <= _ALL:
         return torch.arange(size)
-    likely = shares.flatten(0, -2).sum(0).topk(_LIKELIEST).indices
+    likely = shares.flatten(0, -2).sum(0).topk(_MOST_PROBABLE).indices
     drawn = stream(subject.seed, "audit/ids").choice(size, _DRAWN, replace=False)
     return torch.cat([likely, torch.from_numpy(drawn)]).unique()
 
@@ -35,8 +35,8 @@ def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
 def check_normalization(subject: Subject) -> Evidence:
     """Add up what the model scores every id with, after the prefixes of some pieces.
 
-    Of a large vocabulary the likeliest ids and some at random are scored, and the rest is taken to
-    have what the softmax of the logits leaves it. A prefix that is itself impossible has no
+    Of a large vocabulary the most probable ids and some at random are scored, and the rest is taken
+    to have what the softmax of the logits leaves it. A prefix that is itself impossible has no
     distribution and is left out.
     """
     inputs = subject.pieces[:_ROWS_SUMMED, :_PLACES_SUMMED]  # (B, T)
@@ -56,7 +56,7 @@ def check_normalization(subject: Subject) -> Evidence:
     off = torch.where(seen, (total - 1).abs(), 0.0)
     place = int(off.nan_to_num(torch.inf).argmax())
     sums = f"after {place % off.shape[1] + 1} tokens the sum is {float(total.flatten()[place]):.6g}"
-    how = "all" if len(ids) == shares.shape[-1] else "the likeliest and some other"
+    how = "all" if len(ids) == shares.shape[-1] else "the most probable and some other"
     return Evidence(float(off.max()), int(seen.sum()), f"{sums} ({len(ids):,} ids: {how})")
 
 
@@ -64,7 +64,7 @@ def check_continuations(subject: Subject) -> Evidence:
     """Compare P(prefix) with the sum of P of all that may follow it: each next token, and the end.
 
     P is that of whole token strings, scored from their beginning, and not a row of logits. From the
-    empty text on the likeliest tokens are followed to a depth, and a random one.
+    empty text on the argmax tokens are followed to a depth, and a random one.
     """
     limit = subject.model.context_length or math.inf
     nodes: list[tuple[int, ...]] = [()]
@@ -89,7 +89,7 @@ def check_continuations(subject: Subject) -> Evidence:
 
 
 def _share(subject: Subject, node: tuple[int, ...]) -> tuple[float, int | None]:
-    """Return the part of a prefix' probability that follows it, and the likeliest next token."""
+    """Return the part of a prefix' probability that follows it, and the argmax of the next."""
     inputs = torch.tensor([[BOS, *node]])  # (1, T)
     shares = distributions(subject.logits(inputs))[:, -1]  # (1, V)
     ids = chosen_ids(subject, shares)

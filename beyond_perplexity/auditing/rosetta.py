@@ -74,7 +74,7 @@ class Speech:
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a model that was brought, as it was brought; None: it is our own."""
+        """The tokenizer of an external model as it is; None: it is our own."""
         if not hasattr(getattr(self.model, "output", None), "theirs"):
             return None
         tokenizer = Tokenizer.from_str(json.dumps(self.vocabulary.describe()["tokenizer"]))

@@ -21,7 +21,7 @@ from torch import Tensor
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel, State, TensorState
-from beyond_perplexity.perplexities.brought import special_ids
+from beyond_perplexity.perplexities.external import special_ids
 from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary
 

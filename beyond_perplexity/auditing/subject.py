@@ -27,7 +27,7 @@ TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 PLACES = 24  # positions of a piece
 PIECES = 6
 MOST_LOGITS = 1 << 26  # 256 MB of float32
-LATE_PLACES = 128  # positions of a late piece: caches, masks and fillings may fail beyond a window
+LATE_PLACES = 128  # positions of a late piece: caches, masks and paddings may fail beyond a window
 LONG_ROW = 1024  # tokens of the long row: overflows and broken masks often come late
 
 

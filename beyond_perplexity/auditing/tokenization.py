@@ -11,7 +11,7 @@ import numpy as np
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.perplexities.brought import finder, said_words, special_ids
+from beyond_perplexity.perplexities.external import finder, said_words, special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
@@ -93,7 +93,7 @@ def _like_white_space(subject: Subject) -> str:
 def _known_words(
     words: Sequence[str], ids: np.ndarray, back: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Put ``<unk>`` for the words of a text that its ids do not tell apart."""
+    """Put ``<unk>`` for the words of a text that its ids do not distinguish."""
     held = [word for word in words if word]
     if len(held) != len(ids):
         return held, list(back)

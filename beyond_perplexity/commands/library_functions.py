@@ -24,7 +24,7 @@ OPTION_SETS = {
 
 
 def run_function(name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a function as a command; a result that sounds an alarm is status 1."""
+    """Run a function as a command; a result that fails is status 1."""
     options = resolve_name(f"beyond_perplexity.{OPTION_SETS[name]}")
     parser = CommandParser(description=inspect.getdoc(options), raw=True)
     add_flags(parser, options)

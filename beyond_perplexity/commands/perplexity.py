@@ -18,7 +18,15 @@ TEXTS = """A model that comes trained and is trained no further reads the text a
 is cleaned like their corpus; "text" in the output says which was scored."""
 # What the flat object has no place for.
 SUMMARY_FLAGS = (
-    *("cleaned", "tokenized", "speller", "group_column", "context_length", "stride", "count_bos"),
+    *(
+        "cleaned",
+        "tokenized",
+        "spelling_model",
+        "group_column",
+        "context_length",
+        "stride",
+        "count_bos",
+    ),
     *("no_count_eos", "special_tokens", "per_document"),
 )
 
@@ -33,7 +41,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_flags(parser, ScoringOptions, "unk_as", "unk_as_unknown")
     form = parser.add_mutually_exclusive_group()
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
-    names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "speller", "group_column")
+    names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "spelling_model", "group_column")
     add_flags(parser, ScoringOptions, *names, "per_document", "threads", "device")
     return parser.parse_args(arguments)
 

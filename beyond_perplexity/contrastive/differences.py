@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from beyond_perplexity.contrastive import entropy
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
 from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
+from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,

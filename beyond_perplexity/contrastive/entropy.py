@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,

@@ -60,7 +60,7 @@ def pair_files(path: Path) -> list[Path]:
 def read_pairs(path: str | Path) -> Iterator[SentencePair]:
     """Stream the pairs of a file, or of all files of a folder; an `InputError` names the line.
 
-    ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a line of names;
+    ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a header row;
     packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
     there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
     """
@@ -101,7 +101,7 @@ def _tsv_rows(
             if not any(set(pair) <= set(header) for pair in SIDES):
                 raise InputError(
                     f"{path}: line {number}: the columns are {', '.join(header)[:80]!r}; a file of "
-                    f"pairs begins with a line of names, separated by tabs, with "
+                    f"pairs begins with a header row, separated by tabs, with "
                     f"{' or '.join(' and '.join(pair) for pair in SIDES)}"
                 )
             continue
@@ -195,7 +195,7 @@ def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -
         "undecided": int((good == bad).sum()),
     }
     if not len(good):
-        return row | {"note": "all pairs are identical: nothing to tell apart"}
+        return row | {"note": "all pairs are identical: nothing to distinguish"}
     accuracy = float((good > bad).mean() + (good == bad).mean() / 2)
     low, high = wilson_interval(accuracy, len(good))
     row |= {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}

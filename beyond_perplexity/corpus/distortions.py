@@ -35,7 +35,7 @@ class DistortionOptions(Limited):
         Share of the hit words that are replaced by a word drawn uniformly from the substitutes,
         which may be the same word.
     transposition : float
-        Share that change places with another word of their sentence, drawn uniformly.
+        Share that swaps positions with another word of their sentence, drawn uniformly.
     deletion : float
         Share that are left out; for scores of whole sentences only, as the number of words changes.
     insertion : float
@@ -78,7 +78,7 @@ class DistortionCounts(NamedTuple):
     """What was done to each sentence, int64, (B,)."""
 
     substituted: np.ndarray  # words that were replaced, by themselves included
-    transposed: np.ndarray  # exchanges, each of two words; a sentence of one word has none
+    transposed: np.ndarray  # permutations, each of two words; a sentence of one word has none
     deleted: np.ndarray
     inserted: np.ndarray
 

@@ -194,7 +194,7 @@ class InstanceStore:
 
 
 class WholeInstances(token_batches.BatchSource):
-    """Batches of whole instances of like length; filling counts among their positions."""
+    """Batches of whole instances of like length; padding counts among their positions."""
 
     def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
         super().__init__(store.lengths + 1, batch_tokens)

@@ -1,6 +1,6 @@
 """The decodings, and the options of one, as given in a config: its kind and its numbers.
 
-A row of a decoding says all that the rest of the house knows of it.
+A row of a decoding says all that the other packages know of it.
 
 Nothing heavy is imported: plans and figures read the rows too. A row adds nothing to the code
 fingerprint of jobs: what a job uses of it is in its parameters, and its module is named to it.

@@ -215,7 +215,7 @@ class Graphs:
     def run(self, key: Hashable, function: Function) -> None:
         """Do the work of the function once.
 
-        `key` tells shapes apart, the function is the same for the same. The first call with a key
+        `key` distinguishes shapes, the function is the same for the same. The first call with a key
         runs it, which also lets libraries set themselves up; the second records it.
         """
         if self._recorder is None:

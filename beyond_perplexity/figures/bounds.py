@@ -27,7 +27,10 @@ from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED
 from beyond_perplexity.importance.ways_to_draw import load_estimators
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
-BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of those with two ends
+TWO_SIDED_LINES = {
+    TWO_SIDED: "solid",
+    TWO_SIDED_UNSURE: "dotted",
+}  # the lines of those with two ends
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -50,11 +53,11 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     return instance.drop_duplicates(keys)
 
 
-def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the brackets that no temperature was chosen for; column ``row`` has the row's label."""
+def _two_sided(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Keep two-sided bounds that no temperature was chosen for; ``row`` has the row's label."""
     titles = {method: one.title for method, one in load_estimators().items()}
     held = estimates[
-        estimates["bound"].isin(BRACKETS)
+        estimates["bound"].isin(TWO_SIDED_LINES)
         & (estimates["measure"] == "perplexity")
         & np.isfinite(estimates["high"].astype(float))
         & (estimates["low"].astype(float) > 0)
@@ -71,19 +74,19 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     Chosen by the numbers it is shown among, the lowest of several stochastic bounds is no such
     bound any more: its logarithm may lie below the true one's in expectation, by up to the errors
     of those that it is chosen from. Bars are two errors over the samples
-    (`wording.sampling_error`). Brackets that no temperature was chosen for are lines between their
-    ends, which may lie outside of the panel; those that `gaps` refutes make no claim.
+    (`wording.sampling_error`). Two-sided bounds that no temperature was chosen for are lines
+    between their ends, which may lie outside of the panel; those that `gaps` refutes make no claim.
     """
-    chosen, brackets = _best(estimates), _brackets(withdraw_claims(estimates, gaps))
+    chosen, two_sided = _best(estimates), _two_sided(withdraw_claims(estimates, gaps))
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
-    lines = list(dict.fromkeys([*chosen["row"], *brackets["row"]]))
+    lines = list(dict.fromkeys([*chosen["row"], *two_sided["row"]]))
     colours = proposal_colours(estimates)
     figure, axes = panel_grid(len(models), len(models), 0.24 * len(lines), 1.3, sharey=True)
     for model, axis in zip(models, axes, strict=True):
-        own = brackets[brackets["model"] == model]
+        own = two_sided[two_sided["model"] == model]
         _draw(axis, chosen[chosen["model"] == model], lines, colours)
-        _draw_brackets(axis, own, lines, colours)
+        _draw_two_sided(axis, own, lines, colours)
         axis.set(title=model, xlabel="Perplexity")
     name_rows(axes[0], lines)
     shown = [handle(*named) for named in colours.items()]
@@ -92,9 +95,9 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
     shown += [handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
     shown += [
-        handle(f"bracket, {label}", "0.3", None, line)
-        for label, line in BRACKETS.items()
-        if label in set(brackets["bound"])
+        handle(f"two-sided, {label}", "0.3", None, line)
+        for label, line in TWO_SIDED_LINES.items()
+        if label in set(two_sided["bound"])
     ]
     legend_below(figure, shown)
     return figure
@@ -116,7 +119,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
     name_rows(axis, lines, shown=False)
 
 
-def _draw_brackets(
+def _draw_two_sided(
     axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]
 ) -> None:
     limits = axis.get_xlim()
@@ -124,11 +127,11 @@ def _draw_brackets(
     for row in rows.to_dict("records"):
         height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
         colour = colours[short_proposal(row["model"], row["proposal"])]
-        look: Any = {"linestyle": BRACKETS[row["bound"]], "linewidth": 2, "marker": "|"}
+        look: Any = {"linestyle": TWO_SIDED_LINES[row["bound"]], "linewidth": 2, "marker": "|"}
         axis.plot([row["low"], row["high"]], [height] * 2, color=colour, **look)
     width = limits[1] - limits[0]
     ends = [value for name in ("low", "high") for value in rows[name]]
-    axis.set_xlim(  # wide brackets are cut, or nothing else could be read
+    axis.set_xlim(  # wide two-sided bounds are cut, or nothing else could be read
         max(min([limits[0], *ends]), limits[0] - width),
         min(max([limits[1], *ends]), limits[1] + width),
     )

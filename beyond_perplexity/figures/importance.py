@@ -140,7 +140,7 @@ def _require(table: pd.DataFrame, what: str) -> None:
 
 @styled
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw perplexity, a mean over subsets, by the number of samples (paper 000, Fig. 2)."""
+    """Draw perplexity, a mean over subsets, by number of samples (Logan et al. 2020, Fig. 2)."""
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
     title, models = "Perplexity (instance level)", parts_by(instance, "model")
@@ -149,7 +149,7 @@ def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the curves of the model with most proposals at both levels (paper 000, Fig. 3)."""
+    """Draw curves of the model with most proposals at both levels (Logan et al. 2020, Fig. 3)."""
     _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
     chosen = curves[curves["model"] == model]
@@ -160,7 +160,7 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4)."""
+    """Draw the density of perplexities of disjoint sample blocks (Logan et al. 2020, Fig. 4)."""
     finite = np.isfinite(replicates["value"])
     chosen = replicates[(replicates["aggregation"] == "instance") & finite]
     _require(chosen, "replicates at instance level")

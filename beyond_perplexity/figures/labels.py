@@ -43,12 +43,12 @@ LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 NAME_SUFFIXES = {"-bpe": "BPE", "-closed": "closed", "-scheduled-sampling": "scheduled sampling"}
 DECODING_NAMES = {
     **{name: row.title for name, row in DECODINGS.items()},
-    EXTERNAL: "Brought samples",
+    EXTERNAL: "External samples",
 }
 
 
 class SourceName(NamedTuple):
-    """A body of text: the samples of a model under a decoding, brought samples, or the test set."""
+    """A sample set: the samples of a model under a decoding, external samples, or the test set."""
 
     model: str
     decoding: str
@@ -57,7 +57,7 @@ class SourceName(NamedTuple):
 def parse_source(name: str) -> SourceName:
     """Split ``reference[/{vocabulary}]``, ``{model}/{decoding}`` or ``external/{name}``.
 
-    Brought samples keep their name, with ``external`` as decoding; the test set has no decoding.
+    External samples keep their name, with ``external`` as decoding; the test set has no decoding.
     """
     first, slash, second = name.partition("/")
     if name == REFERENCE or (first == REFERENCE and second):
@@ -158,7 +158,7 @@ class Labels:
         return f"{self.model(model)}, {self.decoding(decoding).lower()}"
 
     def sort_models(self, names: Iterable[str]) -> list[str]:
-        """Sort models: as listed, then by the alphabet, brought samples last."""
+        """Sort models: as listed, then by the alphabet, external samples last."""
         ordered = _listed_first(names, self.models)
         return sorted(ordered, key=lambda name: name.startswith(f"{EXTERNAL}/"))
 

@@ -57,7 +57,7 @@ def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Fig
 
 
 def _lines(tokens: Sequence[str]) -> list[tuple[int, float, str]]:
-    """Break words into lines: the line, the left edge in inches, and the word of each place."""
+    """Break words into lines: the line, the left edge in inches, and the word of each position."""
     placed, line, left = [], 0, 0.0
     for token in tokens:
         width = CHARACTER * (len(token) + 1)

@@ -126,15 +126,15 @@ def verdict_mark(row: Mapping[Any, Any]) -> str:
     return WITHHELD if said == WITHOUT_VERDICT else ""
 
 
-def beyond_floor(row: Mapping[Any, Any]) -> int:
+def beyond_baseline(row: Mapping[Any, Any]) -> int:
     """Say whether a distance lies above (1) or below (-1) human text against itself, or inside (0).
 
-    It is that at the size of the floor: floor plus excess; the band is the middle 95%.
+    It is that at the size of the baseline: baseline plus excess; the band is the middle 95%.
     """
-    if not (is_known(row["floor_low"]) and is_known(row["floor_high"])):
+    if not (is_known(row["baseline_low"]) and is_known(row["baseline_high"])):
         return 0
-    distance = row["floor"] + row["excess"]
-    return int(distance > row["floor_high"]) - int(distance < row["floor_low"])
+    distance = row["baseline"] + row["excess"]
+    return int(distance > row["baseline_high"]) - int(distance < row["baseline_low"])
 
 
 def effect_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -143,10 +143,10 @@ def effect_table(table: pd.DataFrame) -> pd.DataFrame:
     return table[pd.Series(chosen, table.index, dtype=bool)]
 
 
-def human_floors(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
-    """Write the floor of a distance (tendency, measure) by vocabulary: a range of its sources."""
+def baselines_of(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
+    """Write the baseline of a distance (tendency, measure) by vocabulary: a range of sources."""
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     return {
-        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"])
+        name: shown_range(chosen[chosen["vocabulary"] == name]["baseline"])
         for name in dict.fromkeys(rows["vocabulary"])
     }

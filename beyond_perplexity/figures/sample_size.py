@@ -70,10 +70,10 @@ PANELS = (
 PANEL_COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel
 MANY = 5  # sizes that have room for a label each
-FEW_BANDS = 12  # sources whose bands can be told apart
-FLOOR_COLOUR = "#b8b8b8"
-FLOOR_NAME = "Human against human"
-FLOOR_STYLE = (0, (1, 1))
+FEW_BANDS = 12  # sources whose bands can be distinguished
+BASELINE_COLOUR = "#b8b8b8"
+BASELINE_NAME = "Human against human"
+BASELINE_STYLE = (0, (1, 1))
 
 
 def _lines(
@@ -91,26 +91,28 @@ def _lines(
         axis.plot(n, middle, color=colour, linestyle=looks.line_style(decoding), linewidth=0.9)
 
 
-def _floor(axis: Axes, rows: pd.DataFrame) -> bool:
-    """Draw what two human texts of these sizes differ by; say whether there is such a floor."""
-    known = rows[rows["floor"].notna()]
+def _baseline(axis: Axes, rows: pd.DataFrame) -> bool:
+    """Draw what two human texts of these sizes differ by; say whether there is such a baseline."""
+    known = rows[rows["baseline"].notna()]
     if known.empty:
         return False
-    by_size = known.groupby("n").agg({"floor": "mean", "floor_low": "min", "floor_high": "max"})
+    by_size = known.groupby("n").agg(
+        {"baseline": "mean", "baseline_low": "min", "baseline_high": "max"}
+    )
     n, (middle, low, high) = by_size.index.to_numpy(), by_size.to_numpy(float).T
-    axis.fill_between(n, low, high, color=FLOOR_COLOUR, alpha=0.45, linewidth=0, zorder=0)
-    axis.plot(n, middle, color=NEUTRAL_COLOUR, linestyle=FLOOR_STYLE, linewidth=0.9, zorder=1)
+    axis.fill_between(n, low, high, color=BASELINE_COLOUR, alpha=0.45, linewidth=0, zorder=0)
+    axis.plot(n, middle, color=NEUTRAL_COLOUR, linestyle=BASELINE_STYLE, linewidth=0.9, zorder=1)
     return True
 
 
-def _legend(sources: list[str], labels: Labels, looks: Looks, floors: bool) -> list[Line2D]:
+def _legend(sources: list[str], labels: Labels, looks: Looks, baselines: bool) -> list[Line2D]:
     entries = model_handles(sources, labels, looks, marks=False)
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     for decoding in decodings:
         style = looks.line_style(decoding)
         entries.append(handle(labels.decoding(decoding), NEUTRAL_COLOUR, None, style))
-    if floors:
-        entries.append(handle(FLOOR_NAME, NEUTRAL_COLOUR, None, FLOOR_STYLE))
+    if baselines:
+        entries.append(handle(BASELINE_NAME, NEUTRAL_COLOUR, None, BASELINE_STYLE))
     return entries
 
 
@@ -126,12 +128,12 @@ def _draw(
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
     figure, axes = panel_grid(len(shown), PANEL_COLUMNS, HEIGHT, 0.9, sharex=True)
-    floors = False
+    baselines = False
     for place, (axis, panel) in enumerate(zip(axes, shown, strict=True)):
         axis.set_xscale("log")
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
         if columns[0] == "value":
-            floors |= _floor(axis, defined[chosen])
+            baselines |= _baseline(axis, defined[chosen])
         _lines(axis, defined[chosen], sources, looks, columns)
         axis.set_title(panel.title)
         if place + PANEL_COLUMNS >= len(shown):
@@ -141,7 +143,7 @@ def _draw(
     axes[0].set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])  # of all panels, as they share it
     axes[0].xaxis.set_major_formatter(FuncFormatter(short_number))
     axes[0].xaxis.set_minor_locator(NullLocator())
-    legend_below(figure, _legend(sources, labels, looks, floors))
+    legend_below(figure, _legend(sources, labels, looks, baselines))
     return figure, axes
 
 
@@ -169,7 +171,7 @@ SOLID, DASH = "-", "--"
 
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic."""
+    """Draw the minimum detectable effect (``relative``) against documents, both logarithmic."""
     found = table[table["relative"].notna()]
     if found.empty:
         raise NothingToShowError("the sensitivity has no shift to draw")
@@ -187,7 +189,7 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     label = "Documents in each sample, the human one of whole groups"
     axis.set(xscale="log", yscale="log")
     axis.set_xlabel(label if grouped else "Documents in each of two samples")
-    axis.set_ylabel(f"Smallest detectable shift\n(relative to the {labels.reference.lower()})")
+    axis.set_ylabel(f"Minimum detectable effect\n(relative to the {labels.reference.lower()})")
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}%"))
     axis.set_xticks(np.unique(found["n"]))
     axis.minorticks_off()

@@ -264,7 +264,7 @@ def draw_by_decoding(
 
 
 def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:
-    """Keep about n points, what the eye can tell apart; with `log` evenly on such an axis."""
+    """Keep about n points, what the eye can distinguish; with `log` evenly on such an axis."""
     if len(points) <= n:
         return points
     space = np.geomspace if log else np.linspace

@@ -1,4 +1,4 @@
-"""Every body of text: its distances (the main figure), document lengths (5) and vocabulary (2)."""
+"""Every sample set: its distances (the main figure), document lengths (5) and vocabulary (2)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from beyond_perplexity.figures.measure_names import by_key
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     WITHHELD,
-    beyond_floor,
+    baselines_of,
+    beyond_baseline,
     effect_table,
-    human_floors,
     shown,
     verdict,
     verdict_mark,
@@ -60,7 +60,7 @@ FEW_SOURCES = 3  # sources: the numbers say it all, and a bar of colours would b
 DARK = 0.66  # of the colour scale: above it the ink of a number is white
 FARTHER = LinearSegmentedColormap.from_list("farther", ["#DCE9F6", "#6AAED6", "#0B4A8F"])
 CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
-INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the floor's size hides
+INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the baseline's size hides
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
@@ -68,9 +68,9 @@ _Row = Mapping[Any, Any]
 
 def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     """Choose the colour of a cell and the ink of its number."""
-    if math.isnan(row["floor"]):
+    if math.isnan(row["baseline"]):
         return UNKNOWN, "#000000"
-    place = beyond_floor(row)
+    place = beyond_baseline(row)
     if place <= 0:
         inside = INSIDE_DIFFERS if verdict(row) == DIFFERS else INSIDE
         return (CLOSER if place else inside), "#000000"
@@ -94,7 +94,7 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     rare = (
         (INSIDE_DIFFERS, "as far as human text, but differs"),
         (CLOSER, "closer than human text"),
-        (UNKNOWN, "no floor"),
+        (UNKNOWN, "no baseline"),
     )
     entries += [Patch(facecolor=fill, label=name) for fill, name in rare if fill in fills]
     legend = figure.legend(
@@ -105,11 +105,12 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
 
 @styled
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the distance of every source to the test set, coloured by its excess over the floor.
+    """Draw the distance of every source to the test set, coloured by its excess over the baseline.
 
-    A row per source, a column per tendency, above them the floor in each vocabulary. White lies in
-    the middle 95% of human text against itself and does not differ; violet lies there and differs;
-    blue is farther, the darker the larger the excess; orange is closer; grey has no floor.
+    A row per source, a column per tendency, above them the baseline in each vocabulary. White lies
+    in the middle 95% of human text against itself and does not differ; violet lies there and
+    differs; blue is farther, the darker the larger the excess; orange is closer; grey has no
+    baseline.
     """
     rows = effect_table(table)
     if rows.empty:
@@ -117,13 +118,13 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     sources = labels.sort_sources(rows["source"])
     held = by_key(rows, "source", "tendency", "measure")
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
-    floors = list(dict.fromkeys(rows["vocabulary"]))
-    top = len(floors)
+    baselines = list(dict.fromkeys(rows["vocabulary"]))
+    top = len(baselines)
     figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
     for column, key in enumerate(columns):
-        for line, text in enumerate(human_floors(rows, key).values()):
+        for line, text in enumerate(baselines_of(rows, key).values()):
             _draw_cell(axis, column, line, text, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
@@ -137,7 +138,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
 
-    names = ["Human text (floor)" + f", {n}" * (top > 1) for n in floors]
+    names = ["Human text (baseline)" + f", {n}" * (top > 1) for n in baselines]
     names += [labels.source(name) for name in sources]
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)
@@ -145,14 +146,14 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         bar = figure.colorbar(
             ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
         )
-        bar.set_label("Excess: distance minus floor\n(square-root scale)")
+        bar.set_label("Excess: distance minus baseline\n(square-root scale)")
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
     return figure
 
 
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
-    """Set the floors and the models apart, and take the frame away."""
+    """Set the baselines and the models apart, and take the frame away."""
     name_columns_above(axis)
     axis.tick_params(axis="x", labelsize=6.3)  # or neighbours touch
     models = [parse_source(name).model for name in sources]
@@ -181,7 +182,7 @@ def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> Non
 
 @styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw a box of document lengths per body under the test set's (paper, Fig. 5).
+    """Draw a box of document lengths per sample set under the test set's (paper, Fig. 5).
 
     Quartiles, 5th to 95th percentile, median (line) and mean (diamond); the shade is the test
     set's.

@@ -16,7 +16,7 @@ def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:
     log_p : ndarray, shape (k,), float64
         log p(x, z) of each; p must not be random.
     latent_hash : ndarray, shape (k,), int64
-        Equal for equal latents. Of equals the least log p counts, should rounding tell them apart.
+        Equal for equal latents. Of equals the least log p counts, should rounding distinguish them.
 
     Returns
     -------

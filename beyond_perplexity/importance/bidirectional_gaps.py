@@ -1,7 +1,7 @@
 """What bidirectional Monte Carlo says of each setting on documents that the model generated.
 
 What the columns of schema ``importance_gaps`` mean stands beside it. And what it, or a strict
-bound, says of claims: bounds side by side, brackets that are refuted. D documents, F runs.
+bound, says of claims: bounds side by side, two-sided bounds that are refuted. D documents, F runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.bracket import LEAST_SAMPLES
 from beyond_perplexity.importance.draw_files import Columns, by_instance_and_run, check_pair
 from beyond_perplexity.importance.estimate_notes import share_below
 from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE, Fields
+from beyond_perplexity.importance.two_sided import LEAST_SAMPLES
 from beyond_perplexity.importance.two_sided_bounds import CONFIDENCE, PooledTail, doubts, enclose
 from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.importance.weight_files import WeightReader
@@ -92,7 +92,7 @@ def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
             "n_tokens": int(table["n_tokens"][:, 0].sum()),
         }
         if kept.any():
-            row |= _both_sides(table) | _bracket(table, setting["n_samples"])
+            row |= _both_sides(table) | _two_sided(table, setting["n_samples"])
         yield row
 
 
@@ -113,7 +113,7 @@ class GapRange(NamedTuple):
     surely_below: float
 
     def verdict(self, low: float, high: float) -> str:
-        """Say whether a bracket from `low` to `high` holds the true value."""
+        """Say whether two-sided bounds from `low` to `high` hold the true value."""
         if low > self.surely_below or high < self.surely_above:
             return FAILS
         if low <= self.below and high >= self.above:
@@ -212,7 +212,7 @@ def _both_sides(table: Columns) -> Fields:
     }
 
 
-def _bracket(table: Columns, n_samples: int) -> Fields:
+def _two_sided(table: Columns, n_samples: int) -> Fields:
     """Enclose log p as on real documents, where no z is given."""
     log_forward, n_tokens = table["log_forward"], table["n_tokens"][:, 0].astype(np.int64)
     halves = np.stack([table["log_first_half"][:, 0], table["log_second_half"][:, 0]])  # (2, D)
@@ -238,14 +238,14 @@ def _bracket(table: Columns, n_samples: int) -> Fields:
     lack = shown_lack(*_sides(table), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
     return {
         "at_most": -(ends.low + lack) / total,
-        "bracket_low": -ends.high / total,
-        "bracket_high": -ends.low / total,
-        "bracket_bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
+        "two_sided_low": -ends.high / total,
+        "two_sided_high": -ends.low / total,
+        "two_sided_bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
     }
 
 
 def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.DataFrame:
-    """Take the claim from brackets whose setting fails on documents that the model generated.
+    """Take the claim from two-sided bounds whose setting fails on simulated documents.
 
     Weights that all miss the same latents agree with each other, and no diagnostic of theirs can
     tell; latents that are known can. The estimates of a proposal know of its own gaps already
@@ -264,7 +264,8 @@ def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.Da
 def withdrawn(row: Mapping[Any, Any], refuted: Refuted) -> dict[str, str]:
     """Return what changes in a row of schema ``estimates`` whose setting is refuted, if anything.
 
-    Where brackets of the same setting, of as many samples or more, fail on simulated documents,
+    Where two-sided bounds of the same setting, of as many samples or more, fail on simulated
+    documents,
     ``bound`` is ``two-sided?`` and ``note`` begins with what was found. A mixture is refuted where
     all temperatures are that it is made of: their samples together must be as many.
     """
@@ -281,7 +282,7 @@ def withdrawn(row: Mapping[Any, Any], refuted: Refuted) -> dict[str, str]:
 
 
 def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
-    """Say of each setting, for which numbers of samples its bracket fails, and how."""
+    """Say of each setting, for which numbers of samples its two-sided bounds fails, and how."""
 
     def known(value: Any) -> bool:
         return value is not None and value == value
@@ -289,15 +290,15 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
     rows = [row for row in gaps if known(row.get("forward"))]
     found: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
     for row, beside in zip(rows, gap_ranges(rows), strict=True):
-        if not known(row.get("bracket_low")):
+        if not known(row.get("two_sided_low")):
             continue
-        low, high = row["bracket_low"], row["bracket_high"]
+        low, high = row["two_sided_low"], row["two_sided_high"]
         if beside.verdict(low, high) != FAILS:
             continue
         least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
         most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""
         said = (
-            f"on {row['n_documents']:.0f} simulated documents the bracket of this setting is "
+            f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this setting "
             f"{low:.3f} to {high:.3f} nats a token and the truth is {most or least}, so nothing is "
             "claimed"
         )

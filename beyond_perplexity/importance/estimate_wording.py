@@ -67,7 +67,7 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
 
 
 def interval(row: Mapping[Any, Any]) -> str:
-    """Write the ends of a bracket, such as ``181.20 to 185.03``."""
+    """Write the ends of two-sided bounds, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
 
 
@@ -161,7 +161,7 @@ def describe_estimate(row: _Row) -> str:
     if row["measure"] == "unknown_penalized_perplexity":
         bound = "" if row["basis"] is None else f", {row['bound']}"
         return (
-            f"{MEASURE_WORDS[row['measure']]} {_value(row)}{bound}: the same, charged ln "
+            f"{MEASURE_WORDS[row['measure']]} {_value(row)}{bound}: the same, penalized by ln "
             f"{row['unknown_types']:,} for each of {row['n_unknown']:,} unknown tokens."
         )
     sentences = [
@@ -218,11 +218,11 @@ def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def report(estimates: pa.Table) -> str:
     """Write the estimates whose measure is known as a table and, below it, each in words."""
-    charged = ("n_unknown", "unknown_types")
+    needed = ("n_unknown", "unknown_types")
     rows = [
         row
         for row in estimates.to_pylist()
-        if row["measure"] == "perplexity" or all(row[name] is not None for name in charged)
+        if row["measure"] == "perplexity" or all(row[name] is not None for name in needed)
     ]
     table = "\n".join(_lines([_HEADER, *(_cells(row) for row in rows)]))
     strict = [
@@ -349,7 +349,7 @@ def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:
 def seconds_of_instance(row: Mapping[Any, Any], costs: pd.DataFrame) -> float:
     """Return the seconds that an estimate took for an instance, on average.
 
-    The search of the largest beam gives the smaller ones too: all are charged with it.
+    The search of the largest beam gives the smaller ones too: all take its time.
     """
     needs = find_estimator(row["method"]).needs
     draws = {need for need in needs if need in set(costs["draw"])}

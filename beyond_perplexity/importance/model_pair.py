@@ -30,7 +30,7 @@ from beyond_perplexity.importance.draw_files import Columns, WeightLabels
 from beyond_perplexity.importance.ways_to_draw import BeamOptions, Draw, LogQOptions, WeightOptions
 from beyond_perplexity.invariant_tensors import round_up, uniforms
 from beyond_perplexity.models.families import find_row
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
+from beyond_perplexity.models.latent import PADDING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.registry import WEIGHTS, find_named, load_any
 from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.random_streams import stream_key
@@ -61,7 +61,7 @@ class Pair:
     def penalized(self) -> Pair | None:
         """Return the pair with unknown words penalized; None where that is ln U for each of them.
 
-        A proposal that is worked out from the model is worked out from the penalized one.
+        An analytic proposal is made of the penalized model.
         """
         model = self.model.penalized(max(1, self.unknown_types or 1))
         return None if model is None or self.unknown_types is None else self._of(model)
@@ -125,7 +125,7 @@ def hash_latents(latents: Tensor) -> np.ndarray:
     for column in rows.T:
         mixed = (total ^ column.astype(np.uint64)) * np.uint64(_HASH_FACTOR)
         mixed ^= mixed >> np.uint64(29)
-        total = np.where(column == FILLING, total, mixed)
+        total = np.where(column == PADDING, total, mixed)
     return total.view(np.int64)
 
 
@@ -252,7 +252,7 @@ def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> I
     for instance in instances:
         batch = pair.batch(instance)
         rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
-        latents = rows[(rows != FILLING).any(1)]  # (k, W)
+        latents = rows[(rows != PADDING).any(1)]  # (k, W)
         columns = pair.score_columns(batch, latents, [1.0])
         columns["rank"] = np.arange(len(latents), dtype=np.int32)
         for size in options.sizes:
@@ -316,7 +316,7 @@ class Costs:
     def timed(
         self, chunks: Iterable[_Chunk], instance_of: Callable[[_Chunk], int]
     ) -> Iterator[_Chunk]:
-        """Pass chunks on; making one is charged to its instance, what its taker does is not."""
+        """Pass chunks on; making one is counted for its instance, what its taker does is not."""
         stream, begun = iter(chunks), self._now()
         for chunk in stream:
             instance = instance_of(chunk)

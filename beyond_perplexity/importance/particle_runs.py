@@ -39,7 +39,7 @@ from beyond_perplexity.invariant_tensors import (
     systematic,
     uniforms,
 )
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.schemas.draws import penalized_column
 
 PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more or the model says
@@ -68,7 +68,7 @@ class FilterSetting(NamedTuple):
 
 def _widened(choice: Tensor, width: int) -> Tensor:
     """Fill up the last axis of choices to a width."""
-    return functional.pad(choice, (0, width - choice.shape[-1]), value=FILLING)
+    return functional.pad(choice, (0, width - choice.shape[-1]), value=PADDING)
 
 
 class Filters:
@@ -189,7 +189,7 @@ class Filters:
     def _extend_paths(self, choice: Tensor) -> None:
         """Add the choices of a word, (F' K,) or (F' K, C), to the paths."""
         held = choice.unflatten(0, (len(self._alive), -1, 1))  # (F', K, 1, ...)
-        column = held.new_full((*self.final.shape, *held.shape[2:]), FILLING)  # (F, K, 1, ...)
+        column = held.new_full((*self.final.shape, *held.shape[2:]), PADDING)  # (F, K, 1, ...)
         column = column.index_copy(0, self._alive, held)
         parts = [column] if self.paths is None else [self.paths, column]
         if choice.ndim > 1:

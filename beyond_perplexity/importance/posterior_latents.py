@@ -28,7 +28,7 @@ from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import PADDING, LatentModel
 from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches
@@ -341,10 +341,10 @@ def _choices(
             yield _Choice(worth, instance, start, part)
 
 
-def _likeliest(pair: Pair, choice: _Choice) -> Described | None:
+def _most_probable(pair: Pair, choice: _Choice) -> Described | None:
     """Describe the most probable latent under the proposal, where a beam finds one."""
     found = pair.proposal.beam(pair.batch(choice.instance), 10)[0]  # (10, W)
-    found = found[(found != FILLING).any(1)]  # (k, W)
+    found = found[(found != PADDING).any(1)]  # (k, W)
     if not len(found):
         return None
     described = pair.model.readable(choice.instance, found[0])
@@ -384,13 +384,13 @@ def describe(
             break
     if not candidates:
         return []
-    beams = [(one, _likeliest(pair, one)) for one in candidates.values()]
-    best, likeliest = max(beams, key=lambda one: len(_spans(one[0].described) & _spans(one[1])))
+    beams = [(one, _most_probable(pair, one)) for one in candidates.values()]
+    best, most_probable = max(beams, key=lambda one: len(_spans(one[0].described) & _spans(one[1])))
     words = _known(best.instance, vocabulary)
     shown = words[best.start : best.start + MOST_WORDS]
     tokens = vocabulary.decode([np.array([word]) for word in shown])
     end = best.start + len(shown)
     part = f", words {best.start + 1} to {end} of {len(words)}" if len(shown) < len(words) else ""
     common = {"model": name, "instance_id": best.instance.instance_id, "tokens": tokens}
-    titled = {"annotation": best.described, "most probable under the proposal": likeliest}
+    titled = {"annotation": best.described, "most probable under the proposal": most_probable}
     return [{**common, "title": f"{who}{part}", **held} for who, held in titled.items() if held]

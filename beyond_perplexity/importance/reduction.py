@@ -82,8 +82,8 @@ def reduce_files(
     if not reader.has_penalized:
         return found
     other = WeightReader(given.weights, labels, log_q=given.log_q, penalized=True)
-    charged = reduce_weights(other, read_draws(given, other), options, given.seed, True)
-    return replace(found, penalized=charged)
+    lower = reduce_weights(other, read_draws(given, other), options, given.seed, True)
+    return replace(found, penalized=lower)
 
 
 def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -108,9 +108,9 @@ def _numbers(inputs: Inputs, estimate: CorpusEstimate, penalty: np.ndarray | Non
         ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
         low, high = to_perplexity(ends, total)
         return {**estimate.labels, "low": low, "high": high}
-    charged = estimate.log_likelihood - penalty.sum()
-    value = float(to_perplexity(charged, total))
-    row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
+    lower = estimate.log_likelihood - penalty.sum()
+    value = float(to_perplexity(lower, total))
+    row: Fields = {**estimate.labels, "log_likelihood": lower, "value": value}
     if estimate.pairings is not None:
         values = to_perplexity(estimate.pairings - penalty.sum(), total)  # (R,)
         low, high = band(values, options.confidence)
@@ -173,23 +173,23 @@ def estimates_table(reduction: Reduction) -> pa.Table:
 
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
-    inputs, charged = reduction.inputs, reduction.penalized
+    inputs, lower = reduction.inputs, reduction.penalized
     last = len(inputs.reader.temperatures)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
     for place, (method, estimator) in enumerate(reduction.estimators):
         group = last if estimator.group is None else estimator.group
         estimates = list(estimator.estimates())
         own: list[Fields | None] = [None] * len(estimates)
-        if charged is not None:
-            others = charged.estimators[place][1].estimates()
-            own = [_numbers(charged.inputs, other) for other in others]
+        if lower is not None:
+            others = lower.estimators[place][1].estimates()
+            own = [_numbers(lower.inputs, other) for other in others]
         for estimate, penalized in zip(estimates, own, strict=True):
             level = estimator.levels.index(estimate.labels["aggregation"])
             rows = [{"method": method, **row} for row in _measured(inputs, estimate, penalized)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
-    # Brackets that fail on the simulated documents of this proposal lose their claim.
+    # Two-sided bounds that fail on the simulated documents of this proposal lose their claim.
     named = {**_named_pair(inputs), "basis": None, "temperature": None}
     refuted = refuted_settings(_gap_rows(reduction))
     rows = [row | withdrawn(named | row, refuted) if row.get("basis") else row for row in rows]

@@ -162,7 +162,7 @@ def doubts(
 
     k̂ alone does not keep claims from missing: where the tail is too heavy, it is the samples that
     lack the largest weights that look good. So the upper end allows for the tail as well; how
-    often claims miss, `tests/long/test_bracket_levels.py` counts.
+    often claims miss, `tests/long/test_two_sided_levels.py` counts.
     """
     found = [*_missing(ends, log_halves), *_few(diagnostics, n_tokens)]
     if diagnostics[0].tail == NOT_OF_SAMPLES:

@@ -46,15 +46,15 @@ class ReductionOptions(Limited):
         1,000 samples the default is a tenth of them.
     confidence : float
         Share of the subsets inside the bands and the spreads over pairings.
-    bracket : bool
-        Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
+    two_sided : bool
+        Whether to enclose log p from both sides where there are samples enough (`two_sided.py`).
     """
 
     subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 200
     bootstrap: Natural = 200
     replicate_samples: Count = 100
     confidence: Level = 0.95
-    bracket: bool = True
+    two_sided: bool = True
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ ESTIMATORS: Rows[str] = {
     "beam_plus_tail": f"{_HERE}.beam_plus_tail:BeamPlusTail",
     "smc": f"{_HERE}.sequential_monte_carlo:SequentialMonteCarlo",
     "beam": f"{_HERE}.beam_marginalization:Beam",
-    "bracket": f"{_HERE}.bracket:Bracket",
+    "two_sided": f"{_HERE}.two_sided:TwoSided",
 }
 # What reads each kind of draws beside the samples themselves, by the schema, which is the flag of
 # the scripts and what estimators say that they need. A reader takes the files and the

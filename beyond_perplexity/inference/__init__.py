@@ -4,8 +4,7 @@ Every draw comes from a stream keyed by (seed, purpose, item), so that a result 
 how the work was cut nor on how many draws there are.
 """
 
-from beyond_perplexity.inference.exchanged_units import effective_groups as effective_groups
-from beyond_perplexity.inference.halves import Floor as Floor
+from beyond_perplexity.inference.halves import Baseline as Baseline
 from beyond_perplexity.inference.halves import half_baseline as half_baseline
 from beyond_perplexity.inference.held_out import HeldOut as HeldOut
 from beyond_perplexity.inference.held_out import (
@@ -25,6 +24,7 @@ from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
 from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p
 from beyond_perplexity.inference.p_values import sign_flip_p_values as sign_flip_p_values
+from beyond_perplexity.inference.permuted_units import effective_groups as effective_groups
 from beyond_perplexity.inference.two_sample_test import PermutationTest as PermutationTest
 from beyond_perplexity.inference.two_sample_test import ks as ks
 from beyond_perplexity.inference.two_sample_test import ks_distance as ks_distance

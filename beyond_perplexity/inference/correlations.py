@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 
 _Floats = NDArray[np.float64]
 

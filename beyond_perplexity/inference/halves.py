@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, Groups
+from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups
 from beyond_perplexity.random_streams import stream
 
-HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
+HUMAN_SPLITS = 199  # random splits of human text that a baseline is the mean of
 EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples
 _BAND = (0.025, 0.975)
-BODIES = (0, 0, 1)  # what the two halves and the cut samples are parts of
+SAMPLE_SETS = (0, 0, 1)  # what the two halves and the cut samples are parts of
 
 
-class Floor(NamedTuple):
+class Baseline(NamedTuple):
     """A distance between two human texts as large as those that are compared.
 
     Attributes
@@ -36,7 +36,7 @@ class Floor(NamedTuple):
     mean, low, high : float
         Mean, 2.5% and 97.5% quantile over random splits.
     excess : float or None
-        What a distance has above the floor; None for the value minus the mean.
+        What a distance has above the baseline; None for the value minus the mean.
     """
 
     mean: float
@@ -45,10 +45,10 @@ class Floor(NamedTuple):
     excess: float | None = None
 
 
-def floor_of(drawn: np.ndarray) -> Floor:
+def baseline_of(drawn: np.ndarray) -> Baseline:
     """Summarize the distances (B,) of random splits of human text; those not defined count not."""
     low, high = np.nanquantile(drawn, _BAND)
-    return Floor(float(np.nanmean(drawn)), float(low), float(high))
+    return Baseline(float(np.nanmean(drawn)), float(low), float(high))
 
 
 def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:
@@ -74,7 +74,7 @@ class Halving:
     @cached_property
     def _draws(self) -> bool:
         """Whether a random document of each group of the samples is taken."""
-        return exchanged_units.scheme_of(self.groups) == "draws"
+        return permuted_units.scheme_of(self.groups) == "draws"
 
     @cached_property
     def groups_of_a_part(self) -> int:
@@ -91,8 +91,8 @@ class Halving:
         if codes is not None:
             lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
             share = self.groups_of_a_part / max(len(np.unique(codes)), 1)
-            tokens = exchanged_units.group_sums(codes, lengths)
-            if exchanged_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
+            tokens = permuted_units.group_sums(codes, lengths)
+            if permuted_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
                 return False
         return len(self.parts(0)[0][0]) >= 2
 
@@ -105,13 +105,14 @@ class Halving:
         dealt = [*self._dealt(0, 2, rng), *self._dealt(1, 1, rng)]
         m = min(map(len, dealt))
         return [
-            self._thinned(body, held, m, rng) for body, held in zip(BODIES, dealt, strict=True)
+            self._thinned(sample_set, held, m, rng)
+            for sample_set, held in zip(SAMPLE_SETS, dealt, strict=True)
         ], rng
 
-    def _dealt(self, body: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Deal a body to n parts, in random order; of documents all parts have as many."""
-        order = rng.permutation(self.n_documents[body])
-        codes = self._codes[body]
+    def _dealt(self, sample_set: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Deal a sample set to n parts, in random order; of documents all parts have as many."""
+        order = rng.permutation(self.n_documents[sample_set])
+        codes = self._codes[sample_set]
         if codes is None:
             size = len(order) // n
             return [order[part * size : (part + 1) * size] for part in range(n)]
@@ -124,10 +125,10 @@ class Halving:
         return [order[place == part] for part in range(n)]
 
     def _thinned(
-        self, body: int, documents: np.ndarray, m: int, rng: np.random.Generator
+        self, sample_set: int, documents: np.ndarray, m: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Keep m documents of a part in random order; of groups the same share of each."""
-        codes = self._codes[body]
+        codes = self._codes[sample_set]
         if codes is None or self._draws or len(documents) == m:
             return documents[:m]
         by_group = documents[np.argsort(codes[documents], kind="stable")]
@@ -144,7 +145,7 @@ def half_baseline(
     splits: int = HUMAN_SPLITS,
     excess_splits: int = EXCESS_SPLITS,
     seed: int = 0,
-) -> Floor | None:
+) -> Baseline | None:
     """Compute the human baseline of a distance, and what the samples have above it.
 
     The baseline is the mean distance between random halves of the reference, cut to as many
@@ -167,7 +168,7 @@ def half_baseline(
 
     Returns
     -------
-    Floor or None
+    Baseline or None
         None where a half would have fewer than two documents, or fewer effective groups than a
         verdict needs (`EFFECTIVE_GROUPS`).
 
@@ -186,16 +187,20 @@ def half_baseline(
     (0.097, 0.181)
     """
     texts, sizes = (reference, samples), (len(reference), len(samples))
-    exchanged_units.check_group_codes(groups, sizes)
+    permuted_units.check_group_codes(groups, sizes)
     halving = Halving(groups, sizes, seed)
     if not halving.is_possible:
         return None
     human, against = [], []
     for number in range(splits):
         parts, _ = halving.parts(number)
-        first, second, cut = (texts[b][part] for b, part in zip(BODIES, parts, strict=True))
+        first, second, cut = (texts[b][part] for b, part in zip(SAMPLE_SETS, parts, strict=True))
         human.append(distance(first, second))
         if number < excess_splits:
             against += [distance(first, cut), distance(second, cut)]
-    floor = floor_of(np.array(human, float))
-    return floor._replace(excess=float(np.nanmean(against)) - floor.mean) if against else floor
+    baseline = baseline_of(np.array(human, float))
+    return (
+        baseline._replace(excess=float(np.nanmean(against)) - baseline.mean)
+        if against
+        else baseline
+    )

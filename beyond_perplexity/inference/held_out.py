@@ -21,9 +21,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import HALVINGS, Groups, effective_groups
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
+from beyond_perplexity.inference.permuted_units import HALVINGS, Groups, effective_groups
 from beyond_perplexity.random_streams import stream
 
 # Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
@@ -31,39 +31,39 @@ Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class _TypeCounts(Protocol):
-    """Counts of V types in the documents of two texts: body 0 the reference, 1 the samples."""
+    """Counts of V types in the documents of two texts: 0 is the reference, 1 the samples."""
 
-    def n_documents(self, body: int) -> int: ...
+    def n_documents(self, sample_set: int) -> int: ...
     # What is kept of every document, ``length`` (tokens) among it: (D,)
-    def values(self, body: int) -> Mapping[str, np.ndarray]: ...
+    def values(self, sample_set: int) -> Mapping[str, np.ndarray]: ...
     # Sums of counts of all documents, or of those that are kept (D,): int64, (V,)
-    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray: ...
+    def totals(self, sample_set: int, kept: np.ndarray | None = None) -> np.ndarray: ...
     # Sums over documents whose unit (codes, (D,)) has a label (U, w): (V, w)
-    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray: ...
+    def sums_of(self, sample_set: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray: ...
     # Sums of counts times numbers of types (V, w): (D, w), some documents at a time
-    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]: ...
+    def per_document(self, sample_set: int, marks: np.ndarray) -> Iterator[np.ndarray]: ...
 
 
 class _Matrices(NamedTuple):
     """`_TypeCounts` of two arrays in memory, (D, V) each."""
 
-    bodies: tuple[np.ndarray, np.ndarray]
+    sample_sets: tuple[np.ndarray, np.ndarray]
 
-    def n_documents(self, body: int) -> int:
-        return len(self.bodies[body])
+    def n_documents(self, sample_set: int) -> int:
+        return len(self.sample_sets[sample_set])
 
-    def values(self, body: int) -> Mapping[str, np.ndarray]:
-        return {"length": self.bodies[body].sum(axis=1)}
+    def values(self, sample_set: int) -> Mapping[str, np.ndarray]:
+        return {"length": self.sample_sets[sample_set].sum(axis=1)}
 
-    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
-        counts = self.bodies[body]
+    def totals(self, sample_set: int, kept: np.ndarray | None = None) -> np.ndarray:
+        counts = self.sample_sets[sample_set]
         return (counts if kept is None else counts[kept]).sum(axis=0)
 
-    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        return self.bodies[body].T @ labels[codes].astype(float)
+    def sums_of(self, sample_set: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        return self.sample_sets[sample_set].T @ labels[codes].astype(float)
 
-    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
-        yield self.bodies[body] @ marks
+    def per_document(self, sample_set: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+        yield self.sample_sets[sample_set] @ marks
 
 
 class HeldOut(NamedTuple):
@@ -145,8 +145,8 @@ def held_out_distance(
 ) -> HeldOut:
     """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
     codes, first, tokens = [], [], []
-    for body, name in enumerate(("reference", "samples")):
-        n, held, chosen = documents.n_documents(body), groups[body], kept[body]
+    for sample_set, name in enumerate(("reference", "samples")):
+        n, held, chosen = documents.n_documents(sample_set), groups[sample_set], kept[sample_set]
         own = np.arange(n) if held is None else held
         chosen = np.ones(n, bool) if chosen is None else chosen
         numbers, inverse = np.unique(own[chosen], return_inverse=True)
@@ -157,7 +157,7 @@ def held_out_distance(
         halves = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
-        lengths = documents.values(body)["length"] * chosen
+        lengths = documents.values(sample_set)["length"] * chosen
         tokens.append(np.bincount(unit, lengths, n_units + 1))
     inside, grouped = _tokens_inside(documents, codes, first, kept), groups[1] is not None
     found = [
@@ -171,8 +171,10 @@ def _tokens_inside(
     documents: _TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
 ) -> list[np.ndarray]:
     """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
-    halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
-    totals = [documents.totals(body, kept[body])[:, None] for body in (0, 1)]
+    halves = [
+        documents.sums_of(sample_set, first[sample_set], codes[sample_set]) for sample_set in (0, 1)
+    ]  # (V, H)
+    totals = [documents.totals(sample_set, kept[sample_set])[:, None] for sample_set in (0, 1)]
     marks = []  # A of either half: (V, H) each
     for side in (halves, [all_of - half for all_of, half in zip(totals, halves, strict=True)]):
         with np.errstate(invalid="ignore"):
@@ -180,19 +182,21 @@ def _tokens_inside(
         marks.append((shares[0] > shares[1]).astype(np.float32))
     both = np.hstack(marks)
     found = []
-    for body in (0, 1):
-        sums = sums_of_units(documents, body, codes[body], both, len(first[body]))  # (U + 1, 2 H)
+    for sample_set in (0, 1):
+        sums = sums_of_units(
+            documents, sample_set, codes[sample_set], both, len(first[sample_set])
+        )  # (U + 1, 2 H)
         # A unit of the first half is held against the A of the second, and the reverse.
-        found.append(np.where(first[body], sums[:, HALVINGS:], sums[:, :HALVINGS]))
+        found.append(np.where(first[sample_set], sums[:, HALVINGS:], sums[:, :HALVINGS]))
     return found
 
 
 def sums_of_units(
-    documents: _TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
+    documents: _TypeCounts, sample_set: int, codes: np.ndarray, marks: np.ndarray, n: int
 ) -> np.ndarray:
     """Sum counts times numbers of types (V, w) over the documents of n units, (D,): (n, w)."""
     sums, start = np.zeros((n, marks.shape[1])), 0
-    for found in documents.per_document(body, marks):  # (D, w)
+    for found in documents.per_document(sample_set, marks):  # (D, w)
         units = codes[start : start + len(found)]
         start += len(found)
         for column, values in enumerate(found.T):
@@ -241,5 +245,5 @@ def held_out_total_variation(
         raise ValueError(
             f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
         )
-    exchanged_units.check_group_codes(groups, (len(reference), len(samples)))
+    permuted_units.check_group_codes(groups, (len(reference), len(samples)))
     return held_out_distance(_Matrices((reference, samples)), groups, seed)

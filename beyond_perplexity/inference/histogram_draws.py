@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import ExchangedUnits
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import PermutedUnits
 from beyond_perplexity.random_streams import stream
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
 def bootstrap_both(
     drawers: Sequence[Resampler], width: int, evaluate: Evaluate, n: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures under n resamplings of both bodies, drawn as (r, `width`): (n,) each."""
+    """Compute measures under n resamplings of both texts, drawn as (r, `width`): (n,) each."""
     parts = ([draw(items) for draw in drawers] for items in blocks(n, width))
     return joined_draws(evaluate(first, second) for first, second in parts)
 
@@ -95,15 +95,15 @@ def count_cells(places: np.ndarray, units: np.ndarray, n: int, n_units: int) -> 
     return csr_matrix((ones, (places[kept], units[kept])), shape=(n, n_units))
 
 
-def exchanged_cells(
+def permuted_cells(
     places: tuple[np.ndarray, np.ndarray],
     width: int,
     evaluate: Evaluate,
-    units: ExchangedUnits,
+    units: PermutedUnits,
     n: int,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """Compute measures of histograms under n randomizations of units; see `ExchangedUnits.labels`.
+    """Compute measures of histograms under n randomizations of units; see `PermutedUnits.labels`.
 
     `places` have the cell of each document of both texts, -1 for none, of `width` cells.
     """

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import (
     EFFECTIVE_GROUPS,
     Groups,
     effective_groups,
     group_sums,
 )
-from beyond_perplexity.inference.p_values import student_quantile
 
 INTERVAL_LEVEL = 0.95
 

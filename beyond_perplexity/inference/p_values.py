@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
+from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.verdicts import joined_facts
 
@@ -103,14 +103,14 @@ def student_tail(t: np.ndarray, df: np.ndarray) -> np.ndarray:
 _ROUNDING = 1e-9
 
 
-def holm(p_values: Sequence[float], bodies: int = 1) -> np.ndarray:
+def holm(p_values: Sequence[float], sample_sets: int = 1) -> np.ndarray:
     """Adjust p-values for their number by Holm's method.
 
     Parameters
     ----------
     p_values : sequence of float, shape (m,)
         The p-values of a family.
-    bodies : int
+    sample_sets : int
         How many such families are one: a further factor (Bonferroni).
 
     Returns
@@ -132,7 +132,7 @@ def holm(p_values: Sequence[float], bodies: int = 1) -> np.ndarray:
     order = np.argsort(given, kind="stable")
     steps = np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1))
     adjusted = np.empty(len(given))
-    adjusted[order] = np.minimum(steps * bodies, 1)
+    adjusted[order] = np.minimum(steps * sample_sets, 1)
     return adjusted
 
 
@@ -226,7 +226,7 @@ def sign_flip_p_values(
 
     The statistic is |Σ_g d_g|, d_g the difference of the two columns in group g. The signs of the
     groups are flipped independently: the p-value is the share of sums that are as large. It is
-    exact where group differences are symmetric about 0 (models that could be exchanged), else
+    exact where group differences are symmetric about 0 (models that could be permuted), else
     approximate: of 26 groups with exponential skew 9% are below .05.
 
     Parameters

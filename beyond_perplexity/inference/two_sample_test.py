@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import ExchangedUnits, Groups, Scheme
-from beyond_perplexity.inference.histogram_draws import exchanged_cells
+from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.histogram_draws import permuted_cells
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.permuted_units import Groups, PermutedUnits, Scheme
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ class PermutationTest(NamedTuple):
     null : numpy.ndarray of float64, shape (B,)
         The statistic of every randomization.
     scheme : str
-        What was exchanged: ``documents``, ``groups``, ``swaps`` or ``draws``.
+        What was permuted: ``documents``, ``groups``, ``swaps`` or ``draws``.
     """
 
     statistic: float
@@ -161,7 +161,7 @@ def permutation_test(
 ) -> PermutationTest:
     """Test whether two samples, of one number for each document, are of one distribution.
 
-    What is exchanged depends on which sample has groups (documents of one source, answers to one
+    What is permuted depends on which sample has groups (documents of one source, answers to one
     prompt), as documents of a group are not independent:
 
     neither
@@ -229,24 +229,24 @@ def permutation_test(
     x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 1 or y.ndim != 1 or not (len(x) and len(y)):
         raise ValueError(f"samples of {x.shape} and {y.shape}; give a number for each document")
-    exchanged_units.check_group_codes(groups, (len(x), len(y)))
+    permuted_units.check_group_codes(groups, (len(x), len(y)))
     first, second = (
         None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
     )
     sizes = len(x), len(y)
-    held = exchanged_units.alike_groups((first, second), sizes)
-    if unlike := exchanged_units.unlike_groups(held, sizes):
+    held = permuted_units.alike_groups((first, second), sizes)
+    if unlike := permuted_units.unlike_groups(held, sizes):
         raise ValueError(
             f"{unlike[0]:.1f} documents a group of x and {unlike[1]:.1f} of y: groups whose sizes "
-            f"differ by more than a factor of {exchanged_units.SIZE_RATIO} are not exchangeable"
+            f"differ by more than a factor of {permuted_units.SIZE_RATIO} are not exchangeable"
         )
-    scheme = exchanged_units.scheme_of(held)
+    scheme = permuted_units.scheme_of(held)
     if scheme == "draws":
-        draws = exchanged_units.group_draws(held, sizes, seed)
+        draws = permuted_units.group_draws(held, sizes, seed)
         parts = [(x[np.sort(a)], y[np.sort(b)], draws.units((a, b))) for a, b in draws]
     else:
-        units = exchanged_units.exchanged_units(held, sizes, seed)
-        parts = [(x, y, units or exchanged_units.single_documents(sizes))]
+        units = permuted_units.permuted_units(held, sizes, seed)
+        parts = [(x, y, units or permuted_units.single_documents(sizes))]
     both = np.mean([_randomized(*part, statistic, permutations, seed) for part in parts], axis=0)
     observed, null = float(both[-1]), both[:-1]
     p_value = permutation_p(observed, null, two_sided=two_sided)
@@ -256,7 +256,7 @@ def permutation_test(
 def _randomized(
     x: np.ndarray,
     y: np.ndarray,
-    units: ExchangedUnits,
+    units: PermutedUnits,
     statistic: Statistic,
     permutations: int,
     seed: int,
@@ -268,6 +268,6 @@ def _randomized(
     def evaluate(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         return {"found": statistic(support, first, second)}
 
-    null = exchanged_cells(places, len(support), evaluate, units, permutations, seed)
+    null = permuted_cells(places, len(support), evaluate, units, permutations, seed)
     counts = [np.bincount(place, minlength=len(support)) for place in places]
     return np.append(null.get("found", []), evaluate(*counts)["found"])

@@ -28,9 +28,9 @@ class Audit(Result):
     Attributes
     ----------
     sound : bool
-        No check sounds an alarm.
-    alarms : list of str
-        The checks that do and that no other alarm explains.
+        No check fails.
+    failed_checks : list of str
+        The checks that do and that no other failed check explains.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Audit(Result):
 
         rows = [{**one._asdict(), "unit": checks.CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
-        self.alarms = [one.check for one in findings if not one.sound and not one.because]
+        self.failed_checks = [one.check for one in findings if not one.sound and not one.because]
         others = [
             {**one._asdict(), "version": checks.PROGRAMS[one.program].version} for one in numbers
         ]
         rosetta = pd.DataFrame(others, columns=[*checks.PrintedNumber._fields, "version"])
-        summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
+        summary = {"model": model, "sound": self.sound, "failed_checks": self.failed_checks}
         lines = [*checks.describe_findings(findings), *checks.describe_numbers(numbers)]
         table = pd.DataFrame(rows, columns=_COLUMNS)
         super().__init__(
@@ -83,8 +83,8 @@ def audit(given: AuditOptions) -> Audit:
     Returns
     -------
     Audit
-        ``sound``, ``alarms``, ``table`` with a row a check (see `Result`), and with `rosetta` the
-        table of that name.
+        ``sound``, ``failed_checks``, ``table`` with a row a check (see `Result`), and with
+        `rosetta` the table of that name.
 
     Raises
     ------

@@ -38,10 +38,10 @@ class AuditOptions:
     """Whether a model, its tokenizer and the scoring of texts keep what a perplexity promises.
 
     Each check compares what must be equal, or adds up what must be 1, for some documents of a text.
-    It has a name, a tolerance and an explanation. An alarm says what was measured and where; one
-    that follows from another says so. --rosetta adds what other programs would print for the same
-    model and text, each number with the definition that makes it differ. The exit status is 1 where
-    a check sounds an alarm, too.
+    It has a name, a tolerance and an explanation. A failed check says what was measured and where;
+    one that follows from another says so. --rosetta adds what other programs would print for the
+    same model and text, each number with the definition that makes it differ. The exit status is 1
+    where a check fails, too.
     """
 
     model: Any = option(
@@ -91,7 +91,7 @@ class AuditOptions:
 class ContrastOptions:
     """Score pairs of a good and a bad sentence under a model: accuracy and H_C of each phenomenon.
 
-    A file of pairs is JSONL (an object a line) or TSV with a line of names, plain or compressed.
+    A file of pairs is JSONL (an object a line) or TSV with a header row, plain or compressed.
     Fields or columns: sentence_good and sentence_bad, or good and bad; phenomenon or UID, where
     there is one. H_C is the mean of score(good) - score(bad), in nats a pair: larger is better, 0
     is no difference. Of several phenomena, as of a folder with a file each, the mean stands at the
@@ -139,7 +139,7 @@ class SimilarityOptions:
 
     references: Any = option(
         MISSING,
-        "TSV or CSV with a line of names; texts first",
+        "TSV or CSV with a header row; texts first",
         "iterable of str, or path",
         more="Or the first text of each pair, raw: for evaluators that read tokens they are "
         "cleaned as those were trained.",
@@ -176,7 +176,7 @@ class SimilarityOptions:
 class EstimateOptions:
     """Estimate the perplexity of any latent language model from importance samples of yours.
 
-    A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every sample
+    A file (.parquet, or .csv or .csv.gz with a header row) has a row for every sample
     z_k ~ q(z | x_n):
     instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k)
     and log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown
@@ -205,7 +205,7 @@ class EstimateOptions:
     smc: Any = _draws("smc")
     bidirectional: Any = _draws("bidirectional")
     unknown_types: int | None = option(
-        None, "training types that read <unk>, to charge for them", least=0
+        None, "training types that read <unk>, to penalize them", least=0
     )
     t_definition: str | None = option(None, "what n_tokens counts, such as 'words and </s>'")
     options: Mapping[str, Any] | None = option(
@@ -215,7 +215,7 @@ class EstimateOptions:
         more="See `ReductionOptions`.",
         type=json_object,
     )
-    no_bracket: bool = option(False, "leave out the bounds from both sides")
+    no_two_sided: bool = option(False, "leave out the bounds from both sides")
     seed: int = option(0, "seed of subsets, pairings and bootstraps", least=0)
     output: str | Path | None = _written("table to write as well: .csv or .parquet")
     diagnostics: str | Path | None = _written("table of every instance to write: .csv or .parquet")

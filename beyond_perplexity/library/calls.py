@@ -26,6 +26,7 @@ from beyond_perplexity.arguments import check_options, described
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import safe_cell
+from beyond_perplexity.former_names import name_of_now
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.storage.accounts import accounts
 from beyond_perplexity.storage.outputs import atomic_path
@@ -117,6 +118,8 @@ def _bind(
             raise TypeError(f"{function}() {error}") from None
         near = get_close_matches(wrong[0], signature.parameters, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
+        if (now := name_of_now(wrong[0])) in signature.parameters:
+            meant = f"; it is called {now!r} now"
         raise TypeError(
             f"{function}() got an unexpected keyword argument {wrong[0]!r}{meant}"
         ) from None

@@ -1,4 +1,4 @@
-"""Two bodies of text in every statistical tendency, from a program."""
+"""Two sample sets in every statistical tendency, from a program."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _unused(given: CompareOptions) -> Iterator[Unused]:
 
 @library_function(CompareOptions, _unused)
 def compare(given: CompareOptions) -> Result:
-    """Compare two bodies of text in every statistical tendency; no model is needed.
+    """Compare two sample sets in every statistical tendency; no model is needed.
 
     Returns
     -------
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
-        distance (`value`) at the size of its `floor`, `excess` = `value` - `floor`, p-values and
-        limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
+        distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
+        and limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises
@@ -83,7 +83,7 @@ def compare(given: CompareOptions) -> Result:
         "compare",
         found.measures,
         text=text,
-        summary={"groups": found.groups, "exchanged": found.exchanged},
+        summary={"groups": found.groups, "permuted": found.permuted},
         tables={name: one for name, one in held.items() if one is not None},
         figures={n: partial(draw_one, row[0], found) for n, row in PAGE_FIGURES.items()},
     )

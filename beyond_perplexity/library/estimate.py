@@ -67,8 +67,8 @@ def estimate(given: EstimateOptions) -> Result:
     if not isinstance(given.options, Mapping | None):
         raise calls.wrong_type("options", given.options, "a dict")
     options = parse_options(ReductionOptions, dict(given.options or {}), "options")
-    if given.no_bracket:
-        options = replace(options, bracket=False)
+    if given.no_two_sided:
+        options = replace(options, two_sided=False)
     about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     labels = parse_options(WeightLabels, about, "arguments")
     kinds = ("weights", "log_q", *DRAW_READERS)

@@ -21,8 +21,8 @@ PERPLEXITY_COLUMNS = [
     *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high", "n"),
     *("documents", "unknown_share"),
 ]
-# How unknown words are charged -> key of it in a summary.
-_KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "spelled": "spelled"}
+# How unknown words are penalized -> key of it in a summary.
+_KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "open_vocabulary": "open_vocabulary"}
 
 
 def _is_arpa(given: ScoringOptions) -> bool:
@@ -33,7 +33,7 @@ def _is_arpa(given: ScoringOptions) -> bool:
 def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
-        yield text, ("cleaned", "tokenized", "speller", "special_tokens")
+        yield text, ("cleaned", "tokenized", "spelling_model", "special_tokens")
     else:
         yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
@@ -52,9 +52,9 @@ def perplexity(given: ScoringOptions) -> Result:
     Result
         ``table`` has a row for each unit (token, word, character, byte): its number N, perplexity
         and bits (base 2), with 95% limits over documents or groups, and both with the spelling of
-        unknown words (``_spelled``) or a penalty for them (``_unknown_penalized``) where there is
-        one. Of an impossible text they are infinite; what is not known is NaN. ``summary`` has all
-        that the command prints; see `perplexities.summary`. Table ``documents`` (schema
+        unknown words (``_open_vocabulary``) or a penalty for them (``_unknown_penalized``) where
+        there is one. Of an impossible text they are infinite; what is not known is NaN. ``summary``
+        has all that the command prints; see `perplexities.summary`. Table ``documents`` (schema
         ``document_scores``).
 
     Raises
@@ -68,7 +68,7 @@ def perplexity(given: ScoringOptions) -> Result:
     named = {"field": given.field, "group_column": column}
     texts = calls.text_source(given.texts, "texts", given.groups, **named)
     with extras_named():
-        from beyond_perplexity.perplexities.brought import load_scoring, score_given
+        from beyond_perplexity.perplexities.external import load_scoring, score_given
     with calls.torch_kept(given.threads):
         with extras_named():
             settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
@@ -88,9 +88,9 @@ def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
 
     A summary of the raw text has that of the cleaned text in ``cleaned``. Columns are text
     (cleaned, raw), split, unknown_words (as_unknown: their spelling is free; penalized: ln U each;
-    spelled: charged for), measure (perplexity; bits: a unit, base 2), unit (token, word, character,
-    byte), value (infinite where a text is impossible), low and high (of its 95% interval; NaN where
-    it has none), n (units), documents, unknown_share.
+    open_vocabulary: spelled), measure (perplexity; bits: a unit, base 2), unit (token, word,
+    character, byte), value (infinite where a text is impossible), low and high (of its 95%
+    interval; NaN where it has none), n (units), documents, unknown_share.
     """
     import pandas as pd  # late, as of other functions here
 
@@ -104,8 +104,8 @@ def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Set the numbers of one text side by side: a row a unit.
 
     Columns are unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
-    ``_spelled`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not known, as
-    the bits of a unit that has none.
+    ``_open_vocabulary`` and ``_unknown_penalized`` where unknown words are penalized so. NaN: not
+    known, as the bits of a unit that has none.
     """
     import pandas as pd
 

@@ -33,7 +33,7 @@ class Result:
     summary : dict
         Single numbers and what they are of; JSON-safe.
     sound : bool
-        Whether nothing sounds an alarm, as a check of `audit` may.
+        Whether nothing fails, as a check of `audit` may.
     files : list of dict
         Of each file or argument that was read: how much was read, left out by reason, and used;
         see `storage.accounts.Account.to_json`.

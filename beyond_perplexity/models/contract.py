@@ -226,7 +226,7 @@ class LanguageModel(TrainedModel):
 
         Logits [:, t] are for the token after ``tokens[:, :t + 1]``. Tokens are int64, (B, T), each
         row from ``<s>`` on. Rows shorter than T are filled up with any valid id at their end: the
-        model is causal, the filling changes nothing before it.
+        model is causal, the padding changes nothing before it.
         """
 
     def check_context(self, tokens: Tensor) -> None:
@@ -340,7 +340,7 @@ class CountedModel(ConfiguredLanguageModel):
 def spread(begins: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     """List the entries of rows that begin in those places of a table and have sizes, (R,) each.
 
-    Of every entry: the row that it is of, and its place in the table, int64, (E,).
+    Of every entry: the row that it is of, and its position in the table, int64, (E,).
     """
     owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
     inside = torch.arange(len(owner), device=owner.device)  # (E,)

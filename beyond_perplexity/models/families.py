@@ -1,4 +1,4 @@
-"""A row is all that the rest of the house must know of a family; nothing heavy is imported.
+"""A row is all that the other packages must know of a family; nothing heavy is imported.
 
 Rows do not count for the fingerprint of code: the modules that a row names do, by
 `family_modules`, for the jobs of that family alone. So nothing that computes a result belongs
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
-Kind = Literal["counted", "trained", "brought", "unnormalized", "latent", "proposal"]
+Kind = Literal["counted", "trained", "external", "unnormalized", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
 Unit = Literal["document", "sentence"]
 
@@ -27,7 +27,7 @@ class Family:
     reference: str | None
     options: str | None  # ``module:Dataclass`` of its architecture; None: it has no options
     title: str  # how figures print it
-    # counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
+    # counted: from counts of the corpus, without gradients; trained: by gradients; external: comes
     # trained, with its own vocabulary; unnormalized: trained to score sentences, without a
     # likelihood; latent: trained, with latent variables, so that its likelihood is estimated;
     # proposal: of the latent variables of such a model
@@ -43,10 +43,10 @@ class Family:
     # ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
     # family, ``optimal``, is one name for all of them
     optimal: str | None = None
-    worked_out: bool = False  # a proposal that is made of the model itself and not trained
+    analytic: bool = False  # a proposal that is made of the model itself and not trained
     # ``module:function`` that brings a model: options and cleaning to model, vocabulary, source
     bring: str | None = None
-    files: tuple[str, ...] = ()  # patterns of the files of a model that is brought in a folder
+    files: tuple[str, ...] = ()  # patterns of the files of an external model in a folder
     marker: str | None = None  # the file by which such a folder is known
     # Module with decoding engines of its own: ``SamplingEngine``, ``BeamEngine`` (see
     # `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones
@@ -104,7 +104,7 @@ FAMILIES: Rows[Family] = {
     "huggingface": Family(
         *_of("huggingface_model", "HuggingFace", "huggingface_bring:HuggingFaceOptions"),
         title="Hugging Face",
-        kind="brought",
+        kind="external",
         bring=f"{_MODELS}.huggingface_bring:bring",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
         marker="config.json",
@@ -130,7 +130,7 @@ FAMILIES: Rows[Family] = {
     ),
     "kneser-ney": Family(*_of("kneser_ney", "KneserNey"), "Kneser–Ney", "counted"),
     "lstm": Family(*_of("recurrent", "LSTM", "RecurrentOptions"), "LSTM", "trained", plain=True),
-    "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
+    "optimal": Family(None, None, "Optimal proposal", "proposal", analytic=True),
     "rnn": Family(*_of("elman", "RNN", "ElmanOptions"), "RNN", "trained"),
     "rnng": Family(
         *_of("latents.rnng", "RNNG"),
@@ -187,7 +187,7 @@ def find_row(family: object) -> Family:
 
 def is_taken_as_it_is(family: object, training: object) -> bool:
     """Return whether a model comes trained and is trained no further: it reads plain text."""
-    return find_row(family).kind == "brought" and not training
+    return find_row(family).kind == "external" and not training
 
 
 def families_of(*kinds: Kind) -> tuple[str, ...]:
@@ -199,14 +199,14 @@ def proposal_modules(family: object, proposal: object) -> list[str]:
     """List the files of a latent family and of the family of its proposal, for `fingerprint`."""
     row = find_row(family)
     files = {*family_modules(family), *family_modules(proposal)}
-    if row.optimal and is_worked_out(proposal):
+    if row.optimal and is_analytic(proposal):
         files.add(_file(row.optimal))
     return sorted(files)
 
 
-def is_worked_out(proposal: object) -> bool:
+def is_analytic(proposal: object) -> bool:
     """Return whether a family is that of proposals made of the model itself, not trained."""
-    return find_row(proposal).worked_out
+    return find_row(proposal).analytic
 
 
 def _file(reference: str) -> str:

@@ -73,12 +73,12 @@ def bring(
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = _find_folder(options)
     weights = find_weights(folder)
-    brought = _load_weights(folder)
-    check_finite(brought, weights[0] if len(weights) == 1 else folder)
-    vocabulary = _load_tokenizer(folder, brought, cleaning)
-    described, special = describe_config(brought.config), vocabulary.special_ids
-    model = HuggingFace(vocabulary.size, described, special, vocabulary.impossible, brought).eval()
-    _probe(model, brought, options.path)
+    external = _load_weights(folder)
+    check_finite(external, weights[0] if len(weights) == 1 else folder)
+    vocabulary = _load_tokenizer(folder, external, cleaning)
+    described, special = describe_config(external.config), vocabulary.special_ids
+    model = HuggingFace(vocabulary.size, described, special, vocabulary.impossible, external).eval()
+    _probe(model, external, options.path)
     hashes = {file.name: content_hash(file) for file in weights}
     return model, vocabulary, {"path": options.path, "revision": revision, "weights": hashes}
 
@@ -187,16 +187,16 @@ def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
 
 
 @torch.no_grad()
-def _probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
+def _probe(model: HuggingFace, external: PreTrainedModel, name: str) -> None:
     """Try that our pass and our steps give the logits of the model's own forward pass."""
-    what = f"{name}: {brought.config.model_type} models cannot be"
+    what = f"{name}: {external.config.model_type} models cannot be"
     if not {"position_ids", "past_key_values"} <= set(signature(model.body.forward).parameters):
         raise InputError(f"{what} stepped through here; {USABLE}")
     length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
     tokens = _probe_tokens(model, length)  # (2, T)
     kinds = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError)
     with told(f"{what} used here", f"; {USABLE}", kinds):
-        truth = brought(input_ids=model.output.theirs[tokens], use_cache=False).logits.float()
+        truth = external(input_ids=model.output.theirs[tokens], use_cache=False).logits.float()
         truth = truth.index_select(-1, model.output.theirs)  # (2, T, V)
         order = torch.arange(length) % (length - length // 3)  # (T,)
         restarted = torch.stack([truth[0], truth[1, order]])  # (2, T, V)

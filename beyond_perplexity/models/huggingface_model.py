@@ -5,7 +5,7 @@ H heads of the cache (those of keys and values), K their width, M positions of t
 
 Any architecture of transformers' ``AutoModelForCausalLM`` will do whose layers attend to all
 earlier positions by a cache of keys and values and which takes ``position_ids``; whether one does
-is tried when a model is brought (`huggingface.bring`).
+is tried when a model is loaded (`huggingface.bring`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ rows (samples, each of one instance), W entries of a row of z, U random numbers 
 temperatures. Of sentences that are scored: B sentences, T words of the longest.
 
 A row of z is a vector of int64 in a canonical form: equal rows are equal latents and no two rows
-are the same latent. Rows shorter than W are filled up with `FILLING` at their end.
+are the same latent. Rows shorter than W are filled up with `PADDING` at their end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from beyond_perplexity.invariant_tensors import round_up, uniforms_by_step
 from beyond_perplexity.models.contract import ConfiguredModel, State
 from beyond_perplexity.vocabulary import Vocabulary
 
-FILLING = -1
+PADDING = -1
 
 
 class UnnormalizedModel(ConfiguredModel):
@@ -94,7 +94,7 @@ class LatentModule(ConfiguredModel):
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated latents of each instance, int64, (B, W)."""
-        return batch.filled(self.annotation, FILLING)
+        return batch.filled(self.annotation, PADDING)
 
     @property
     def support(self) -> dict[str, Any]:
@@ -219,8 +219,9 @@ class LatentModel(LatentModule):
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of z, (W,), for people, tables and figures; JSON-serializable.
 
-        ``tree``: Penn brackets over ``#0 #1 ...``, the places of the words (RNNG); or ``mentions``:
-        a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for KGLM ``kind``,
+        ``tree``: Penn brackets over ``#0 #1 ...``, the positions of the words (RNNG); or
+        ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for KGLM
+        ``kind``,
         ``relation``, ``parent``.
         """
 
@@ -270,7 +271,7 @@ class Proposal(LatentModule):
         """Return the most probable latents of each instance under q, best first, (B, size, W).
 
         Exact (k best) where the family can, else by a beam search of that size; distinct. Rows of
-        `FILLING` alone where there are fewer.
+        `PADDING` alone where there are fewer.
         """
 
 

@@ -32,7 +32,7 @@ def find(family: object) -> type[TrainedModel]:
     """Return the class of a family, if it has one."""
     row = families.find_row(family)
     if row.reference is None:
-        how = "worked out from" if families.is_worked_out(family) else "trained within"
+        how = "analytic, made of" if families.is_analytic(family) else "trained within"
         raise InputError(f"family: {family!r} is {how} its model, not by itself")
     return cast(type[TrainedModel], resolve_name(row.reference))
 
@@ -256,7 +256,7 @@ def open_scorer(name: str, device: str | torch.device = "cpu") -> tuple[Language
 
 def _family_of(name: str) -> str:
     """Tell by its files, or by its name, which program a model is of."""
-    rows = {family: families.FAMILIES[family] for family in families.families_of("brought")}
+    rows = {family: families.FAMILIES[family] for family in families.families_of("external")}
     folder = Path(name)
     if folder.is_dir():
         for family, row in rows.items():

@@ -42,7 +42,7 @@ class TransformerOptions(Limited):
     context_length : int
         The longest prefix that a prediction sees, ``<s>`` included.
     positions : "sinusoidal" or "learned"
-        How a token knows its place. Sinusoidal ones need no training, so that places that few
+        How a token knows its position. Sinusoidal ones need no training, so that positions that few
         documents of a small corpus reach are not noise.
     dropout : float
         Probability of dropping an element of the embedding, of the attention weights and of each

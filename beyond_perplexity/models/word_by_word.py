@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import PADDING, LatentModel, Proposal
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -43,7 +43,7 @@ _Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
 class SequentialProposal(Protocol[_Q]):
     """A proposal that can choose word by word.
 
-    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `FILLING`.
+    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `PADDING`.
     """
 
     word_draws: int
@@ -142,10 +142,10 @@ class BeamedProposal(Proposal):
     ) -> Tensor:
         """Draw one z ~ q_τ(· | x) a row, int64, (R, W)."""
         state, width = self.start(batch, owner), batch.tokens.shape[1]
-        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, W)
+        codes = torch.full((len(owner), width), PADDING, device=owner.device)  # (R, W)
         for time, draws in zip(range(width), uniforms.split(self.word_draws, 1), strict=False):
             codes[:, time], state = self.draw_word(state, time, draws, temperature)
-        return codes.masked_fill(~_inside(batch, owner), FILLING)
+        return codes.masked_fill(~_inside(batch, owner), PADDING)
 
     @abstractmethod
     def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
@@ -155,7 +155,7 @@ class BeamedProposal(Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Search the most probable latents word by word with K = `size` hypotheses."""
         shape = (len(batch), size, batch.tokens.shape[1])
-        found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
+        found = torch.full(shape, PADDING, device=self.device)  # (B, K, W)
         for number, length in enumerate(batch.lengths[TOKENS].tolist()):
             codes = self._search(batch, number, length, size, temperature)  # (K', length)
             found[number, : len(codes), :length] = codes
@@ -179,7 +179,7 @@ class BeamedProposal(Proposal):
 
 
 class OptimalProposal(BeamedProposal):
-    """A proposal that is worked out from its model; a subclass says how, a word at a time.
+    """An analytic proposal, made of its model; a subclass says how, a word at a time.
 
     It has `SequentialProposal`'s ``start`` and ``propose``, and what follows from stepping:
     samples, probabilities and beams of whole texts. The model is in evaluation mode, its parameters
@@ -200,11 +200,11 @@ class OptimalProposal(BeamedProposal):
     @classmethod
     def create(cls, *_: Any) -> Self:
         """Refuse: there is nothing to train."""
-        raise InputError(f"{cls.family}: is worked out from its model and is not trained")
+        raise InputError(f"{cls.family}: is analytic and is not trained")
 
     def loss(self, *_: Any) -> Tensor:
         """Refuse: there is nothing to train."""
-        raise InputError(f"{self.family}: is worked out from its model and is not trained")
+        raise InputError(f"{self.family}: is analytic and is not trained")
 
     @property
     def config(self) -> dict[str, Any]:
@@ -234,8 +234,8 @@ class OptimalProposal(BeamedProposal):
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
         inside = _inside(batch, owner)  # (R, W)
         missing = max(0, inside.shape[1] - latents.shape[1])
-        latents = functional.pad(latents, (0, missing), value=FILLING)  # (R, at least W)
-        lacks = (inside & (latents[:, : inside.shape[1]] == FILLING)).any(1)  # (R,)
+        latents = functional.pad(latents, (0, missing), value=PADDING)  # (R, at least W)
+        lacks = (inside & (latents[:, : inside.shape[1]] == PADDING)).any(1)  # (R,)
         found = {}
         for temperature in dict.fromkeys(temperatures):
             state = self.start(batch, owner)

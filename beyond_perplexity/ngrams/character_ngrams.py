@@ -1,4 +1,4 @@
-"""Symbols of a speller: the characters it has seen, the end of a word, and a way to all others."""
+"""Symbols of a spelling model: characters it has seen, the end of a word, a way to all others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
     if not lengths.all() or " " in text:
-        raise InputError("a speller spells words: neither an empty one nor one with a blank")
+        raise InputError("a spelling model spells words: neither an empty one nor one with a blank")
     try:
         held = text.encode("utf-32-le")
     except UnicodeEncodeError as error:

@@ -14,18 +14,21 @@ vocabularies are of one thing.
 
 What may be said against it, and what is true of it:
 
-- *The number is of model and speller together.* So it is: a closed model alone is no distribution
-  over texts. The speller adds the same number to all models of a vocabulary, so that no difference
-  between two of them depends on it. Between vocabularies it does: one bit a word more or less moves
-  bits per byte by the unknown words per byte (.025 where 14% of the words are unknown), and
+- *The number is of model and spelling model together.* So it is: a closed model alone is no
+distribution
+  over texts. The spelling model adds the same number to all models of a vocabulary, so that no
+  difference between two of them depends on it. Between vocabularies it does: one bit a word more or
+  less moves bits per byte by the unknown words per byte (.025 where 14% of the words are unknown),
+  and
   ``bits_per_unknown_word`` stands beside the result. A difference of that size is none of models.
-- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it:
-  a closed model is charged more than it need be (Mielke and Eisner let the state of the model speak
-  to the speller), and so is one of subwords, of which one segmentation is counted instead of their
-  sum. Neither column says which kind of vocabulary is better.
+- *It is blind to the sentence*, and penalizes a name in full the tenth time that a document has it:
+  a closed model is penalized more than it need be (Mielke and Eisner let the state of the model
+  speak to the spelling model), and so is one of subwords, of which one segmentation is counted
+  instead of their sum. Neither column says which kind of vocabulary is better.
 - *It is fitted to what it is measured on*: no. Types of the training split teach it; the unknown
   types of the validation split choose order and weights, and whether known words teach too.
-- *It is no published speller*: the one number is a valid code length of the text with any speller.
+- *It is no published spelling model*: the one number is a valid code length of the text with any
+spelling model.
   On English Wikipedia it spends 23.2 bits on an unknown word, letters at their frequencies 38.6,
   even ones 65.8.
 - *What is cleaned is spelled cheaper*: another cleaning is another string, and numbers of different
@@ -104,7 +107,7 @@ class CharacterModel:
         return np.concatenate(found)
 
 
-class Speller:
+class SpellingModel:
     """Spells the words that a closed vocabulary lacks, which must not have all the probability.
 
     `mass` is what the model gives the words of the vocabulary, where it is known already; `origin`,
@@ -126,7 +129,7 @@ class Speller:
         self.mass = math.fsum(np.exp(model.log_probs(words))) if mass is None else mass
         if not 0 <= self.mass <= 1 - LEAST_LEFT:
             raise InputError(
-                "the speller gives all its probability to the vocabulary's words and leaves none "
+                "the spelling model gives all its probability to the vocabulary and leaves none "
                 "to others; build it from types that the vocabulary lacks"
             )
 
@@ -148,14 +151,14 @@ class Speller:
             if len(words) != read:
                 raise InputError(
                     f"the model reads {read} words of the text that begins {text[:40]!r} as <unk>, "
-                    f"its vocabulary lacks {len(words)}: this speller is not for this model"
+                    f"its vocabulary lacks {len(words)}: this spelling model is not for this model"
                 )
         owner = np.repeat(np.arange(len(texts)), [len(words) for words in lacking])
         logs = self.log_probs([word for words in lacking for word in words])
         return np.bincount(owner, logs, len(texts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the speller to a JSON file, atomically.
+        """Write the spelling model to a JSON file, atomically.
 
         It holds the types themselves, from which all counts follow: a few bytes a type.
         """
@@ -172,38 +175,38 @@ class Speller:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    held: dict[str, Any] = read_json(path, "speller file", "build the speller again")
+    held: dict[str, Any] = read_json(path, "spelling model file", "build the spelling model again")
     try:
         if held["kind"] != KIND or held.pop("sha256") != value_hash(held):
             raise ValueError("its content is not what was written")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: is no speller file ({error}); build it again") from error
+        raise InputError(f"{path}: is no spelling model file ({error}); build it again") from error
     return held
 
 
-def load_speller(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Speller:
-    """Read a speller that `Speller.save` wrote."""
+def load_spelling_model(path: str | os.PathLike[str], vocabulary: Vocabulary) -> SpellingModel:
+    """Read a spelling model that `SpellingModel.save` wrote."""
     held = _read(path)
     if not isinstance(vocabulary, ClosedVocabulary):
         raise InputError(
-            f"{path}: the model's vocabulary is open and needs no speller; leave it out"
+            f"{path}: the model's vocabulary is open and needs no spelling model; leave it out"
         )
     if held["vocabulary_sha256"] != vocabulary.hash:
         raise InputError(f"{path}: was made for another vocabulary; build one for this model's")
     smoothing = Smoothing(tuple(held["discounts"]), tuple(held["concentrations"]))
     model = CharacterModel(split_words(held["types"]), smoothing)
-    return Speller(model, vocabulary, held["mass"], held["origin"])
+    return SpellingModel(model, vocabulary, held["mass"], held["origin"])
 
 
-def find_speller(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
-    """Find the speller of a model: ``speller.json`` in its folder, or that of the run it is of."""
+def find_spelling_model(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
+    """Find the spelling model of a model: ``spelling_model.json`` in its folder, or its run's."""
     if not isinstance(vocabulary, ClosedVocabulary):
         return None
-    own = Path(folder) / "speller.json"
+    own = Path(folder) / "spelling_model.json"
     if own.is_file():
         return own
     results = Path(folder).resolve().parent.parent
-    for path in sorted(results.glob("vocabularies/*/*.speller.json")):
+    for path in sorted(results.glob("vocabularies/*/*.spelling_model.json")):
         if _read(path)["vocabulary_sha256"] == vocabulary.hash:
             return path
     return None
@@ -242,17 +245,17 @@ def _tune(types: Sequence[str], held_out: Sequence[str]) -> tuple[CharacterModel
     return models[best], {str(order): round(value, 4) for order, value in bits.items()}
 
 
-def build_speller(
+def build_spelling_model(
     trained: Iterable[str], validated: Iterable[str], vocabulary: ClosedVocabulary
-) -> Speller:
-    """Make the speller of a closed vocabulary from types of the training text that it is of.
+) -> SpellingModel:
+    """Make the spelling model of a closed vocabulary from types of the training text that it is of.
 
     Two are tuned, one taught the training types that the vocabulary lacks, one all training types;
     the better one on held-out types is taken. Rare words are most like unknown ones, but known ones
     have the same stems and endings (Mielke and Eisner 2019). Those `validated`, types of the
-    validation split, that the vocabulary lacks tune the speller; with fewer than `LEAST_HELD_OUT`
-    it is taught all types, with fixed weights. Its ``origin`` says what was tried, and the bits per
-    held-out type.
+    validation split, that the vocabulary lacks tune the spelling model; with fewer than
+    `LEAST_HELD_OUT` it is taught all types, with fixed weights. Its ``origin`` says what was tried,
+    and the bits per held-out type.
     """
     known = frozenset(vocabulary.describe()["words"])
     rare = frozenset(trained) - known
@@ -265,20 +268,20 @@ def build_speller(
     everything = sample_types(rare | known, MOST_TAUGHT)
     if len(held_out) < LEAST_HELD_OUT:
         origin = {"taught": "all", "types": len(everything), "held_out_types": 0}
-        return Speller(CharacterModel(everything, UNTUNED), vocabulary, origin=origin)
-    spellers, bits, by_order = {}, {}, {}
+        return SpellingModel(CharacterModel(everything, UNTUNED), vocabulary, origin=origin)
+    spelling_models, bits, by_order = {}, {}, {}
     teachers = {"all": everything} | ({"rare": sample_types(rare, MOST_TAUGHT)} if rare else {})
     for taught, types in teachers.items():
         model, by_order[taught] = _tune(types, held_out)
-        spellers[taught] = Speller(model, vocabulary)
-        logs = spellers[taught].log_probs(held_out)
+        spelling_models[taught] = SpellingModel(model, vocabulary)
+        logs = spelling_models[taught].log_probs(held_out)
         bits[taught] = -float(logs.mean()) / math.log(2)
     best = min(bits, key=lambda taught: bits[taught])
-    spellers[best].origin = {
+    spelling_models[best].origin = {
         "taught": best,
-        "types": len(spellers[best].model.types),
+        "types": len(spelling_models[best].model.types),
         "held_out_types": len(held_out),
         "bits_per_held_out_type": {taught: round(value, 4) for taught, value in bits.items()},
         "bits_by_order": by_order,  # before V is taken out
     }
-    return spellers[best]
+    return spelling_models[best]

@@ -65,9 +65,9 @@ class ScoringOptions:
         "lm-eval does (default: as characters)",
         more="Then the softmax is over every row of the output layer. Of models of Hugging Face.",
     )
-    speller: str | Path | None = option(
+    spelling_model: str | Path | None = option(
         None,
-        "speller of the words that the vocabulary lacks (default: speller.json in the model "
+        "spelling model of words out of the vocabulary (default: spelling_model.json in the model "
         "folder, or that of the run which the folder is of)",
     )
     group_column: str | None = option(
@@ -90,12 +90,12 @@ class ScoringOptions:
 class PairOptions:
     """Compare models by their scores of the same documents: bits per byte, differences, p-values.
 
-    A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: bytes
+    A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: bytes
     and log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity
     --per-document` writes one; those of other programs are read too. Used where they are there:
     doc_id (else rows are matched by their order), group (documents that belong together, such as
     those of a page), text_hash, words and characters (to tell other texts), unknown,
-    log_likelihood_spelled, scored_text (cleaned, raw).
+    log_likelihood_open_vocabulary, scored_text (cleaned, raw).
     """
 
     scores: Any = option(

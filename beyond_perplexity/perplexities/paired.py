@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.p_values import (
     adjust_rows,
     sign_flip_p_values,
     student_quantile,
 )
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
@@ -66,7 +66,7 @@ def compare_scores(
             if one not in finite:
                 count, first = len(one.rows), names[one.path]
                 note = f"{one.infinite} of {count} documents are impossible"
-                known = {"documents": count, "spelled": one.spelled, "note": note}
+                known = {"documents": count, "open_vocabulary": one.open_vocabulary, "note": note}
                 rows.append(_row(first=first, value=math.inf, **known))
         if finite:
             rows += _compare(finite, names, options)
@@ -141,7 +141,7 @@ def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -
     few = math.isnan(found.low)
     if not few:
         row |= {"low": found.low, "high": found.high, "detectable": smallest_found(found)}
-    spelling = f"{', '.join(free)}: the spelling of unknown words is not charged" if free else ""
+    spelling = f"{', '.join(free)}: the spelling of unknown words is not penalized" if free else ""
     return row | {"note": joined_facts(FEW_GROUPS if few else "", spelling)}
 
 
@@ -160,7 +160,7 @@ def _compare(
     size, *columns = intervals.sum_groups(groups, sizes, *bits)
     rows = []
     for place, held in enumerate(files):
-        own = {"first": called[place], "detectable": None, "spelled": held.spelled}
+        own = {"first": called[place], "detectable": None, "open_vocabulary": held.open_vocabulary}
         rows.append(_ratio_row(columns[place], size, free[place]) | own)
     pairs = list(combinations(range(len(files)), 2))
     p_values = sign_flip_p_values(np.stack(columns, 1), pairs, options.flips, options.seed)

@@ -1,10 +1,10 @@
 """Scores of documents from files, ours or another program's: read, checked, put in one order.
 
-A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: ``bytes``
+A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: ``bytes``
 (of the scored string) and ``log_likelihood`` (nats). Used where they are there: ``doc_id`` (else
 rows are matched by their order), ``group``, ``text_hash``, ``words`` and ``characters`` (to tell
-other texts), ``unknown``, ``log_likelihood_spelled`` (then taken), ``scored_text``, and ``ended``
-(whether the log-likelihoods have the end of each document).
+other texts), ``unknown``, ``log_likelihood_open_vocabulary`` (then taken), ``scored_text``, and
+``ended`` (whether the log-likelihoods have the end of each document).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.table_files import TableFile
 
 _NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
-_SPELLED = "log_likelihood_spelled"
+_SPELLED = "log_likelihood_open_vocabulary"
 _COUNTS = ("words", "characters", "unknown")
 _KEYS = ("doc_id", "group", "text_hash")
 _KIND, _ENDED = "scored_text", "ended"
@@ -40,11 +41,12 @@ class FileScores:
     file: TableFile
     scored_text: str  # "cleaned", "raw", or empty where the file does not say
     rows: np.ndarray  # int64, (D,): place of each document in the file, from 0
-    # float64, (D,): nats, with the spelling of unknown words where `spelled`; −inf: impossible
+    # float64, (D,): nats, with the spelling of unknown words where `open_vocabulary`; −inf:
+    # impossible
     log_likelihood: np.ndarray
     # int64, (D,) each: ``bytes``, and of others those that the file has; names are hashed
     columns: Mapping[str, np.ndarray] = field(repr=False)
-    spelled: bool
+    open_vocabulary: bool
     # Whether log-likelihoods have the end of each document; None where the file does not say
     ended: bool | None = None
 
@@ -61,7 +63,7 @@ class FileScores:
     @property
     def free(self) -> bool:
         """Whether unknown words of a closed vocabulary are scored without their spelling."""
-        return not self.spelled and bool(self.columns.get("unknown", np.zeros(1)).any())
+        return not self.open_vocabulary and bool(self.columns.get("unknown", np.zeros(1)).any())
 
     def place(self, index: int) -> str:
         """Name the row of a document in its file."""
@@ -123,6 +125,8 @@ def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str
 
 def _read_spelled(file: TableFile) -> bool:
     """Tell whether a file has log-likelihoods with spellings: in all rows or in none."""
+    if was := renamed(_SPELLED, file.names):
+        raise InputError(f"{file.path}: column '{_SPELLED}' is missing{was}")
     if _SPELLED not in file.names:
         return False
     missing = np.asarray(_column(file, _SPELLED, pa.float64()).is_null())
@@ -171,9 +175,9 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
     """Read the scores of a file or table: one object for each text that it has scores of."""
     file = path if isinstance(path, TableFile) else TableFile(path)
     file.require(list(_NUMBERS), "scores of documents")
-    spelled = _read_spelled(file)
+    open_vocabulary = _read_spelled(file)
     wanted = {**_NUMBERS, **{name: pa.int64() for name in _COUNTS if name in file.names}}
-    if spelled:
+    if open_vocabulary:
         wanted[_SPELLED] = pa.float64()
     columns = _read_numbers(file, wanted)
     count = len(columns["bytes"])
@@ -197,7 +201,7 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
         if not missing.all():
             columns[name] = keys
     ended = _read_ended(file)
-    scores = FileScores(file, "", np.arange(count), likelihood, columns, spelled, ended)
+    scores = FileScores(file, "", np.arange(count), likelihood, columns, open_vocabulary, ended)
     return [
         replace(scores.take(np.flatnonzero(kinds == code)), scored_text=name)
         for code, name in enumerate(names)

@@ -11,8 +11,9 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
   a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
   same text alone;
 - *how unknown words are spelled*: ``spell(texts, unknown)``, for each text ln p of the spellings of
-  those words that a closed vocabulary reads as ``<unk>`` (`speller.speller.Speller.spell`), given
-  how many the model read so. Its sum with log P is ``log_likelihood_spelled``.
+  those words that a closed vocabulary reads as ``<unk>``
+  (`spelling_model.spelling_model.SpellingModel.spell`), given how many the model read so. Its sum
+  with log P is ``log_likelihood_open_vocabulary``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
@@ -61,8 +62,8 @@ class DocumentRow(NamedTuple):
     group: str | None  # None: the document is a group of its own
     # ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible
     log_likelihood: float
-    # The same with the spelling of each unknown word; None without a speller
-    log_likelihood_spelled: float | None
+    # The same with the spelling of each unknown word; None without a spelling model
+    log_likelihood_open_vocabulary: float | None
     tokens: int  # Tokens of the model, without ``<s>`` and ``</s>``
     words: int  # words, characters, bytes: Of the scored string; bytes are those of UTF-8
     characters: int
@@ -172,14 +173,14 @@ def rows_table(rows: list[DocumentRow]) -> pa.Table:
 
 
 UNITS = ("token", "word", "character", "byte")
-_SUMMED = ("log_likelihood", "log_likelihood_spelled", *(f"{unit}s" for unit in UNITS))
+_SUMMED = ("log_likelihood", "log_likelihood_open_vocabulary", *(f"{unit}s" for unit in UNITS))
 _SUMMED += ("unknown", "impossible")
 
 
 class Totals:
     """Numbers of documents, of which every perplexity is made; see `DocumentRow`.
 
-    Logarithms are in nats; without a speller those with spellings are NaN. Of each document
+    Logarithms are in nats; without a spelling model those with spellings are NaN. Of each document
     `groups` has a key.
     """
 
@@ -214,7 +215,7 @@ def _perplexities(log_prob: float, n: Mapping[str, int]) -> dict[str, float | No
 
 
 def _spelled(sums: Mapping[str, float], n: Mapping[str, int]) -> dict[str, Any]:
-    log_prob = sums["log_likelihood_spelled"]
+    log_prob = sums["log_likelihood_open_vocabulary"]
     bits = -log_prob / math.log(2)
     spelling = (sums["log_likelihood"] - log_prob) / math.log(2) / max(1, int(sums["unknown"]))
     return {
@@ -262,8 +263,8 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     if effective < EFFECTIVE_GROUPS:
         return found | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups"}
     found |= _interval(sums["log_likelihood"], counts)
-    if np.isfinite(scores["log_likelihood_spelled"]).all():
-        found["spelled"] = _interval(sums["log_likelihood_spelled"], counts)
+    if np.isfinite(scores["log_likelihood_open_vocabulary"]).all():
+        found["open_vocabulary"] = _interval(sums["log_likelihood_open_vocabulary"], counts)
     return found
 
 
@@ -281,12 +282,12 @@ def summarize(
     the documents that are left. ``perplexity`` and ``n`` have a key a unit, ``bits`` (base 2) those
     of characters and bytes; ``log_prob`` is in nats. ``unknown_penalized``, of a closed vocabulary,
     is log P minus ln U for each unknown token, U the number of training types that the vocabulary
-    lacks (at least 1), as if ``<unk>`` shared its probability evenly among them. ``spelled``, where
-    a speller was given, is the same with ln p of the spelling of each unknown word, and what that
-    is, in bits: the one number of a closed vocabulary that compares with those of other
-    vocabularies. ``interval`` has the limits over groups of documents
-    (`inference.intervals.ratio_interval`), under ``spelled`` those with spellings; one that is not
-    known is null, and ``note`` says why.
+    lacks (at least 1), as if ``<unk>`` shared its probability evenly among them.
+    ``open_vocabulary``, where a spelling model was given, is the same with ln p of the spelling of
+    each unknown word, and what that is, in bits: the one number of a closed vocabulary that
+    compares with those of other vocabularies. ``interval`` has the limits over groups of documents
+    (`inference.intervals.ratio_interval`), under ``open_vocabulary`` those with spellings; one that
+    is not known is null, and ``note`` says why.
     """
     sums, documents = totals.sums(), len(totals.groups)
     extra = documents * (count_eos + count_bos)
@@ -320,8 +321,8 @@ def summarize(
             "log_prob": _number(penalized),
             "perplexity": _perplexities(penalized, n),
         }
-        if not math.isnan(sums["log_likelihood_spelled"]):
-            summary["spelled"] = _spelled(sums, n)
+        if not math.isnan(sums["log_likelihood_open_vocabulary"]):
+            summary["open_vocabulary"] = _spelled(sums, n)
     return summary
 
 

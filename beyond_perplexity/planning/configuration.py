@@ -76,7 +76,7 @@ def _with_side_files(kind: type[Parsed]) -> type[Parsed]:
 @dataclass(frozen=True)
 @_with_side_files
 class Source(SourceOptions, Section):
-    """Where a text comes from: files that a job gets when every address has become a path."""
+    """Where a text comes from: files that a job gets when every URL has become a path."""
 
     left_out = tuple(options_of_formats())
 
@@ -87,7 +87,7 @@ class Source(SourceOptions, Section):
 
 
 class Corpus(SectionModel):
-    """A body of text.
+    """A sample set.
 
     source: Where the text comes from.
     trees: Automatic trees over the documents' own tokens; a treebank has its own.
@@ -125,7 +125,7 @@ class Generation(SectionModel):
 
 
 class External(SectionModel):
-    """Samples that are brought.
+    """External samples.
 
     corpus: Name of the corpus whose test split it is compared with.
     path: The file, one document a line.
@@ -183,7 +183,7 @@ class ProposalSection(SectionModel):
 
     model: Name of the model with latent variables that it is for.
     family: The architecture, one file of beyond_perplexity/models; or joint, trained with the
-        model; or optimal, worked out from the model without training.
+        model; or optimal, which is analytic: it needs no training.
     architecture: Sizes of the network, and what it sees of the words.
     training: How it is trained.
     temperatures: Temperatures that samples are drawn at; null takes those of `importance`.
@@ -255,14 +255,14 @@ class Configuration(SectionModel):
     seed: Seed of every random stream of the run.
     pathvars: Snakemake's path variables; `results`, `logs` and `benchmarks` move the folders of the
         same names.
-    corpora: Bodies of text, by name.
+    corpora: Texts, by name.
     vocabularies: Vocabularies, by name; each is built from the training split of the corpus of the
         model that uses it.
     models: Language models, by name; the name labels rows and colours.
     decodings: Ways to generate text from a model, by name.
     generation: Which models generate how many documents, and how.
     external_samples: Samples that you bring, by name; each is compared like a model's own.
-    tendencies: What is measured of every body of text and how it is tested.
+    tendencies: What is measured of every sample set and how it is tested.
     perplexity: How likelihoods are computed.
     proposals: Distributions of a model's latent variables given the words, by name; trained like
         models.

@@ -18,7 +18,7 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.sections import Nothing, defaults_of, read_late, read_section
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
-from beyond_perplexity.storage.inputs import is_address, read_utf8, without_secrets
+from beyond_perplexity.storage.inputs import is_url, read_utf8, without_secrets
 
 Config = Mapping[str, Any]
 
@@ -81,9 +81,9 @@ def check_path(key: str, path: str) -> None:
     """Refuse a path that no rule can name."""
     if not path.strip():
         raise InputError(f"config: {key}: is blank; give a path")
-    if is_address(path):
+    if is_url(path):
         raise InputError(
-            f"config: {key}: {without_secrets(path)!r:.200} is an address; give it as {{url: …, "
+            f"config: {key}: {without_secrets(path)!r:.200} is a URL; give it as {{url: …, "
             "sha256: …}, so that what was fetched can be checked"
         )
     if found := _SNAKEMAKE.search(path):
@@ -94,7 +94,7 @@ def check_path(key: str, path: str) -> None:
 
 
 def check_paths(config: Config) -> None:
-    """Refuse paths and addresses that no rule can name; see `check_path`."""
+    """Refuse paths and URLs that no rule can name; see `check_path`."""
     for key, location in locations(config):
         if not isinstance(location, Mapping):
             check_path(key, location.removeprefix(EMBEDDED))
@@ -114,7 +114,7 @@ def check_paths(config: Config) -> None:
 
 
 def locations(config: Config) -> Iterator[tuple[str, Any]]:
-    """List all paths and addresses of a configuration with their keys."""
+    """List all paths and URLs of a configuration with their keys."""
     yield from ((f"pathvars.{name}", folder) for name, folder in config.get("pathvars", {}).items())
     for name, corpus in config["corpora"].items():
         yield from source_locations(f"corpora.{name}.source", corpus["source"])
@@ -220,7 +220,7 @@ def caps(options: Mapping[str, Any]) -> list[str]:
     row = FAMILIES[family]
     held = architecture(options)
     found = {key: value for key, value in held.items() if key.startswith(_CAP)}
-    if row.kind in ("trained", "unnormalized") or (row.kind == "brought" and given):
+    if row.kind in ("trained", "unnormalized") or (row.kind == "external" and given):
         training = with_defaults(row.training, given)
         if _PIECE in training:
             found[f"training.{_PIECE}"] = training[_PIECE]

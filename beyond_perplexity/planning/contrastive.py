@@ -109,7 +109,7 @@ class ContrastivePlan(SentenceSection):
         return as_json({name: self.options["partition"][name] for name in names})
 
     def pairs_flag(self, pairs: str) -> list[str]:
-        """Return the flag that says that brought pairs are cleaned already, where they are."""
+        """Return the flag that says that external pairs are cleaned already, where they are."""
         return ["--tokenized"] if self.options["pairs"][pairs]["tokenized"] else []
 
 

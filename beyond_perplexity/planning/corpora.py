@@ -46,8 +46,8 @@ class Corpora:
     def missing_files(self) -> list[str]:
         """List the local files that the configuration names and that are not there."""
         wanted = (path for path in self._local if path not in STOP_WORD_LISTS)
-        brought = (path for path in wanted if not path.startswith(EMBEDDED))
-        return [file for file in dict.fromkeys(brought) if not Path(file).exists()]
+        external = (path for path in wanted if not path.startswith(EMBEDDED))
+        return [file for file in dict.fromkeys(external) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
         """Return where a location is on this machine: itself, or its place among the downloads."""
@@ -56,7 +56,7 @@ class Corpora:
         return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"
 
     def url(self, sha256: str) -> str:
-        """Return the address of a download."""
+        """Return the URL of a download."""
         return self.downloads[sha256]["url"]
 
     def members(self, sha256: str) -> list[str]:
@@ -71,12 +71,12 @@ class Corpora:
         return stop_word_list(given, preprocessing["language"])
 
     def stop_word_files(self) -> list[str]:
-        """List the file that the stop words come from, where it is not a list that pip brought."""
+        """List the file that the stop words come from, where it is no list that pip installed."""
         local = self.local_path(self.config["tendencies"]["stop_words"])
         return [] if local in STOP_WORD_LISTS else [local]
 
     def source_files(self, corpus: str) -> list[str]:
-        """List the files that a corpus is read from; what pip brought is not among them."""
+        """List the files that a corpus is read from; what pip installed is not among them."""
         found = source_locations("", self.config["corpora"][corpus]["source"])
         local = [self.local_path(location) for _, location in found]
         return [path for path in local if not path.startswith(EMBEDDED)]
@@ -124,29 +124,29 @@ class Corpora:
             code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
-    # ---- samples and pairs that are brought ----
+    # ---- samples and external pairs ----
 
     def external_file(self, name: str) -> str:
-        """Return where samples that were brought are on this machine."""
+        """Return where external samples are on this machine."""
         return self.local_path(self.config["external_samples"][name]["path"])
 
     def external_format(self, name: str) -> str:
-        """Return the format of samples that were brought, by their suffix where none is given."""
+        """Return the format of external samples, by their suffix where none is given."""
         given: str = self.config["external_samples"][name]["format"]
         path = PurePosixPath(self.external_file(name))
         return guess_format(path) if given == AUTOMATIC else given
 
     def external_field(self, name: str) -> list[str]:
-        """Return the field of the texts in samples that were brought; none where it is ``text``."""
+        """Return the field of the texts in external samples; none where it is ``text``."""
         field = self.config["external_samples"][name]["field"]
         return [] if field is None else [field]
 
     def external_code(self, name: str) -> list[str]:
-        """List the source file that reads samples that were brought."""
+        """List the source file that reads external samples."""
         return [_file(FORMATS[self.external_format(name)].module)]
 
     def pairs_file(self, name: str) -> str:
-        """Return where pairs of sentences that were brought are on this machine."""
+        """Return where external pairs of sentences are on this machine."""
         return self.local_path(self.config["contrastive"]["pairs"][name]["path"])
 
 
@@ -155,11 +155,11 @@ def _file(module: str) -> str:
 
 
 def location_name(location: str | Mapping[str, str]) -> str:
-    """Return the name of a file, or of the file at an address, or in the archive that is there."""
+    """Return the name of a file, or of the file at a URL, or in the archive that is there."""
     if isinstance(location, str):
         return PurePosixPath(location).name
-    address = location["url"].split("?")[0]
-    return PurePosixPath(location.get("member", address)).name or "download"
+    url = location["url"].split("?")[0]
+    return PurePosixPath(location.get("member", url)).name or "download"
 
 
 def check_text_formats(config: Config) -> None:

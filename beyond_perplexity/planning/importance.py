@@ -60,15 +60,17 @@ class ImportancePlan:
         return {name: self._models[name]["family"] for name in self.models()}
 
     def titles(self) -> dict[str, str]:
-        """Say what is printed for latent models and proposals: titles of families, told apart."""
-        found = _told_apart({name: FAMILIES[kind].title for name, kind in self.families().items()})
+        """Say what is printed for latent models and proposals: distinct titles of families."""
+        found = _distinguished(
+            {name: FAMILIES[kind].title for name, kind in self.families().items()}
+        )
         for model in self.models():
             plain = {}
             for name in self.proposals_of(model):
                 own = self._proposals[name]
                 peeking = own.get("architecture", {}).get("context") == "peeking"
                 plain[name] = FAMILIES[own["family"]].title + " (peeking)" * peeking
-            found |= _told_apart(plain, f"{model}-")
+            found |= _distinguished(plain, f"{model}-")
         return found
 
     def data(self) -> dict[str, str]:
@@ -224,7 +226,7 @@ class ImportancePlan:
         ]
 
 
-def _told_apart(titles: Mapping[str, str], beginning: str = "") -> dict[str, str]:
+def _distinguished(titles: Mapping[str, str], beginning: str = "") -> dict[str, str]:
     """Give those of one title their names, without a beginning, in brackets behind it."""
     shared = Counter(titles.values())
     own = {name: name.removeprefix(beginning).replace("_", " ") for name in titles}

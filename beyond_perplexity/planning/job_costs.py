@@ -182,7 +182,7 @@ class JobCosts:
         return self.run.corpora.tokens(corpus) * float(share)
 
     def _trained_tokens(self, name: str) -> float:
-        """Return the tokens that a training reads: a counted model's once, a brought one's none."""
+        """Return the tokens that a training reads: a counted model's once, no external one's."""
         row, once = self.models.row(name), self._tokens(name, "train")
         if not self.models.learns(name):
             return once if row.kind == "counted" else 0.0

@@ -33,7 +33,7 @@ class Requirement(NamedTuple):
     advice: str = ""
 
     def is_made(self, corpus: Mapping[str, Any]) -> bool:
-        """Return whether a corpus' annotation is made, not brought."""
+        """Return whether a corpus' annotation is made here."""
         section, key, value = self.made_by
         return bool(corpus.get(section, {}).get(key) == value)
 

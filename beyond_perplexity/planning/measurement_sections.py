@@ -48,20 +48,20 @@ class Tendencies(SectionModel):
     """Section ``tendencies``.
 
     stop_words: auto (the list of the corpus' language, gensim's for English), gensim, nltk (NLTK's
-        installed data), or a list with one word a line: a path or an address.
+        installed data), or a list with one word a line: a path or a URL.
     count_s_symbols: Currency, math and other Unicode S* tokens count as symbols, as punctuation and
         numerals do.
     maximum_tokens: One cap of length for models and human text: tokens (words) of a document that
         are read. The rest of a longer one is cut off, and such documents are counted. null: none.
     minimum_tokens: Documents of fewer tokens (headings and the like) are left out, on both sides.
-    documents_per_count: Documents that one job counts: as many shards as hold them. A body of text
+    documents_per_count: Documents that one job counts: as many shards as hold them. A sample set
         with more is counted by several jobs, whose counts are added up; one that has grown is
         counted again from the first job on that was not full.
     resamples: Random subsets of the training split, as large as the reference, that Table 4's
         standard deviations come from.
     measurement: Fits, permutations and bootstrap.
     sample_size: Measures of random subsets, which show how many documents a conclusion needs.
-    sensitivity: The smallest shift of each tendency that numbers of documents detect.
+    sensitivity: The minimum detectable effect of each tendency by number of documents.
     embedding: Documents are compared by their vectors as well; null: they are not.
     """
 
@@ -135,10 +135,10 @@ class Importance(SectionModel):
 DistortionLevels = Annotated[tuple[Share, ...], Limit(uniqueItems=True)]
 
 
-class BroughtPairs(SectionModel):
+class ExternalPairs(SectionModel):
     """Pairs of a good and a bad sentence that you bring.
 
-    path: JSONL with an object a line, or TSV with a line of names: sentence_good and sentence_bad,
+    path: JSONL with an object a line, or TSV with a header row: sentence_good and sentence_bad,
         or good and bad; phenomenon or UID.
     tokenized: The sentences are cleaned already; else they are cleaned like the corpus of each
         model.
@@ -178,7 +178,7 @@ class Contrastive(SectionModel):
     distortion: What happens to a word that is hit.
     vocabulary: Name of the closed vocabulary that substitutes come from; null: that of the first
         listed model of the corpus that has one.
-    pairs: Files of pairs that are brought, by name; every listed model scores them.
+    pairs: Files of external pairs, by name; every listed model scores them.
     partition: How the partition function of models without a likelihood is estimated.
     sentences_per_shard: Sentences of one job.
     draws_per_shard: Distortions at each level in one job; 10 to 90 minutes of work on a cluster.
@@ -195,7 +195,7 @@ class Contrastive(SectionModel):
     base_level: Share = 0.1
     distortion: DistortionOptions = DistortionOptions()
     vocabulary: str | None = None
-    pairs: dict[Name, BroughtPairs] = NO_NAMES
+    pairs: dict[Name, ExternalPairs] = NO_NAMES
     partition: Partition = Partition()
     sentences_per_shard: Count = 20_000
     draws_per_shard: Count = 10
@@ -209,7 +209,7 @@ SplitNames = Annotated[
 class HumanScores(SectionModel):
     """Pairs of texts with a score that people gave.
 
-    path: TSV or CSV with a line of names; the first two columns are the texts.
+    path: TSV or CSV with a header row; the first two columns are the texts.
     gold: Name of the column of the scores.
     """
 
@@ -227,7 +227,7 @@ class Semantics(SectionModel):
     splits: The splits whose sentences are predicted.
     sentences: Sentences of each of them at most: of documents in a random order, the same for all
         models of a corpus.
-    samples: Words that are drawn at each place, beside the likeliest one.
+    samples: Words that are drawn at each position, beside the argmax.
     continuation: What models write by themselves after the first words of a sentence; null:
         nothing.
     documents_are_sentences: Every document is one sentence (of each corpus named here); null: those
@@ -265,7 +265,7 @@ class InferSentSection(SectionModel):
     corpus: Name of the corpus it is trained on, to tell the next sentence of a document from a
         random one.
     pairs: File of pairs of sentences with a label or a score that it is trained on instead: JSONL
-        of SNLI or MultiNLI, TSV or CSV with a line of names. With `path` the official encoder stays
+        of SNLI or MultiNLI, TSV or CSV with a header row. With `path` the official encoder stays
         as it is, and the classifier of equation 6 alone is trained on it.
     first: Name of the column with the first sentences; null: sentence1, or the first column.
     second: Name of the column with the second sentences; null: sentence2, or the second column.

@@ -77,7 +77,7 @@ class Models:
         model, row = self.find(name), self.row(name)
         given, kind = model["training"], row.training
         training = without_defaults(kind, given)
-        if given and not training and row.kind == "brought":  # none: it would not be trained
+        if given and not training and row.kind == "external":  # none: it would not be trained
             training = dict([min(with_defaults(kind, {}).items())])
         return as_json(
             {"family": model["family"], "architecture": model["architecture"], "training": training}
@@ -142,25 +142,25 @@ class Models:
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
-        if self.row(name).kind == "brought":
+        if self.row(name).kind == "external":
             return []
         model = self.find(name)
         return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
 
-    def speller_files(self, name: str) -> list[str]:
-        """List the speller of what a model's vocabulary lacks: none where that is open."""
+    def spelling_model_files(self, name: str) -> list[str]:
+        """List the spelling model of what a model's vocabulary lacks: none where that is open."""
         closed = self._vocabulary(name).get("kind") == "closed"
         files = self.vocabulary_files(name) if closed else []
-        return [str(Path(file).with_suffix(".speller.json")) for file in files]
+        return [str(Path(file).with_suffix(".spelling_model.json")) for file in files]
 
     def _vocabulary(self, name: str) -> Mapping[str, Any]:
         held: Mapping[str, Any] = self.config["vocabularies"]
         return held.get(self.find(name).get("vocabulary", ""), {})
 
-    def brought_files(self, name: str) -> list[str]:
-        """List the files of a model that was brought in a folder: a new one is taken anew."""
+    def external_files(self, name: str) -> list[str]:
+        """List the files of an external model in a folder: a new one is taken anew."""
         row = self.row(name)
-        if row.kind != "brought":
+        if row.kind != "external":
             return []
         folder = Path(self.find(name)["architecture"]["path"])
         return sorted(str(file) for pattern in row.files for file in folder.glob(pattern))
@@ -170,7 +170,7 @@ class Models:
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""
         kind = self.row(name).kind
-        return bool(self.find(name)["training"]) if kind == "brought" else kind != "counted"
+        return bool(self.find(name)["training"]) if kind == "external" else kind != "counted"
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
@@ -179,13 +179,13 @@ class Models:
     def _count_weights(self, name: str) -> int:
         """Count the weights of a model: one for every four bytes of its files, or built on none."""
         results = self.config.get("pathvars", {}).get("results", "results")
-        own, brought = f"{results}/models/{name}/model.safetensors", self.brought_files(name)
-        files = map(Path, [own, *(file for file in brought if "safetensors" in file)])
+        own, external = f"{results}/models/{name}/model.safetensors", self.external_files(name)
+        files = map(Path, [own, *(file for file in external if "safetensors" in file)])
         if found := sum(file.stat().st_size for file in files if file.exists()):
             return found // 4
         if self.row(name).kind == "counted" or self.row(name).reference is None:
             return 0
-        if self.row(name).kind == "brought":
+        if self.row(name).kind == "external":
             return ASSUMED_WEIGHTS
         model, held = self.find(name), self._vocabulary(name)
         words = held.get("size") or held.get("maximum_size") or ASSUMED_WORDS

@@ -29,7 +29,7 @@ from beyond_perplexity.storage.outputs import write_json
 
 PILOT_FOLDER = "plan"  # in that of the results
 SHARED = (
-    *("corpora", "vocabularies", "downloads", "compared_words"),
+    *("corpora", "vocabularies", "downloads", "shared_vocabulary"),
     *("models/*/model.json", "evaluators/*/evaluator.json"),
 )
 # By the section: what is cut, and the larger shard of a pilot by the smaller one.
@@ -143,7 +143,7 @@ def shrink(config: Mapping[str, Any], run: Run, size: Mapping[str, int]) -> dict
     stepwise = [
         held
         for name, held in {**small.get("models", {}), **small.get("proposals", {})}.items()
-        if models.row(name).reference and models.row(name).kind not in ("counted", "brought")
+        if models.row(name).reference and models.row(name).kind not in ("counted", "external")
     ]
     stepwise += [
         held

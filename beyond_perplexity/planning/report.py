@@ -31,7 +31,7 @@ SENTENCE_UNIT = """
 
 A text is a *sentence* here: what models of sentences write is compared with the sentences of the
 test split (those that have a tree), not with its documents. Sentences of one document, or of one
-page where whole pages were split, are exchanged together."""
+page where whole pages were split, are permuted together."""
 
 
 # ---- where the files of each kind of `INPUTS` are, by the paper; some kinds lie in two places ----
@@ -324,7 +324,7 @@ class Report:
         return fingerprint(script, *chain.from_iterable(p.code for p in self._papers.values()))
 
     def compared(self) -> str:
-        """Return the bodies of text of each corpus and the kinds of who wrote them, as JSON."""
+        """Return the sample sets of each corpus and the kinds of who wrote them, as JSON."""
         samples = self._run.samples
         corpora = {name: samples.sources(name) for name in samples.compared_corpora()}
         models = {source.split("/")[0] for held in corpora.values() for source in held}
@@ -332,6 +332,6 @@ class Report:
         return as_json({"corpora": corpora, "kinds": sorted(kinds)})
 
     def sensitivities(self) -> list[str]:
-        """List the tables of the smallest detectable shifts, one for each compared corpus."""
+        """List the tables of the minimum detectable effects, one for each compared corpus."""
         corpora = self._run.samples.compared_corpora()
         return [file for name in corpora for file in self._run.embeddings.sensitivity(name)]

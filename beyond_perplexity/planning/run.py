@@ -103,8 +103,11 @@ class Run:
 
     def describe(self) -> dict[str, str]:
         """Say in words what the run is about, by the subject."""
-        generation, brought = self.config["generation"], self.config["external_samples"]
-        bodies, documents = len(self.samples.sources()) - len(brought), generation["documents"]
+        generation, external = self.config["generation"], self.config["external_samples"]
+        sample_sets, documents = (
+            len(self.samples.sources()) - len(external),
+            generation["documents"],
+        )
         latent = self.importance.models()
         others = [*generation["models"], *self.contrastive.models(), *self.semantics.models()]
         models = list(dict.fromkeys([*others, *latent]))
@@ -113,8 +116,8 @@ class Run:
             "corpora": ", ".join(self.config["corpora"]),
             "models": f"{len(models)}{words}: {', '.join(models) or 'none'}",
             "decodings": ", ".join(generation["decodings"]) or "none",
-            "documents": f"{bodies * documents:,} ({bodies} bodies of {documents:,})",
-            "brought": ", ".join(brought) or "none",
+            "documents": f"{sample_sets * documents:,} ({sample_sets} sets of {documents:,})",
+            "external": ", ".join(external) or "none",
             "embedded": self.embeddings.describe(),
             "weighed": self.importance.describe(),
             "contrasted": self.contrastive.describe(),

@@ -1,4 +1,4 @@
-"""The bodies of text of a configuration: shards, sources, and how they are measured."""
+"""The sample sets of a configuration: shards, sources, and how they are measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
 class Samples:
-    """What the models of a run write, and the samples that were brought."""
+    """What the models of a run write, and the external samples."""
 
     def __init__(self, config: Config, models: Models) -> None:
         self.config = config
@@ -58,18 +58,18 @@ class Samples:
         return [f"<results>/samples/{model}/{decoding}/{shard}.parquet" for shard in shards]
 
     def counted_files(self, model: str, decoding: str) -> list[str]:
-        """List the statistics of the blocks of a body of text."""
+        """List the statistics of the blocks of a sample set."""
         folder = f"<results>/statistics/{model}/{decoding}"
         return [f"{folder}/{block}.parquet" for block in self.blocks(model)]
 
     def statistics_file(self, model: str, decoding: str) -> str:
-        """Return the statistics of a body of text: those of its block, where it has one alone."""
+        """Return the statistics of a sample set: those of its block, where it has one alone."""
         counted = self.counted_files(model, decoding)
         merged = f"<results>/statistics/{model}/{decoding}/merged.parquet"
         return counted[0] if len(counted) == 1 else merged
 
     def sources(self, corpus: str | None = None) -> list[str]:
-        """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
+        """List the sample sets that are compared (with a corpus): ``model/decoding``."""
         generation = self.config["generation"]
         models, decodings = generation["models"], generation["decodings"]
         # A model of latents draws from itself alone.
@@ -77,15 +77,15 @@ class Samples:
         latent = {model for model in models if self._models.row(model).kind == "latent"}
         pairs = product(models, decodings)
         generated = [(m, d) for m, d in pairs if m not in latent or kinds[d].ancestral]
-        brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
+        external = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"
-            for first, second in generated + brought
+            for first, second in generated + external
             if corpus in (None, self.corpus_of(first, second))
         ]
 
     def corpus_of(self, model: str, decoding: str) -> str:
-        """Return the corpus that a body of text is compared with: of sentences, if it is some."""
+        """Return the corpus that a sample set is compared with: of sentences, if it is some."""
         if model != EXTERNAL:
             of_sentences = self._models.row(model).unit == "sentence"
             return self._models.corpus(model) + (SENTENCES if of_sentences else "")
@@ -105,7 +105,7 @@ class Samples:
         return f"<results>/vocabularies/{base_corpus(self.config, corpus)}/{vocabulary}.json"
 
     def vocabulary_of(self, model: str, decoding: str) -> str:
-        """Return the closed vocabulary that a body of text is compared in, or ``raw``."""
+        """Return the closed vocabulary that a sample set is compared in, or ``raw``."""
         if model == EXTERNAL:
             name = self.config["external_samples"][decoding]["vocabulary"]
         else:
@@ -114,7 +114,7 @@ class Samples:
         return str(name) if closed else RAW_TEXT
 
     def compared_vocabularies(self, corpus: str) -> list[str]:
-        """List the readings that bodies of text are compared with a corpus in, ``raw`` first."""
+        """List the readings that sample sets are compared with a corpus in, ``raw`` first."""
         read_in = {self.vocabulary_of(*source.split("/")) for source in self.sources(corpus)}
         return sorted(read_in, key=lambda name: (name != RAW_TEXT, name))
 
@@ -122,15 +122,15 @@ class Samples:
     def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
         """List the file of the words that texts are compared in; none for ``raw``."""
         compared = vocabulary != RAW_TEXT
-        return [f"<results>/compared_words/{corpus}/{vocabulary}.txt"] if compared else []
+        return [f"<results>/shared_vocabulary/{corpus}/{vocabulary}.txt"] if compared else []
 
     def body_vocabulary(self, model: str, decoding: str) -> list[str]:
-        """List the file of the vocabulary that a body of text is compared in."""
+        """List the file of the vocabulary that a sample set is compared in."""
         corpus = self.corpus_of(model, decoding)
         return self.vocabulary_files(corpus, self.vocabulary_of(model, decoding))
 
     def compared_files(self, model: str, decoding: str) -> dict[str, str | list[str]]:
-        """Return what a body of text is compared by, besides its own statistics and documents."""
+        """Return what a sample set is compared by, besides its own statistics and documents."""
         corpus = self.corpus_of(model, decoding)
         folder = f"<results>/references/{corpus}"
         return {
@@ -140,8 +140,8 @@ class Samples:
             "vocabulary": self.body_vocabulary(model, decoding),
         }
 
-    def bodies(self, corpus: str) -> int:
-        """Return how many bodies of text share one family of tests."""
+    def sample_sets(self, corpus: str) -> int:
+        """Return how many sample sets share one family of tests."""
         family = self.config["tendencies"]["measurement"].get("family")
         return len(self.sources(corpus)) if family == "corpus" else 1
 
@@ -161,7 +161,7 @@ class Samples:
         return [*self._models.generating_code(model), own]
 
     def shard_files(self, model: str, decoding: str) -> list[str]:
-        """List the shards of a body of text."""
+        """List the shards of a sample set."""
         folder = f"<results>/samples/{model}/{decoding}"
         return [f"{folder}/{shard}.parquet" for shard in self.shards(model)]
 
@@ -170,7 +170,7 @@ class Samples:
         return [file for source in self.sources() for file in self.shard_files(*source.split("/"))]
 
     def measures(self, corpus: str) -> list[str]:
-        """List the measures of every body of text that is compared with a corpus."""
+        """List the measures of every sample set that is compared with a corpus."""
         return [f"<results>/tendencies/{s}/measures.parquet" for s in self.sources(corpus)]
 
     @staticmethod
@@ -195,7 +195,7 @@ class Samples:
         return ["title"] if grouped else []
 
     def training_split(self, model: str, decoding: str) -> list[str]:
-        """Return the split that a body of text was learned from; none where it was elsewhere."""
+        """Return the split that a sample set was learned from; none where it was elsewhere."""
         elsewhere = model == EXTERNAL or self._models.raw_texts(model)
         return [] if elsewhere else ["train"]
 
@@ -223,18 +223,20 @@ class EmbeddingPlan:
             return "none"
         if self.encoder is None:
             return f"none: the package of '{self._options['encoder']}' is not installed"
-        return f"{self._options['documents']:,} documents of each body at most, by {self.encoder}"
+        return (
+            f"{self._options['documents']:,} documents of a sample set at most, by {self.encoder}"
+        )
 
     # ---- what the run reads of a corpus ----
 
     def measures(self, corpus: str) -> list[str]:
-        """List the measures of all bodies of text, with those of embeddings where there are any."""
+        """List the measures of all sample sets, with those of embeddings where there are any."""
         plain = self._samples.measures(corpus)
         joined = [f"<results>/embeddings/{corpus}/measures.parquet"]
         return joined if plain and self.encoder else plain
 
     def sensitivity(self, corpus: str) -> list[str]:
-        """List the table of smallest shifts, with those of embeddings where there are any."""
+        """List the table of minimum detectable effects, with those of embeddings if any."""
         folder = "embeddings" if self.encoder and self._samples.sources(corpus) else "references"
         return [f"<results>/{folder}/{corpus}/sensitivity.parquet"]
 
@@ -247,17 +249,17 @@ class EmbeddingPlan:
         return [file for name in sources for file in self._samples.shard_files(*name)[:read]]
 
     def vocabulary_files(self, corpus: str) -> list[str]:
-        """List the files of the words that bodies of text are compared in."""
+        """List the files of the words that sample sets are compared in."""
         names = self._samples.compared_vocabularies(corpus)
         return [file for name in names for file in self._samples.vocabulary_files(corpus, name)]
 
     def readings(self, corpus: str) -> str:
-        """Return the vocabulary of each body of text that is read in one, as JSON."""
+        """Return the vocabulary of each sample set that is read in one, as JSON."""
         sources = self._samples.sources(corpus)
         found = {source: self._samples.vocabulary_of(*source.split("/")) for source in sources}
         return as_json({k: v for k, v in found.items() if v != RAW_TEXT})
 
     @property
     def documents(self) -> int:
-        """How many documents of each body of text are embedded, at most."""
+        """How many documents of each sample set are embedded, at most."""
         return int(self._options["documents"]) if self._options else 0

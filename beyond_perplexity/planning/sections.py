@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import name_of_now
 from beyond_perplexity.options import OMITTED, Limit, Positive, Section
 from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
@@ -42,9 +43,9 @@ Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
 
 
 class Download(SectionModel):
-    """A file at an address, with its checksum.
+    """A file at a URL, with its checksum.
 
-    url: Address (http or https) that is downloaded once; without password, key or token, which the
+    url: URL (http or https) that is downloaded once; without password, key or token, which the
         log would show.
     sha256: SHA-256 of the file (of its member, if one is named), 64 hexadecimal digits; another
         content is an error.
@@ -56,7 +57,7 @@ class Download(SectionModel):
     member: Annotated[str, Limit(minLength=1)] = OMITTED
 
 
-# A local path, `embedded:enwiki-excerpt`, or an address with its checksum.
+# A local path, `embedded:enwiki-excerpt`, or a URL with its checksum.
 Location = Annotated[str, Limit(minLength=1)] | Download
 Locations = Annotated[list[Location], Limit(minItems=1)]
 
@@ -109,7 +110,7 @@ def _descriptions(kind: type) -> dict[str, str]:
         text = inspect.cleandoc(part.__doc__ or "")
         for pattern in _DESCRIBED:
             found = re.findall(pattern, text, flags=re.MULTILINE)
-            described |= {name: " ".join(body.split()) for name, body in found}
+            described |= {name: " ".join(sample_set.split()) for name, sample_set in found}
     return described
 
 
@@ -135,7 +136,7 @@ def alternatives(hint: Any) -> list[Any]:
 
 
 def variants(hint: Any) -> tuple[str, dict[str, type]] | None:
-    """Return the key that tells options apart, and them by its value; None where there is none."""
+    """Return the key that distinguishes options, and them by its value; None without one."""
     kinds = alternatives(hint)
     if len(kinds) < 2 or not all(map(is_section, kinds)):
         return None
@@ -197,8 +198,11 @@ def _describe(kind: type, error: dict[str, Any], value: Any) -> tuple[list[str],
     what, location, said = error["type"], error["loc"], error.get("ctx", {})
     if what in ("extra_forbidden", "unexpected_keyword_argument"):
         allowed = sorted(keys_of(_kind_at(kind, location[:-1])))
-        near = get_close_matches(str(location[-1]), allowed, n=1)
+        name = str(location[-1])
+        now, near = name_of_now(name), get_close_matches(name, allowed, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
+        if now in allowed:
+            hint = f"; it is called '{now}' now"
         return [], f"unknown key{hint}; allowed are {', '.join(allowed) or 'none'}"
     if what in ("missing", "union_tag_not_found"):
         name = location[-1] if what == "missing" else said["discriminator"].strip("'")
@@ -233,7 +237,7 @@ def _kind_at(kind: type, location: Sequence[str | int]) -> type:
 
 
 def _values_of(kind: type) -> tuple[Any, ...]:
-    """Return the values of the first key of options, by which they may be told apart."""
+    """Return the values of the first key of options, by which they may be distinguished."""
     first = next(iter(keys_of(kind).values()), None)
     return typing.get_args(first.hint) if first and typing.get_origin(first.hint) is Literal else ()
 

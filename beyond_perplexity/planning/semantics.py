@@ -70,11 +70,11 @@ class EvaluatorPlan:
         return EVALUATORS[self._given(name)["family"]]
 
     def is_trained(self, name: str) -> bool:
-        """Return whether a job trains an evaluator: not where all of its weights are brought."""
+        """Return whether a job trains an evaluator: not where all of its weights are given."""
         given = self._given(name)
-        brought = any(given.get(key) is not None for key in ("path", "uni", "bi"))
-        # A head is trained on an encoder that is brought.
-        return self.row(name).fit is not None and not (brought and not given.get("pairs"))
+        external = any(given.get(key) is not None for key in ("path", "uni", "bi"))
+        # A head is trained on an external encoder.
+        return self.row(name).fit is not None and not (external and not given.get("pairs"))
 
     def trained(self) -> list[str]:
         """List the evaluators that the run trains: those that score, and their word vectors."""
@@ -113,7 +113,7 @@ class EvaluatorPlan:
         return found
 
     def _local(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is given of an evaluator, with local paths for addresses."""
+        """Return what is given of an evaluator, with local paths for URLs."""
         held = {key: value for key, value in given.items() if value is not None}
         fetched = {k: v for k, v in held.items() if isinstance(v, dict) and "url" in v}
         return held | {k: self._corpora.local_path(v) for k, v in fetched.items()}
@@ -162,7 +162,7 @@ class EvaluatorPlan:
         return as_json(found)
 
     def training_documents(self, name: str) -> list[str]:
-        """List the documents that an evaluator is trained on; none where pairs are brought."""
+        """List the documents that an evaluator is trained on; none where pairs are given."""
         corpus = self._given(name).get("corpus")
         return [f"<results>/corpora/{corpus}/documents.parquet"] if corpus else []
 

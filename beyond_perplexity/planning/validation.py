@@ -49,7 +49,7 @@ _REFERENCES = {
     "tendencies.embedding.encoder",
 }
 # Keys that name models, the kinds of families that they can name, and what others are.
-_WRITING, _EXACT = ("counted", "trained", "brought", "latent"), ("counted", "trained", "brought")
+_WRITING, _EXACT = ("counted", "trained", "external", "latent"), ("counted", "trained", "external")
 _KINDS = (
     ("generation.models", _WRITING, "scores sentences alone; remove it"),
     (
@@ -112,9 +112,9 @@ def _check_vocabulary(name: str, config: Config) -> None:
     model = config["models"][name]
     family, given = model["family"], model.get("vocabulary")
     kind, key = FAMILIES[family].kind, f"models.{name}.vocabulary"
-    if kind == "brought" and given:
+    if kind == "external" and given:
         raise InputError(f"{key}: a {family} model brings its own tokenizer; remove this key")
-    if kind != "brought" and not given:
+    if kind != "external" and not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
     of_words = {
         "unnormalized": f"a {family} is trained on distorted words",

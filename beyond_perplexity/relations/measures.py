@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.inference.correlations import average_ranks, correlation_matrix
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.relations import readers
 from beyond_perplexity.schemas import relations
 from beyond_perplexity.semantics.differences import correlation_of_models
@@ -70,7 +70,8 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     The rows of a model are not independent, so that an interval counts models and not rows: it is
     that of as many independent items (`few_items_interval`), which is what rows of perfectly
     dependent models would give, and too wide where they depend less. Decodings are taken as given:
-    over rows of several, a measure that tells decodings apart correlates with any other that does.
+    over rows of several, a measure that distinguishes decodings correlates with any other that
+    does.
     """
     held = _by_measure(rows)
     found = []

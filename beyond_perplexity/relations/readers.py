@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.entropy import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import effective_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.relations import RELATION_MEASURES
@@ -120,8 +120,8 @@ _BITS = math.log(2)
 def _columns(table: pa.Table, text: str) -> dict[str, Any]:
     table = table.filter(pc.equal(table["scored_text"], text))
     found = {name: table[name].to_numpy() for name in ("doc_id", "bytes", "log_likelihood")}
-    if table["log_likelihood_spelled"].null_count == 0:
-        found["log_likelihood"] = table["log_likelihood_spelled"].to_numpy()
+    if table["log_likelihood_open_vocabulary"].null_count == 0:
+        found["log_likelihood"] = table["log_likelihood_open_vocabulary"].to_numpy()
     order = np.argsort(found["doc_id"], kind="stable")
     keys = map(group_key, table["group"].to_pylist(), found["doc_id"].tolist())
     found["group"] = np.fromiter(keys, np.int64, len(table))
@@ -239,7 +239,7 @@ def _semantic(key: ScoreKey, sums: GroupSums, groups: np.ndarray) -> DocumentSum
 
 
 def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield the excess of every distance over its floor, with its standard error.
+    """Yield the excess of every distance over its baseline, with its standard error.
 
     That follows from the upper limit (of a `confidence`) of the distance, which is made of
     resamples of the documents of both texts; a limit of 1 says nothing. Taken for independent, two
@@ -265,7 +265,7 @@ def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
     tendency = TENDENCIES[row["tendency"]]
     title = f"{tendency.title} ({tendency.distance_name}), excess"
     names = "tendencies", f"tendencies/{row['tendency']}.{row['measure']}", title
-    note = "" if row["excess"] is not None else "the distance has no floor"
+    note = "" if row["excess"] is not None else "the distance has no baseline"
     return measure_row(model, decoding, *names, row["excess"], error, -1, note)
 
 

@@ -25,11 +25,11 @@ from beyond_perplexity.report.published import (
     PUBLISHED_NOTE,
 )
 
-SPELLED = "bits per byte, words spelled"
+SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
 BITS_NOTE = (
-    "Bits per byte compare models of any vocabulary on one text. They are of model and speller "
-    "together: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
+    "Bits per byte compare models of any vocabulary on one text. Each is of a model with its "
+    "spelling model: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
     "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
     "bound"
 )
@@ -54,8 +54,11 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
     if result is None or "byte" not in result.get("bits", {}):
         return None
     interval = result.get("interval", {})
-    if "spelled" in result:
-        value, interval = result["spelled"]["bits"]["byte"], interval.get("spelled", {})
+    if "open_vocabulary" in result:
+        value, interval = (
+            result["open_vocabulary"]["bits"]["byte"],
+            interval.get("open_vocabulary", {}),
+        )
     elif result["unknown"]:
         return None
     else:
@@ -143,7 +146,7 @@ def _model_record(
         family, size = str(model["family"]), int(model["parameters"])
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
-        # An open vocabulary has no unknown words to be charged for.
+        # An open vocabulary has no unknown words to be penalized.
         penalized = _perplexity((perplexity or {}).get("unknown_penalized", perplexity), "word")
         bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Read any two bodies of text and compare them in every tendency: no model needed.
+"""Read any two sample sets and compare them in every tendency: no model needed.
 
 Texts are read and counted without holding them in memory.
 """
@@ -29,11 +29,11 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions, source_
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
-from beyond_perplexity.tendencies.human_baselines import reference_floors
+from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.measures import (
-    exchanged_told,
     measure_rows,
     measure_table,
+    permuted_told,
     star_warning,
 )
 from beyond_perplexity.tendencies.statistics import (
@@ -53,12 +53,12 @@ from beyond_perplexity.tendencies.word_classes import (
 )
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
-_SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
+_SHIFT_PAIRS = 100  # of samples, that find the minimum detectable effect
 
 
 @dataclass(frozen=True)
-class Body:
-    """A body of text, ready to be compared: its file, cleaned documents and statistics.
+class SampleSet:
+    """A sample set, ready to be compared: its file, cleaned documents and statistics.
 
     Groups are int32 of shape (D,), or None; `grouped` says that the file names them. Left out are
     lines without a token; `repeated` titles are those that an earlier document has.
@@ -83,22 +83,22 @@ class Body:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_bodies`: schemas ``tendencies`` and ``curves``.
+    """The result of `compare_sample_sets`: schemas ``tendencies`` and ``curves``.
 
     `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
-    where there are any; `exchanged` says what the tests exchange, `encoder` what documents are
+    where there are any; `permuted` says what the tests permute, `encoder` what documents are
     embedded by.
     """
 
-    reference: Body
-    samples: Body
+    reference: SampleSet
+    samples: SampleSet
     measures: pd.DataFrame
     curves: pd.DataFrame
     labels: Labels
     described: Mapping[str, object]
     raw: pd.DataFrame | None = None
     groups: tuple[int | None, int | None] = (None, None)
-    exchanged: str = ""
+    permuted: str = ""
     encoder: str = ""
 
 
@@ -122,7 +122,7 @@ class _Fields:
         return len(codes) - len(np.unique(codes))
 
 
-def read_body(
+def read_sample_set(
     path: Path | HeldTexts,
     options: CompareOptions,
     view: TextView,
@@ -131,7 +131,7 @@ def read_body(
     folder: Path,
     record: dict[str, object],
     field: str | None = None,
-) -> Body:
+) -> SampleSet:
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
@@ -147,7 +147,7 @@ def read_body(
         counter.write(counted, record)
     statistics, titles = read_statistics(counted), (fields.repeated(), fields.without_title)
     told = (*counts, codes, fields.grouped, *titles)
-    return Body(Path(str(path)), documents, counted, statistics, *told)
+    return SampleSet(Path(str(path)), documents, counted, statistics, *told)
 
 
 def group_fields(
@@ -165,18 +165,18 @@ def group_fields(
     return field if first else None, field if second else None
 
 
-def check_groups(bodies: Sequence[Body], options: CompareOptions) -> None:
+def check_groups(sample_sets: Sequence[SampleSet], options: CompareOptions) -> None:
     """Raise `InputError` where a field is named for the groups that no text has."""
-    if options.group_column and not any(body.grouped for body in bodies):
+    if options.group_column and not any(sample_set.grouped for sample_set in sample_sets):
         raise InputError(
-            f"{bodies[0].path}: field '{options.group_column}', which names the group, is missing "
-            f"here and in {bodies[1].path}; name one that either has"
+            f"{sample_sets[0].path}: field '{options.group_column}', which names the group, is "
+            f"missing here and in {sample_sets[1].path}; name one that either has"
         )
 
 
 def embedding_comparison(
     options: CompareOptions,
-) -> tuple[str, Callable[[Body, Body, TextView], list[MeasureRow]]]:
+) -> tuple[str, Callable[[SampleSet, SampleSet, TextView], list[MeasureRow]]]:
     """Return what compares documents by their vectors, and the title of its encoder.
 
     The encoder is loaded at once: errors come first. See `tendencies.embedding_measures`.
@@ -186,7 +186,7 @@ def embedding_comparison(
     evaluator, most = named_evaluator(str(options.embedding)), options.most_embedded()
     encoder, held = encoder_of(evaluator), evaluator.describe()
 
-    def rows(reference: Body, samples: Body, view: TextView) -> list[MeasureRow]:
+    def rows(reference: SampleSet, samples: SampleSet, view: TextView) -> list[MeasureRow]:
         from beyond_perplexity.tendencies.embedded_documents import embedded_pair
         from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
 
@@ -201,7 +201,7 @@ def embedding_comparison(
 
 
 @contextmanager
-def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
+def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     """Read, count and measure two files; the working files live as long as the context."""
     paths = options.sources()
     has_training = options.training is not None
@@ -219,24 +219,26 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     if options.vocabulary and main == RAW_TEXT:
         remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        bodies: list[Body] = []
+        sample_sets: list[SampleSet] = []
         for path, group in zip(paths, groups, strict=True):
-            own = Path(folder) / str(len(bodies))
+            own = Path(folder) / str(len(sample_sets))
             own.mkdir()
-            field = options.field_of(path, samples=bool(bodies))
-            body = read_body(path, options, views[main], group, stop_words, own, record, field)
-            bodies.append(body)
-            if found := without_blanks(body.statistics.types, body.statistics.counts):
-                read = "" if options.tokenized else " (tokenized)"
-                remark(f"warning: {body.path}: {found}{read}")
-        check_groups(bodies, options)
-        _warn_of_titles(bodies, options)
-        reference, samples = bodies
+            field = options.field_of(path, samples=bool(sample_sets))
+            sample_set = read_sample_set(
+                path, options, views[main], group, stop_words, own, record, field
+            )
+            sample_sets.append(sample_set)
+            if found := without_blanks(sample_set.statistics.types, sample_set.statistics.counts):
+                what = "" if options.tokenized else " (tokenized)"
+                remark(f"warning: {sample_set.path}: {found}{what}")
+        check_groups(sample_sets, options)
+        _warn_of_titles(sample_sets, options)
+        reference, samples = sample_sets
         remark("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
         others = compare_vectors(reference, samples, views[main]) if compare_vectors else []
-        tables, exchanged = _measured(reference, samples, views, classes, options, others)
-        counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in bodies]
+        tables, permuted = _measured(reference, samples, views, classes, options, others)
+        counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in sample_sets]
         yield Comparison(
             reference,
             samples,
@@ -246,12 +248,12 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
             groups=(counts[0], counts[1]),
-            exchanged=exchanged,
+            permuted=permuted,
             encoder=encoder,
         )
 
 
-def _curves(reference: Body, samples: Body, options: CompareOptions) -> pd.DataFrame:
+def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -> pd.DataFrame:
     """Return the curves of both texts."""
     measurement = options.measurement()
     own = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
@@ -259,50 +261,54 @@ def _curves(reference: Body, samples: Body, options: CompareOptions) -> pd.DataF
     return pd.concat([table.to_pandas() for table in both], ignore_index=True)
 
 
-def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
+def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -> None:
     """Say where documents look as if they were of one page, and nothing tells the pages."""
-    if bodies[0].grouped or options.group_column is not None:
+    if sample_sets[0].grouped or options.group_column is not None:
         return
-    whole = all(body.without_title in (0, body.statistics.n_documents) for body in bodies)
+    whole = all(
+        sample_set.without_title in (0, sample_set.statistics.n_documents)
+        for sample_set in sample_sets
+    )
     todo = "title" if whole else "with a field that tells the groups"
-    for body in bodies:
-        if body.repeated and not body.grouped:
+    for sample_set in sample_sets:
+        if sample_set.repeated and not sample_set.grouped:
             remark(
-                f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
-                "one page are alike, and tests that take them for independent find differences "
-                f"where there are none: give as group column {todo} (or '' if they are independent)"
+                f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. "
+                "Documents of one page are alike, and tests that take them for independent find "
+                f"differences where there are none: give as group column {todo} (or '' if they are "
+                "independent)"
             )
 
 
 def _measured(
-    reference: Body,
-    samples: Body,
+    reference: SampleSet,
+    samples: SampleSet,
     views: Mapping[str, TextView],
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
 ) -> tuple[dict[str, pd.DataFrame], str]:
     """Measure the samples in every reading, with `others` in the first: a table each, units."""
-    measurement, found, exchanged = options.measurement(), {}, ""
+    measurement, found, permuted = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
     training = (lambda: _training_texts(options)) if options.training is not None else None
     comparison = TextComparison(files, views, classes, groups, training)
-    pair_of_bodies = reference.statistics, samples.statistics
+    pair_of_sample_sets = reference.statistics, samples.statistics
     for place, (name, view) in enumerate(views.items()):
         if place:
-            counted = [count_texts(body.texts(), classes, view) for body in files]
-            pair_of_bodies = counted[0], counted[1]
-        with comparison.pair(name, pair_of_bodies) as pair:
-            exchanged = exchanged_told(pair, groups) if measurement.permutations else ""
-            floors = reference_floors(pair, measurement, options.seed)
+            counted = [count_texts(sample_set.texts(), classes, view) for sample_set in files]
+            pair_of_sample_sets = counted[0], counted[1]
+        with comparison.pair(name, pair_of_sample_sets) as pair:
+            permuted = permuted_told(pair, groups) if measurement.permutations else ""
+            baselines = reference_baselines(pair, measurement, options.seed)
             more = others if place == 0 else ()
-            rows = measure_rows(pair, measurement, options.seed, floors=floors, others=more)
+            rows = measure_rows(pair, measurement, options.seed, baselines=baselines, others=more)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 remark(f"warning: {warning}")
-            rows += comparison.text_rows(name, pair_of_bodies)
+            rows += comparison.text_rows(name, pair_of_sample_sets)
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
-    return found, exchanged
+    return found, permuted
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

@@ -1,4 +1,4 @@
-"""What is made of a comparison of two bodies of text: its tables, figures and page."""
+"""What is made of a comparison of two sample sets: its tables, figures and page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.p_values import needed_draws
-from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_bodies
+from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_sample_sets
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -63,7 +63,7 @@ PAGE_FIGURES = {
     "distances": (
         "tendencies/main",
         "Distances at a glance",
-        "Distance between samples and reference per tendency, above it the floor, both at one "
+        "Distance between samples and reference per tendency, above it the baseline, both at one "
         "size. White: as far as human text is from itself, and no star; blue: farther; violet: "
         "within the range of human text at that size, but the test of all documents finds it.",
     ),
@@ -131,9 +131,9 @@ MAIN_ROWS = (
 
 _MAIN_NOTE = (
     "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
-    "documents, so three numbers are of one size: floor, the mean distance between random "
+    "documents, so three numbers are of one size: baseline, the mean distance between random "
     "halves of the reference; distance, that of as many samples from such halves; excess, "
-    f"distance minus floor. Limits and p are of all documents. {STAR_NOTE}."
+    f"distance minus baseline. Limits and p are of all documents. {STAR_NOTE}."
 )
 _RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
 WIDE = ("distances", "vocabulary")
@@ -175,7 +175,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
         Column("Samples", of=value("")),
         Column("Distance", of=rounded(_marked)),
         Column("Kind", text=True, of=lambda pair: DISTANCE_NAMES[pair[0].distance]),
-        Column("Floor", of=rounded(lambda row, n: shown(row["floor"], n))),
+        Column("Baseline", of=rounded(lambda row, n: shown(row["baseline"], n))),
         Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
         Column("95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))),
         Column("Adjusted p", of=lambda pair: shown_p(pair[1]["p_adjusted"])),
@@ -200,7 +200,7 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     columns = [
         *text_columns("Tendency", "Measure"),
         Column("Value", of=lambda row: _marked(row, 4)),
-        Column("Floor", form=partial(shown, digits=4)),
+        Column("Baseline", form=partial(shown, digits=4)),
         Column("Excess", form=partial(shown_signed, digits=4)),
         interval_column("95% limits"),
         Column("p", of="p_value", form=shown_p),
@@ -230,21 +230,21 @@ def texts_table(measures: pd.DataFrame) -> Table:
     return lay_out("texts", "What the texts are made of", "", columns, names, tidy)
 
 
-def bodies_table(comparison: Comparison) -> Table:
+def sample_sets_table(comparison: Comparison) -> Table:
     """Make the table of what was compared: files, documents, groups, tokens, types."""
     held = comparison.reference, comparison.samples
-    bodies = zip(("Reference", "Samples"), held, comparison.groups, strict=True)
+    sample_sets = zip(("Reference", "Samples"), held, comparison.groups, strict=True)
     rows = [
         {
             "Text": name,
-            "File": str(body.path),
-            "Documents": body.statistics.n_documents,
+            "File": str(sample_set.path),
+            "Documents": sample_set.statistics.n_documents,
             "Groups": groups,
-            "Tokens": body.statistics.n_tokens,
-            "Types": len(body.statistics.types),
-            "Empty, left out": body.left_out,
+            "Tokens": sample_set.statistics.n_tokens,
+            "Types": len(sample_set.statistics.types),
+            "Empty, left out": sample_set.left_out,
         }
-        for name, body, groups in bodies
+        for name, sample_set, groups in sample_sets
     ]
     grouped = any(row["Groups"] is not None for row in rows)
     columns = [
@@ -255,7 +255,7 @@ def bodies_table(comparison: Comparison) -> Table:
         if name != "Groups" or grouped
     ]
     title = "What was compared"
-    return lay_out("bodies", title, comparison.exchanged, columns, rows, pd.DataFrame())
+    return lay_out("sample_sets", title, comparison.permuted, columns, rows, pd.DataFrame())
 
 
 def _reach(measures: pd.DataFrame, permutations: int) -> str:
@@ -301,13 +301,13 @@ def comparison_page(
     """Write the page, one HTML file that needs no other, with SVG figures by their names."""
     title = f"{found.samples.path.name} compared with {found.reference.path.name}"
     tables = {
-        "bodies": bodies_table(found),
+        "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures),
         "texts": texts_table(found.measures),
         "raw": None if found.raw is None else comparison_table(found.raw, raw=True),
         "all": all_measures_table(found.measures),
     }
-    body = render(
+    sample_set = render(
         "templates/comparison.html",
         title=title,
         tables={n: to_html_table(t) if t and t.rows else "" for n, t in tables.items()},
@@ -318,7 +318,7 @@ def comparison_page(
         measures=len(found.measures),
         settings=_settings(options, found),
     )
-    return html_page(title, body)
+    return html_page(title, sample_set)
 
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
@@ -373,7 +373,7 @@ def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparis
     """Compare two files, and write what `write_comparison` writes, where a folder is given."""
     if out is not None:
         check_output_folder(out)
-    with compare_bodies(options) as found:
+    with compare_sample_sets(options) as found:
         pass  # its working files are gone
     if out is not None:
         write_comparison(found, options, out)

@@ -213,8 +213,8 @@ def _by_margin(given: ScoredModels, sentence_models: Descriptions) -> Iterator[A
                 yield Answer(given.labels.model(name), quantity, value, verdict=way)
 
 
-def _brought(pairs: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
-    """List the accuracy of every model on brought pairs, over all phenomena."""
+def _external(pairs: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
+    """List the accuracy of every model on external pairs, over all phenomena."""
     if pairs is None:
         return
     for source, rows in parts_by(pairs, "source").items():
@@ -234,8 +234,8 @@ _LIMITS = (
     "Models without a likelihood have a scale of their own: their H_C compares with no other "
     "model's, their H_CR and accuracy do. Numbers per word and per sentence do not mix; "
     "perplexities of different vocabularies do not; a model loses nothing where a word that it "
-    "reads as <unk> changes places with another such; and all of it is about this noise, words "
-    "replaced and exchanged at random, which says nothing of subtler faults. So few models prove "
+    "reads as <unk> swaps positions with another such; and all of it is about this noise, words "
+    "replaced and swapped at random, which says nothing of subtler faults. So few models prove "
     "no law."
 )
 
@@ -282,7 +282,7 @@ def contrastive_findings_table(
             "level.",
             _by_margin(given, sentence_models),
         ),
-        "Pairs that were brought": ("", _brought(pair_contrasts, labels)),
+        "External pairs": ("", _external(pair_contrasts, labels)),
         "What does not compare": ("Other scales; other units.", scaled),
     }
     note = f"The paper: Arora & Rangarajan (2016), on the Penn Treebank. {_LIMITS}"

@@ -1,4 +1,4 @@
-"""Tables of pairs of models and of brought pairs; log Z by length, which a perplexity rests on."""
+"""Tables of pairs of models and of external pairs; log Z by length, which a perplexity rests on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NOTE = (
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
+    """Make the table of external pairs: a row for each phenomenon and model, in file order."""
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()
     places = contrasts["model"].map(labels.sort_models(contrasts["model"]).index)
     rows = contrasts.iloc[np.lexsort([places, named])]

@@ -1,4 +1,4 @@
-"""A page of real texts: what each body of text is like, beside human text."""
+"""A page of real texts: what each sample set is like, beside human text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 
-EXAMPLES = 3  # documents of each body of text
+EXAMPLES = 3  # documents of each sample set
 WORDS = 80  # of a document
 CUT = " […]"
 HUMAN_SPLIT = "test"
@@ -64,7 +64,7 @@ def shorten(text: str) -> str:
 
 
 def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
-    """Describe a text; what is not known of human or brought text is None."""
+    """Describe a text; what is not known of human or external text is None."""
     model, decoding = parse_source(row["source"])
     finished, log_prob = row.get("finished"), row.get("log_prob")
     finished = None if finished is None or pd.isna(finished) else bool(finished)
@@ -97,7 +97,7 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
         Column("Text", wraps=True),
     ]
     note = (
-        f"The first {EXAMPLES} documents of each body of text, in the order of their numbers and "
+        f"The first {EXAMPLES} documents of each sample set, in the order of their numbers and "
         f"cut after {WORDS} words ({CUT.strip()}). Finished: no where the longest length cut it. "
         "Log-likelihood: nats under the model itself, the end of a finished document counts as a "
         "token; none where it is not known."

@@ -123,7 +123,7 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
 
 
 def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out perplexity by proposal and temperature (paper 000, Table 1)."""
+    """Lay out perplexity by proposal and temperature (Logan et al. 2020, Table 1)."""
     paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
     chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
@@ -189,13 +189,13 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 
 
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out how far instance-level estimates can be trusted, but brackets that `gaps` refute."""
+    """Lay out how far instance-level estimates can be trusted, without what `gaps` refute."""
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
-    charged = instance[instance["measure"] != "perplexity"].to_dict("records")
-    penalized = {_setting(row): row for row in charged}
+    rows = instance[instance["measure"] != "perplexity"].to_dict("records")
+    penalized = {_setting(row): row for row in rows}
 
     def with_penalty(row: Mapping[Any, Any]) -> str:
         return _value(penalized.get(_setting(row), {}), row)
@@ -231,22 +231,19 @@ def _trust_note(chosen: pd.DataFrame) -> str:
     counted = ", ".join(["samples of an instance", *sizes])
     trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     return (
-        "Bound: what the estimate is of the true perplexity; of a bracket both ends are shown, "
-        "with their errors, and a question mark withholds the claim (why: the CSV), as where the "
-        "bracket of the same setting fails on documents that the model generated; latents that no "
-        "sample and no such document has are seen by nobody. "
-        "Unknown penalized: each unknown word "
-        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        "Bound: what the estimate is of the true perplexity; of two-sided ones both ends are "
+        "shown, with their errors, and a question mark withholds the claim (why: the CSV), as "
+        "where the two-sided bounds of the same setting fail on simulated documents; latents that "
+        "no sample and no such document has are seen by nobody. Unknown penalized: each unknown "
+        f"word penalized for the types it stands for. K: {counted}; bounds fall with each of them. "
         "Standard error over samples: by the delta method where every instance has "
         f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
-        f"{LARGEST_RELATIVE_VARIANCE:g}, "
-        f"else by bootstrap, which may be too small. Effective samples: {trusted}; tokens below "
-        f"{FEW_EFFECTIVE:g}: the share of tokens in instances with fewer than that. "
-        "Largest weight: its share of the sum of the weights of an instance. k̂ above its limit, "
-        "min(1 − 1/log10 K, 0.7): "
-        "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
-        "undefined k̂ says nothing, good or bad. "
-        f"Of {chosen['model'].nunique()} models.{_warnings(chosen)}"
+        f"{LARGEST_RELATIVE_VARIANCE:g}, else by bootstrap, which may be too small. Effective "
+        f"samples: {trusted}; tokens below {FEW_EFFECTIVE:g}: the share of tokens in instances "
+        "with fewer than that. Largest weight: its share of the sum of the weights of an "
+        "instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): instances whose largest weights "
+        "decide the estimate, of those where k̂ is defined; an undefined k̂ says nothing, good or "
+        f"bad. Of {chosen['model'].nunique()} models.{_warnings(chosen)}"
     )
 
 
@@ -266,8 +263,8 @@ def _setting(row: Mapping[Any, Any]) -> tuple[str, ...]:
 
 
 def _drawn_method(row: Mapping[Any, Any]) -> str:
-    bracketed = not pd.isna(row["basis"])
-    basis = f": {find_estimator(row['basis']).title.lower()}" if bracketed else ""
+    two_ended = not pd.isna(row["basis"])
+    basis = f": {find_estimator(row['basis']).title.lower()}" if two_ended else ""
     return method_cell(row) + basis
 
 
@@ -277,7 +274,7 @@ def _drawn_size(row: Mapping[Any, Any]) -> str:
 
 
 def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
-    """Write an estimate, or a bracket, with its bound where that of the `shown` row differs."""
+    """Write an estimate, one-sided or two-sided, with its bound where the `shown` row differs."""
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):

@@ -196,7 +196,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
         f"its own gap of 0 is a little too good. {COST_WORDS} {NEEDED} A mixture has the cost of "
-        "all temperatures; of beams that of the largest is charged to all: one search gives them."
+        "all temperatures; of beams that of the largest is counted for all: one search gives them."
     )
     title = "What bounds are worth and what they cost"
     ordered = found.sort_values(["model", "gap"], kind="stable")
@@ -271,7 +271,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "which are the latents that the document was generated with, a draw from the posterior; in "
         "expectation the true value is between both. Gap: their difference ± its standard error "
         "over documents. It lacks: by how much the first may be off, against the best estimates of "
-        "the model from above and from below, chosen by their own numbers. Bracket: made of the "
+        "the model from above and from below, chosen by their own numbers. Two-sided: made of the "
         "draws alone, as on real documents; the last column says what the others show of it. "
         f"{support}Behind /: documents that were empty, or cut at "
         "importance.bidirectional.maximum_words, and do not count."
@@ -291,15 +291,15 @@ def _shown(value: float) -> str:
 
 
 def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
-    """Write a setting: sizes, gap, and a bracket that says of what it is, else dashes."""
+    """Write a setting: sizes, gap, and two-sided bounds that says of what it is, else dashes."""
     runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
     error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
-    ends = [row["bracket_low"], row["bracket_high"]]
-    bracket = [EN_DASH] * 3
-    if not (pd.isna(ends[0]) or pd.isna(row["bracket_bound"])):
+    ends = [row["two_sided_low"], row["two_sided_high"]]
+    two_sided = [EN_DASH] * 3
+    if not (pd.isna(ends[0]) or pd.isna(row["two_sided_bound"])):
         said = beside.verdict(*map(float, ends))
-        bracket = [" to ".join(map(_shown, ends)), str(row["bracket_bound"]), said]
+        two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), said]
     return {
         **row,
         "title": find_estimator(row["method"]).title,
@@ -308,7 +308,7 @@ def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
         "gap": _shown(row["gap"]) + error,
         "least": max(beside.least, 0.0),
         "most": beside.most,
-        **dict(zip(("bracket", "label", "said"), bracket, strict=True)),
+        **dict(zip(("two_sided", "label", "said"), two_sided, strict=True)),
     }
 
 
@@ -323,6 +323,6 @@ _GAP_COLUMNS = [
     Column("at least", "It lacks", of="least", form=_shown),
     Column("at most", "It lacks", of="most", form=_shown),
     Column("Effective samples", of="ess_median", form=".1f"),
-    *text_columns("Bracket", "Label"),
-    *text_columns("The bracket", of="said"),
+    *text_columns("Two-sided bounds", "Label"),
+    *text_columns("The two-sided bounds", of="said"),
 ]

@@ -12,8 +12,8 @@ import pandas as pd
 from beyond_perplexity.corpus.latent_instances import document_of
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.importance_choice import (
     MODEL_COLUMN,
@@ -51,7 +51,7 @@ _WORDS_NOTE = (
     "to log p̂(x_1, ..., x_t), which is summed here over the words inside annotated mentions, "
     "over the others, and over the ends. So the parts add up to an estimate of the same kind "
     "as sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
-    "resampling loses is charged to the word where it shows. The annotation only says which "
+    "resampling loses is counted at the word where it shows. The annotation only says which "
     "words are counted; particles do not see it. Without latent "
     "variables ('beside'): exact, on the same words. A model that does not go word by word has "
     "no row; trees have no mentions."
@@ -66,8 +66,8 @@ _BESIDE_NOTE = (
     "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
     f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
     "instances only, not of the samples. Unknown penalized: each unknown word that is generated"
-    " is charged for the types that it may be; a model that copies words says which one it is "
-    "and is not charged for copies: where one does, this pair of numbers compares and the other"
+    " is penalized for the types that it may be; a model that copies words says which one it is "
+    "and is not penalized for copies: where one does, this pair of numbers compares and the other"
     " does not. An instance that is a sentence is scored alone by both, though models without "
     "latent variables were trained on documents, whose end is seldom the end of their first "
     "sentence."
@@ -259,8 +259,8 @@ def compare_beside(
     held = ratio_interval(gap, tokens)
     total, types = joined["n_tokens"].sum(), row["unknown_types"]
     own, other = (-joined[name].sum() / total for name in ("estimated", "log_likelihood"))
-    charge = math.nan if pd.isna(types) else math.log(max(1, types))
-    charged = other + charge * joined["n_unknown"].sum() / total
+    penalty = math.nan if pd.isna(types) else math.log(max(1, types))
+    with_penalty = other + penalty * joined["n_unknown"].sum() / total
     names = ("model", "proposal", "method", "temperature", "bound", "n_tokens", "n_instances")
     return {
         **{name: row[name] for name in names},
@@ -269,7 +269,7 @@ def compare_beside(
         "beside": str(scores["beside"].iloc[0]),
         "perplexity_beside": math.exp(other),
         "penalized": _penalized(row, estimates),
-        "penalized_beside": math.exp(charged),
+        "penalized_beside": math.exp(with_penalty),
         "difference": held.value,
         **{name: getattr(held, name) for name in ("low", "high", "standard_error", "groups")},
         "groups_effective": held.effective,

@@ -38,13 +38,13 @@ class Input(NamedTuple):
 _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report`.
 INPUTS: Rows[Input] = {
-    "measures": Input("tendencies:TENDENCY_MEASURES"),  # of every body of text
+    "measures": Input("tendencies:TENDENCY_MEASURES"),  # of every sample set
     "embedding_measures": Input("tendencies:TENDENCY_MEASURES"),  # with those of embedded documents
     "raw_measures": Input("tendencies:TENDENCY_MEASURES"),  # in raw text
     "resamples": Input("tendencies:TENDENCY_MEASURES"),  # of resamples of the training set
-    "curves": Input("tendencies:CURVES"),  # of every body of text and of the test set
+    "curves": Input("tendencies:CURVES"),  # of every sample set and of the test set
     "sample_size": Input("tendencies:SAMPLE_SIZE"),  # measures of ever more documents
-    "sensitivity": Input("tendencies:SENSITIVITY"),  # smallest detectable shifts
+    "sensitivity": Input("tendencies:SENSITIVITY"),  # minimum detectable effects
     "models": Input(owner="model"),  # model.json of every model
     "perplexities": Input(),  # of every model
     "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte
@@ -58,12 +58,12 @@ INPUTS: Rows[Input] = {
     "importance_curves": Input("estimates:IMPORTANCE_CURVES"),  # of ever more samples
     "replicates": Input("estimates:IMPORTANCE_REPLICATES"),  # of disjoint samples
     "gaps": Input("estimates:IMPORTANCE_GAPS"),  # simulated documents, estimated from both sides
-    "example_samples": Input(reader=f"{_EXAMPLES}:read_example_samples"),  # a shard a body of text
+    "example_samples": Input(reader=f"{_EXAMPLES}:read_example_samples"),  # a shard a sample set
     "example_documents": Input(reader=f"{_EXAMPLES}:read_example_documents"),  # of the corpus
     "latents": Input(lists=True),  # of an instance of every model
     "contrasts": Input("contrastive:CONTRASTS"),  # of every model
     "contrast_differences": Input("contrastive:CONTRAST_DIFFERENCES"),  # of models
-    # Brought pairs under every model, in a folder with the name of the pairs.
+    # External pairs under every model, in a folder with the name of the pairs.
     "pair_contrasts": Input("contrastive:PAIR_CONTRASTS", owner="source"),
     "sentence_models": Input(owner="model"),  # those that are trained against distorted sentences
     "partitions": Input("contrastive:PARTITIONS"),  # log Z by length, of models without likelihood

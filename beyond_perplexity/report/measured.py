@@ -60,10 +60,10 @@ TEXT_SHARES = dict(
 )
 
 DOCUMENT_ROWS = tendencies_of("length", "share")
-FLOOR_NOTE = (
-    "First row: the floor, the mean distance of two human texts of the same size, read in the same "
-    "vocabulary (a range where sizes differ). Excess: distance minus floor, at this number of "
-    "documents."
+BASELINE_NOTE = (
+    "First row: the human baseline, the mean distance of two human texts of one size, read in the "
+    "same vocabulary (a range where sizes differ). Excess: distance minus baseline, at this "
+    "number of documents."
 )
 TEXT_NOTE = (
     "Share of the text: tokens that are read as unknown (words that the model does not write, or "
@@ -72,7 +72,7 @@ TEXT_NOTE = (
     "documents that repeat an earlier one word for word, sequences of 8 tokens that stand in the "
     "training text."
 )
-FLOOR = "floor"
+BASELINE = "baseline"
 EXCESS, INTERVAL, RANKED = "excess", "95% interval", "ranks"
 _COUNT = "{:,.0f}".format
 REASONS = 4  # that a note lists; all are in the CSV
@@ -95,14 +95,15 @@ class Measured(NamedTuple):
 class Specification(NamedTuple):
     """What a table shows: a row per model and decoding, a few columns per quantity.
 
-    `human` is what the first row has of each: `FLOOR`, or the name of the human text's own measure.
+    `human` is what the first row has of each: `BASELINE`, or the name of the human text's own
+    measure.
     """
 
     name: str
     title: str
     note: str
     columns: tuple[Measured, ...]
-    human: str = FLOOR
+    human: str = BASELINE
     of_paper: bool = True
 
 
@@ -209,9 +210,9 @@ def _columns(specification: Specification) -> list[Column]:
     """Make the columns of lines, whose cells have headings and parts as keys."""
     columns = [Column(title, text=True, of=name) for title, name in _NAMES.items()]
     for one in specification.columns:
-        floored, ranked = is_distance(one.measure), one.measure in RANKS_OF
+        with_baseline, ranked = is_distance(one.measure), one.measure in RANKS_OF
         in_paper = specification.of_paper and is_published(*one.key)
-        parts = [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
+        parts = [OWN, *[EXCESS] * with_baseline, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
         columns += [
             Column(part, one.heading, published=part == PAPER, of=f"{one.heading}/{part}")
             for part in parts
@@ -230,10 +231,10 @@ def _each(
 def _cells(
     found: _Found, sources: Sequence[str], one: Measured, human: str
 ) -> Iterator[tuple[str, str]]:
-    """Write the parts of a quantity of a body of text, or what human text has of it (`human`)."""
+    """Write the parts of a quantity of a sample set, or what human text has of it (`human`)."""
     write = partial(shown, digits=one.digits)
-    if human == FLOOR:
-        yield OWN, shown_range(_each(found, sources, one.key, FLOOR), write)
+    if human == BASELINE:
+        yield OWN, shown_range(_each(found, sources, one.key, BASELINE), write)
         return
     ranks = (one.tendency, f"{RANKS_OF.get(one.measure)}{'_reference' if human else ''}")
     yield RANKED, shown_range(_each(found, sources, ranks), _COUNT)
@@ -251,11 +252,11 @@ def _cells(
 def _line(
     found: _Found, sources: Sequence[str], specification: Specification, human: str = ""
 ) -> dict[str, str]:
-    """Write the row of a body of text, or of human text as some bodies are compared with it."""
+    """Write the row of a sample set, or of human text as some sample sets are compared with it."""
     first = next(row for key, row in found.items() if key[0] == sources[0])
     line = defaultdict(str, {name: str(first[name] or "") for name in _NAMES.values()})
     if human:
-        title = "Human text against itself" if human == FLOOR else "Human text"
+        title = "Human text against itself" if human == BASELINE else "Human text"
         line |= {"model": title, "decoding": ""}
     for one in specification.columns:
         parts = _cells(found, sources, one, human)
@@ -268,7 +269,7 @@ def _line(
 
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     """Say why verdicts are withheld: a few of the reasons, each with what it is about."""
-    bodies = {source for source, _, _ in found}
+    sample_sets = {source for source, _, _ in found}
     reasons: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         for key, row in found.items():
@@ -278,7 +279,7 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     if not reasons:
         return ""
     said = [
-        f"{heading}{'' if len(own) == len(bodies) else ' of ' + ', '.join(own)}: {reason}"
+        f"{heading}{'' if len(own) == len(sample_sets) else ' of ' + ', '.join(own)}: {reason}"
         for (heading, reason), own in reasons.items()
     ]
     more = f"; {len(said) - REASONS} more in the CSV" if len(said) > REASONS else ""
@@ -317,7 +318,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 
 
 def _note(specification: Specification, found: _Found) -> str:
-    said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
+    said = [specification.note, BASELINE_NOTE if specification.human == BASELINE else ""]
     if any(compares_texts(column.measure) for column in specification.columns):
         few = too_few_permutations(found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]

@@ -23,7 +23,7 @@ from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.layout import Column, Table, lay_out, render
 from beyond_perplexity.report.tendency_findings import (
-    LAWS_OF_UNITS,
+    SCOPES_OF_UNITS,
     Compared,
     main_table,
     nearest_sentence,
@@ -70,13 +70,13 @@ def list_table(rows: Sequence[Sequence[str]]) -> str:
 
 def _image(figure: str | Path) -> list[str]:
     data = base64.b64encode(Path(figure).read_bytes()).decode()
-    # docutils refuses long lines and joins the lines of an address.
+    # docutils refuses long lines and joins the lines of a URL.
     pieces = [f"   {data[start : start + LINE]}" for start in range(0, len(data), LINE)]
     return [
         ".. image:: data:image/svg+xml;base64,",
         *pieces,
         "   :width: 100%",
-        "   :alt: Distance to the test split in every tendency, for every body of text",
+        "   :alt: Distance to the test split in every tendency, for every sample set",
         "",
     ]
 
@@ -169,7 +169,7 @@ def _compared(corpora: Descriptions, compared: Sequence[Compared], kinds: Collec
     described = f"Corpora: {_described(corpora)}."
     if not compared:
         return described
-    bodies = sum(one.measures["source"].nunique() for one in compared)
+    sample_sets = sum(one.measures["source"].nunique() for one in compared)
     of_model = max(int(one.measures["n_samples"].max()) for one in compared)
     human = max(int(one.measures["n_reference"].max()) for one in compared)
     unseen = (
@@ -178,8 +178,8 @@ def _compared(corpora: Descriptions, compared: Sequence[Compared], kinds: Collec
         else "that no model trained here has seen; what others have seen is not known"
     )
     return (
-        f"{bodies} bodies of up to {of_model:,} documents were compared with {human:,} documents "
-        f"of a test split {unseen}. {described}"
+        f"{sample_sets} sample sets of up to {of_model:,} documents were compared with {human:,} "
+        f"documents of a test split {unseen}. {described}"
     )
 
 
@@ -195,7 +195,7 @@ def _distances(
         "corpora": [
             {
                 "name": escape_rst(one.name),
-                "law": LAWS_OF_UNITS.get(one.unit, "how the splits were made is not known"),
+                "scope": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
                 "power": power_line(one),
                 "tendencies": list_table(tendency_table(one)),
                 "shares": list_table(shares_table(one.measures)),
@@ -206,8 +206,8 @@ def _distances(
     }
 
 
-def _likeliest(perplexities: Descriptions) -> str:
-    """Say under which model human text is likeliest, where one number compares them."""
+def _most_probable(perplexities: Descriptions) -> str:
+    """Say under which model human text is most probable, where one number compares them."""
     found = {name: bits_per_byte(result, "cleaned") for name, result in perplexities.items()}
     known = {n: bits for n, bits in found.items() if bits and math.isfinite(bits.value)}
     if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
@@ -215,7 +215,7 @@ def _likeliest(perplexities: Descriptions) -> str:
     ordered = sorted(known, key=lambda name: (known[name].value, name))
     ends = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
     least = f"; least under {ends[-1]}" * (len(known) > 1)
-    return f"**Human text** is likeliest under {ends[0]} bits per byte{least}."
+    return f"**Human text** is most probable under {ends[0]} bits per byte{least}."
 
 
 def answers(compared: Sequence[Compared], perplexities: Descriptions) -> list[str]:
@@ -225,7 +225,7 @@ def answers(compared: Sequence[Compared], perplexities: Descriptions) -> list[st
         for one in compared
         if (said := nearest_sentence(one.measures))
     ]
-    likely = _likeliest(perplexities)
+    likely = _most_probable(perplexities)
     return [*texts, *[likely] * bool(likely)]
 
 
@@ -245,7 +245,7 @@ def render_overview(
     """Write the first page, reStructuredText that needs no other file; a section a subject.
 
     Takes reports of extraction and findings by corpus, perplexity results by model, kinds of
-    families (``"external"`` for brought samples), schema ``estimates``, and SVG figures, which are
+    families (``"external"`` for external samples), schema ``estimates``, and SVG figures, which are
     embedded.
     """
     return render(

@@ -104,8 +104,8 @@ def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -
     named = orders.assign(decoding=orders["decoding"].fillna(""))
     for (measure, decoding), rows in parts_by(named, "measure", "decoding").items():
         other = rows[rows["differs"]]
-        likeliest = other.sort_values("probability_both", ascending=False, kind="stable")
-        pairs = [_as_pair(row, labels) for row in likeliest.head(_FEW_PAIRS).to_dict("records")]
+        most_probable = other.sort_values("probability_both", ascending=False, kind="stable")
+        pairs = [_as_pair(row, labels) for row in most_probable.head(_FEW_PAIRS).to_dict("records")]
         more = f"; and {len(other) - len(pairs)} more" if len(other) > len(pairs) else ""
         lines.append(
             {

@@ -52,7 +52,7 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
     lines = []
     for first, second in dict.fromkeys(zip(rows["first"], rows["second"], strict=True)):
         pair = f"{labels.model(first)} less {labels.model(second)}"
-        for kind, title in ((PREDICTED, "value"), (EXCESS_KIND, "above the floor")):
+        for kind, title in ((PREDICTED, "value"), (EXCESS_KIND, "above the baseline")):
             cells: dict[Any, str] = {
                 n: _difference_cell(found.get((first, second, kind, *n))) for n in names
             }
@@ -104,7 +104,7 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
 
 
 def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | None:
-    """Name the average of word vectors, of vectors that were brought before those of the corpus."""
+    """Name the average of word vectors, of external vectors before those of the corpus."""
     held = rows.loc[rows["measure"] == _AVERAGE, "evaluator"]
     owners = sorted(set(held), key=lambda name: evaluator_family(name, labels) != "vectors")
     return (owners[0], _AVERAGE) if owners else None
@@ -160,7 +160,8 @@ def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Ta
     note = (
         "How far each measure orders pairs of texts as people did. What does not beat the average "
         "of word vectors, which knows neither order nor syntax, gives little reason to be used. "
-        "The two are compared on the same pairs: where intervals overlap, they may be told apart."
+        "The two are compared on the same pairs: where intervals overlap, the test may still "
+        "distinguish them."
     )
     title = "Measures against scores that people gave"
     return lay_out("human_correlations", title, note, columns, ordered, human)

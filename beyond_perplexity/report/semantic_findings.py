@@ -76,21 +76,21 @@ def _scheduled(models: Descriptions, pairs: _Pairs, labels: Labels) -> Iterator[
 
 
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
-    """Return the value and the floor of measures that have one, means over models."""
-    held = parts_by(rows.dropna(subset=["value", "floor"]), "evaluator", "measure")
+    """Return the value and the baseline of measures that have one, means over models."""
+    held = parts_by(rows.dropna(subset=["value", "baseline"]), "evaluator", "measure")
     found = {}
     for name in sort_measures(held):
-        value, floor = np.mean(held[name][["value", "floor"]].to_numpy().tolist(), axis=0)
-        found[name] = float(value), float(floor)
+        value, baseline = np.mean(held[name][["value", "baseline"]].to_numpy().tolist(), axis=0)
+        found[name] = float(value), float(baseline)
     return found
 
 
-def _with_floor(
+def _with_baseline(
     name: MeasureName, means: tuple[float, float], verdict: str, labels: Labels
 ) -> Iterator[Answer]:
     title = measure_title(name, labels)
     yield Answer(title, "score, mean over models", means[0], verdict=verdict)
-    yield Answer(title, "of unrelated sentences (floor)", means[1])
+    yield Answer(title, "of unrelated sentences (baseline)", means[1])
 
 
 def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
@@ -101,9 +101,9 @@ def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     by_value = sorted(means, key=lambda name: means[name][0])
     by_excess = sorted(means, key=lambda name: means[name][0] - means[name][1])
     for name in by_value:
-        yield from _with_floor(name, means[name], "", labels)
+        yield from _with_baseline(name, means[name], "", labels)
     order = "the same order" if by_value == by_excess else "another order"
-    yield Answer("these evaluators", "what is above the floor", verdict=order)
+    yield Answer("these evaluators", "what is above the baseline", verdict=order)
 
 
 def _disagreements(pairs: _Pairs) -> Iterator[tuple[MeasureName, str, str, bool]]:
@@ -137,18 +137,18 @@ def _order(pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
         yield Answer(about, measure_title(name, labels), verdict="both clear")
 
 
-def _floors(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
+def _baselines(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     """Find the measures of whose scores unrelated sentences get the most and the least."""
     shares = {
-        name: (value, floor)
-        for name, (value, floor) in _means(rows).items()
-        if MEASURES[name[1]].higher and value > 0 and floor > 0
+        name: (value, baseline)
+        for name, (value, baseline) in _means(rows).items()
+        if MEASURES[name[1]].higher and value > 0 and baseline > 0
     }
     found: dict[MeasureName, str] = {}
     for pick, said in ((max, "largest share"), (min, "smallest share")) if shares else ():
         found.setdefault(pick(shares, key=lambda name: shares[name][1] / shares[name][0]), said)
     for name, said in found.items():
-        yield from _with_floor(name, shares[name], f"{said} from chance", labels)
+        yield from _with_baseline(name, shares[name], f"{said} from chance", labels)
 
 
 def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> Iterator[Answer]:
@@ -230,7 +230,7 @@ def semantic_findings_table(
             "Models that are better in perplexity are not always better in meaning.",
             _order(pairs, labels),
         ),
-        "How much is chance": ("", _floors(rows, labels)),
+        "How much is chance": ("", _baselines(rows, labels)),
         "Do the measures go together": (
             "There is no clear correlation between them.",
             _together(correlations, split, labels),
@@ -239,7 +239,7 @@ def semantic_findings_table(
         "Scores that people gave": ("", _human(human, scores, labels)),
     }
     note = (
-        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, one place "
+        f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, a position "
         "at a time: they say nothing of whole generated texts. Differences are of single "
         f"trainings; they are clear where the adjusted p is below {_CLEAR:g}. The levels of "
         "different evaluators do not compare, so that lower says nothing of harder; InferSent's "

@@ -133,9 +133,9 @@ def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -
     )
     note = (
         f"Each cell: {' / '.join(SPLIT_TITLES.get(s, s) for s in splits)}. Predictions: the "
-        "likeliest word at each place after the true words before it. Similarities times 100; "
+        "argmax word at each position after the true words before it. Similarities times 100; "
         "BLEU over all sentences; Cosine by equation 13, Transformer by equation 9; perplexity of "
-        f"these sentences' words in their documents. {evaluators}. Without floors these numbers "
+        f"these sentences' words in their documents. {evaluators}. Without baselines these numbers "
         "say little: see the table of all measures."
     )
     title = "Tables I and II: predictions against targets"
@@ -206,19 +206,19 @@ def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
 
 
 def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Say of each measure in a line what it is, its range, direction, floor and evaluators."""
+    """Say of each measure in a line what it is, its range, direction, baseline and evaluators."""
     rows = pick_predicted(semantics, shown_split(semantics["split"]))
     owners: dict[str, list[str]] = {}
     for evaluator, measure in sort_measures(rows["name"]):
         if measure in MEASURES:
             owners.setdefault(measure, []).append(evaluator_title(evaluator, labels))
-    floors = {measure: rows.loc[rows["measure"] == measure, "floor"] for measure in owners}
+    baselines = {measure: rows.loc[rows["measure"] == measure, "baseline"] for measure in owners}
     tidy = [
         {
             "measure": measure,
             **{name: getattr(row, name) for name in ("words", "low", "high", "higher")},
-            "floor_low": floors[measure].min(),
-            "floor_high": floors[measure].max(),
+            "baseline_low": baselines[measure].min(),
+            "baseline_high": baselines[measure].max(),
         }
         for measure, row in ((name, MEASURES[name]) for name in owners)
     ]
@@ -233,11 +233,11 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         Column("by", wraps=True, of=lambda name: ", ".join(dict.fromkeys(owners[name]))),
         *text_columns("Range", of=_range),
         *text_columns("Better", of=lambda name: "higher" if MEASURES[name].higher else "lower"),
-        Column("Floor", of=lambda name: shown_range(floors[name]) or "none"),
+        Column("Baseline", of=lambda name: shown_range(baselines[name]) or "none"),
         Column("What it does not say", wraps=True, of=lambda name: MEASURES[name].caution),
     ]
     note = (
-        "Floor: what predictions get against unrelated sentences of like length, the lowest and "
+        "Baseline: what predictions get against unrelated sentences of like length, the lowest and "
         "the highest of the models and evaluators of this run. Ranges are with the paper's "
         "constants."
     )
@@ -246,15 +246,15 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
 
 
 def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all values, each model's beside its floor: a row a measure."""
+    """Make the table of all values, each model's beside its baseline: a row a measure."""
     split = shown_split(semantics["split"])
     rows = semantics[semantics["split"] == split]
     found = by_key(rows, "evaluator", "measure", "kind", "model")
     names = sort_measures(pick_predicted(semantics, split)["name"])
     kinds: list[tuple[str, str, Callable[..., str]]] = [
-        ("likeliest words", PREDICTED, _with_interval),
-        ("floor", PREDICTED, lambda row: shown(row.get("floor"))),
-        ("above the floor", PREDICTED, partial(_with_interval, name="excess")),
+        ("argmax words", PREDICTED, _with_interval),
+        ("baseline", PREDICTED, lambda row: shown(row.get("baseline"))),
+        ("above the baseline", PREDICTED, partial(_with_interval, name="excess")),
         ("samples", SAMPLED, _with_interval),
     ]
     kinds += [("proper", PROPER, _with_interval)] * (PROPER in set(rows["kind"]))
@@ -265,13 +265,13 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
             columns.append(Column(title, labels.model(model), of=of, form=write))
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
-        "groups of them. Likeliest words: the prediction is the likeliest word at each place; "
-        "floor: what the same predictions get against unrelated sentences of like length; samples: "
-        "the expected score of words drawn from the model's distribution at each place; proper: "
+        "groups of them. Argmax words: the prediction is the argmax word at each position; "
+        "baseline: the same predictions against unrelated sentences of like length; samples: "
+        "the expected score of words drawn from the model's distribution at each position; proper: "
         "that less half of what samples score against one another, which no model can have higher "
         "in expectation than the true distribution. The mean of BLEU over sentences is in the CSV "
         "(sentence_mean). "
         f"{_unknown(rows, labels)} {_notes_of(rows[rows['kind'] == PREDICTED], labels)}"
     ).strip()
-    title = "All values, with their floors"
+    title = "All values, with their baselines"
     return lay_out("semantics_values", title, note, columns, names, semantics)

@@ -1,4 +1,4 @@
-"""Tables beside those of measures: embedded documents, smallest shifts, the test set itself."""
+"""Tables beside those of measures: embedded documents, detectable effects, the test set itself."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ from beyond_perplexity.tendencies.definitions import (
 _VECTORS = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
     "with a Gaussian kernel as wide as the median distance of further human documents; 0 for one "
-    "law, 1.41 at most. Floor: human text against as much other human text. Limits: of the "
-    "distance of endless texts, each one-sided; the distance itself is too large for few "
-    "documents, and can lie above both. Unbiased: an estimate of the squared MMD of endless texts, "
-    "whatever the number of documents; it may be negative. Smallest shift: the share of documents "
-    "of one topic that this test finds at the level and power of the table of sensitivity. Cut: "
-    "documents of which the encoder reads the beginning alone. Unknown words are left out."
+    "distribution, 1.41 at most. Baseline: human text against as much other human text. Limits: "
+    "of the distance of endless texts, each one-sided; the distance itself is too large for few "
+    "documents, and can lie above both. Unbiased: an estimate of the squared MMD of endless "
+    "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
+    "share of documents of one topic that this test finds at the level and power of the table of "
+    "sensitivity. Cut: documents of which the encoder reads the beginning alone. Unknown words "
+    "are left out."
 )
 
 
@@ -67,12 +68,12 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         *text_columns("Decoding", of="source", form=lambda s: labels.decoding(parse_source(s)[1])),
         *text_columns("Read in", of="vocabulary", form=lambda name: name or ""),
         Column("MMD", of=lambda row: shown(row["value"]) + verdict_mark(row)),
-        Column("Floor", form=shown),
+        Column("Baseline", form=shown),
         Column("Excess", form=shown_signed),
         interval_column("95% limits"),
         Column("Adjusted p", of="p_adjusted", form=shown_p),
         other("Unbiased square", partial(shown, digits=4), "squared_mmd"),
-        other("Smallest shift", shown_share, "smallest_shift"),
+        other("Minimum detectable effect", shown_share, "minimum_detectable_effect"),
         other("Documents", partial(shown, digits=0), "embedded_reference", "embedded"),
         other("Cut", shown_share, "cut_reference", "cut"),
     ]
@@ -99,9 +100,12 @@ _SAME = tendencies_of("words", "types", "embedding")
 
 
 def _shift(row: Mapping[Any, Any]) -> str:
-    if pd.isna(row["shift"]):
+    if pd.isna(row["minimum_detectable_effect"]):
         return "none"
-    size = shown(row["shift"], max(0, 1 - math.floor(math.log10(row["shift"]))))
+    size = shown(
+        row["minimum_detectable_effect"],
+        max(0, 1 - math.floor(math.log10(row["minimum_detectable_effect"]))),
+    )
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"
@@ -144,7 +148,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         ),
     ]
     note = _note(sensitivity, labels.reference.lower())
-    title = "Smallest shift that documents detect"
+    title = "Minimum detectable effects by number of documents"
     return lay_out("sensitivity", title, note, columns, rows, sensitivity)
 
 

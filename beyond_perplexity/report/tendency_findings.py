@@ -1,4 +1,4 @@
-"""What was found of generated text, for the first page: how far it is, and what could be missed."""
+"""What was found of generated text, for the first page: how far it is, what tests can detect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.figures.numbers import (
-    beyond_floor,
+    beyond_baseline,
     effect_table,
     shown,
     shown_range,
@@ -26,14 +26,14 @@ from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
 from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 
-LAWS_OF_UNITS = {
+SCOPES_OF_UNITS = {
     "document": (
         "documents (of Wikipedia: paragraphs) were shuffled before they were split, as in the "
-        "paper: the law is that of the documents of *these* pages, and perplexity is in-topic, of "
-        "documents whose neighbours may stand in the training text"
+        "paper: the distribution is that of the documents of *these* pages, and perplexity is "
+        "in-topic, of documents whose neighbours may stand in the training text"
     ),
-    "page": "whole pages were kept apart: the law is that of the text of new pages",
-    "given": "the source comes in splits of its own: the law is that of its test split",
+    "page": "whole pages were kept apart: the distribution is that of the text of new pages",
+    "given": "the source comes in splits of its own: the distribution is that of its test split",
 }
 # Units of shifts that a cell needs, and how it says them.
 SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
@@ -42,7 +42,7 @@ _Rows = Sequence[Mapping[Any, Any]]
 
 
 class Compared(NamedTuple):
-    """A corpus, the unit of its splits (of `LAWS_OF_UNITS`, or unknown), and what is compared."""
+    """A corpus, the unit of its splits (of `SCOPES_OF_UNITS`, or unknown), and what is compared."""
 
     name: str
     unit: str
@@ -70,13 +70,13 @@ def by_corpus(
     return found
 
 
-def body_name(source: object) -> str:
-    """Write the name of a body of text as the first page has it: model and decoding."""
+def sample_set_name(source: object) -> str:
+    """Write the name of a sample set as the first page has it: model and decoding."""
     return escape_rst(Labels().source(str(source)))
 
 
 class Standing(NamedTuple):
-    """A body of text: distances with a star, of how many, largest excess and its tendency."""
+    """A sample set: distances with a star, of how many, largest excess and its tendency."""
 
     source: str
     stars: int
@@ -96,7 +96,7 @@ class Standing(NamedTuple):
 
 
 def standings(measures: pd.DataFrame) -> list[Standing]:
-    """Count what is significant of each body of text, in the order of first appearance."""
+    """Count what is significant of each sample set, in the order of first appearance."""
     found, held = [], parts_by(effect_table(measures), "source")
     for source in dict.fromkeys(measures["source"]):
         rows = held[source].to_dict("records") if source in held else []
@@ -109,21 +109,21 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 
 _NEAREST = (
-    "**Generated text:** of {bodies} bodies *{near}* is nearest to human text ({near_stars} "
-    "distances differ significantly, largest excess over the human baseline {near_excess}), "
-    "*{far}* farthest ({far_stars}, {far_excess})."
+    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text "
+    "({near_stars} distances differ significantly, largest excess over the human baseline "
+    "{near_excess}), *{far}* farthest ({far_stars}, {far_excess})."
 )
 
 
 def nearest_sentence(measures: pd.DataFrame) -> str:
-    """Say which body is nearest to human text, and which farthest; empty without an excess."""
+    """Say which sample set is nearest to human text and which farthest; empty without excess."""
     found = [one for one in standings(measures) if not math.isnan(one.excess)]
     if not found:
         return ""
     ordered = sorted(found, key=lambda one: (one.stars / one.distances, one.excess))
-    told: dict[str, object] = {"bodies": len(found)}
+    told: dict[str, object] = {"sample_sets": len(found)}
     for side, one in (("near", ordered[0]), ("far", ordered[-1])):
-        told |= {side: body_name(one.source), f"{side}_stars": one.starred()}
+        told |= {side: sample_set_name(one.source), f"{side}_stars": one.starred()}
         told |= {f"{side}_excess": one.largest()}
     return _NEAREST.format(**told)
 
@@ -138,46 +138,51 @@ def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
 
 
 def main_table(measures: pd.DataFrame) -> Cells:
-    """Lay out human text, by vocabulary, then the bodies: stars, largest excess, shares."""
-    header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
+    """Lay out human text, by vocabulary, then the sample sets: stars, largest excess, shares."""
+    header = ["Sample set", "stars", "largest excess", *TEXT_SHARES.values()]
     humans = [
         [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]
         for name, own in parts_by(measures, "vocabulary").items()
     ]
-    bodies = parts_by(measures, "source")
-    body = [
-        [body_name(one.source), one.starred(), one.largest(), *_shares(bodies[one.source])]
+    sample_sets = parts_by(measures, "source")
+    sample_set = [
+        [
+            sample_set_name(one.source),
+            one.starred(),
+            one.largest(),
+            *_shares(sample_sets[one.source]),
+        ]
         for one in standings(measures)
     ]
-    return [header, *humans, *body]
+    return [header, *humans, *sample_set]
 
 
 def _standing_out(row: Mapping[Any, Any]) -> float:
-    """Measure an excess by the upper half of the floor's band; NaN without a floor."""
-    width = row["floor_high"] - row["floor"]
+    """Measure an excess by the upper half of the baseline's band; NaN without a baseline."""
+    width = row["baseline_high"] - row["baseline"]
     if width == 0:
         return math.inf if row["excess"] > 0 else math.nan
     return float(row["excess"] / width)
 
 
 def _most(rows: _Rows) -> Mapping[Any, Any] | None:
-    """Find the distance that stands out most; None without a floor."""
-    with_floor = [row for row in rows if not math.isnan(_standing_out(row))]
-    return max(with_floor, key=lambda row: (_standing_out(row), row["excess"]), default=None)
+    """Find the distance that stands out most; None without a baseline."""
+    with_baseline = [row for row in rows if not math.isnan(_standing_out(row))]
+    return max(with_baseline, key=lambda row: (_standing_out(row), row["excess"]), default=None)
 
 
 def _farthest(rows: _Rows) -> list[str]:
-    """Write the distance that stands out most: of which body, its value, its floor and band."""
+    """Write the distance that stands out most: its sample set, value, baseline and band."""
     most = _most(rows)
     if most is None:
         return ["—", "—", "—"]
     distance = shown(most["value"]) + escape_rst(verdict_mark(most))
-    band = f"{shown(most['floor_low'])} to {shown(most['floor_high'])}"
-    return [body_name(most["source"]), distance, f"{shown(most['floor'])} ({band})"]
+    band = f"{shown(most['baseline_low'])} to {shown(most['baseline_high'])}"
+    return [sample_set_name(most["source"]), distance, f"{shown(most['baseline'])} ({band})"]
 
 
 def _counts(rows: _Rows) -> list[str]:
-    above = sum(beyond_floor(row) > 0 for row in rows)
+    above = sum(beyond_baseline(row) > 0 for row in rows)
     said = [verdict(row) for row in rows]
     counts = above, said.count(DIFFERS), said.count(WITHOUT_VERDICT)
     return [f"{count} of {len(rows)}" for count in counts]
@@ -192,17 +197,22 @@ def _told_size(compared: Compared) -> tuple[int, int]:
 
 
 def _shift(row: Mapping[Any, Any]) -> str:
-    if pd.isna(row["shift"]):
+    if pd.isna(row["minimum_detectable_effect"]):
         return "none"
     unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
     relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
-    return f"{shown(row['shift'])}{unit}{relative}"
+    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}"
 
 
 def tendency_table(compared: Compared) -> Cells:
-    """Lay out what differs most in each tendency, what the floor is, and what could be missed."""
+    """Lay out what differs most in each tendency, the baseline, and the detectable effect."""
     rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
-    header = ["Tendency", "human text from itself", "smallest shift found", "farthest body"]
+    header = [
+        "Tendency",
+        "human text from itself",
+        "minimum detectable effect",
+        "farthest sample set",
+    ]
     header += ["its distance", "human text of its size (95% of draws)"]
     header += ["above that band", "with a star", "without verdict"]
     size, found = _told_size(compared)[1], [header]
@@ -215,8 +225,8 @@ def tendency_table(compared: Compared) -> Cells:
             same = (held["n"] == size) & (held["tendency"] == name)
             same &= held["measure"] == row.distance
             shifts = [_shift(one) for one in held[same].to_dict("records")]
-        floor = shown_range(one["floor"] for one in own) or "—"
-        cells = [f"{row.noun} ({row.distance_name})", floor, ", ".join(shifts) or "—"]
+        baseline = shown_range(one["baseline"] for one in own) or "—"
+        cells = [f"{row.noun} ({row.distance_name})", baseline, ", ".join(shifts) or "—"]
         found.append([*cells, *_farthest(own), *_counts(own)])
     most = _most(rows)
     where = f"all; most in {TENDENCIES[most['tendency']].noun}" if most else "all"
@@ -224,7 +234,7 @@ def tendency_table(compared: Compared) -> Cells:
 
 
 def power_line(compared: Compared) -> str:
-    """Say what the smallest shifts of a corpus are of: documents, level and power."""
+    """Say what the minimum detectable effects of a corpus are of: documents, level and power."""
     documents, size = _told_size(compared)
     held = compared.sensitivity
     if held is None or held.empty:
@@ -232,9 +242,9 @@ def power_line(compared: Compared) -> str:
     level, power = held[["level", "power"]].iloc[0]
     fewer = ", which find less" if size > documents else ""
     return (
-        f"Smallest shift: what a test finds at p < {level:g} in {100 * power:g}% of the cases with "
-        f"{size:,} documents in each text (compared were {documents:,}{fewer}); anything smaller "
-        "may be there and have no star."
+        f"Minimum detectable effect: what a test finds at p < {level:g} in {100 * power:g}% of the "
+        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}); "
+        "anything smaller may be there and have no star."
     )
 
 
@@ -249,5 +259,5 @@ def shares_table(measures: pd.DataFrame) -> Cells:
         worst = own.sort_values("value", ascending=False, kind="stable").to_dict("records")[0]
         human = text[text["measure"] == f"{measure}_reference"]["value"]
         beside = shown_range(human, shown_share) or "—"
-        found.append([title, shown_share(worst["value"]), body_name(worst["source"]), beside])
+        found.append([title, shown_share(worst["value"]), sample_set_name(worst["source"]), beside])
     return found

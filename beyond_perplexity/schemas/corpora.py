@@ -21,7 +21,7 @@ SENTENCES_OF_A_DOCUMENT = 65_536
 # The documents before cleaning: the same in number and order as in ``documents``.
 RAW = columns("raw", int64s("doc_id"), strings("text"))
 
-# Documents that models write or that were brought.
+# Documents that models write, and external ones.
 TEXT_SAMPLES = columns(
     "samples",
     int64s("doc_id"),

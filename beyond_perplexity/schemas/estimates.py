@@ -6,7 +6,7 @@ from beyond_perplexity.schemas import columns, floats, int32s, int64s, strings
 
 # One row per estimated perplexity. Columns that do not apply are null.
 # method, basis: a row of importance/ways_to_draw.py; what it is stands in its file. Of a
-#   bracket, `basis` is the method whose samples it is made of, `low` and `high` are its ends, and
+#   two-sided, `basis` is the method whose samples it is made of, `low` and `high` are its ends, and
 #   `value` is null.
 # aggregation, pairing: `instance` Π_n p̂(x_n); `corpus` the mean over samples of products over the
 #   corpus, with the samples paired by their ids (`sample_id`, the paper's) or at random (`random`:
@@ -98,20 +98,19 @@ IMPORTANCE_DIAGNOSTICS = columns(
 #   true value is between them, `reverse` below.
 # gap, gap_error: their difference, which is not below what the first lacks, and its standard error
 #   over documents; infinite where q misses the z of a document.
-# bracket_low, bracket_high, bracket_bound: the bracket of the same draws, without that z, and its
-#   label. What lies between `reverse` and `bracket_low` may be missed by it. Null where there is
-#   none. Plain samples are not kept, so that theirs does not allow for the tail.
-# at_most: `bracket_high` less what the given z show the draws to lack: the true value is not above
-#   it, with 97.5% confidence. A bracket above it is refuted.
-# n_documents, n_cut, n_missed: documents that count; that do not, as they were cut at the largest
-#   number of words, or empty; whose z has q = 0.
-# ess_median, ess_low_share: as in `estimates`, of draws alone.
+# two_sided_low, two_sided_high, two_sided_bound: the two-sided bounds of the same draws, without
+# that z, and its label. What lies between `reverse` and `two_sided_low` may be missed by it. Null
+# where there is none. Plain samples are not kept, so that theirs does not allow for the tail.
+# at_most: `two_sided_high` less what the given z show the draws to lack: the true value is not
+# above it, with 97.5% confidence. Two-sided bounds above it is refuted. n_documents, n_cut,
+# n_missed: documents that count; that do not, as they were cut at the largest number of words, or
+# empty; whose z has q = 0. ess_median, ess_low_share: as in `estimates`, of draws alone.
 IMPORTANCE_GAPS = columns(
     "importance_gaps",
     strings("model proposal method"),
     floats("temperature"),
     int64s("n_samples runs n_documents n_cut n_missed n_tokens"),
-    floats("forward reverse gap gap_error bracket_low bracket_high"),
-    strings("bracket_bound"),
+    floats("forward reverse gap gap_error two_sided_low two_sided_high"),
+    strings("two_sided_bound"),
     floats("at_most ess_median ess_low_share"),
 )

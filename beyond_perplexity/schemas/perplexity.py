@@ -24,7 +24,7 @@ DOCUMENT_SCORES = columns(
     "document_scores",
     int64s("doc_id"),
     strings("scored_text group"),
-    floats("log_likelihood log_likelihood_spelled"),
+    floats("log_likelihood log_likelihood_open_vocabulary"),
     int64s("tokens words characters bytes unknown impossible text_hash"),
     flags("ended"),
 )
@@ -37,6 +37,6 @@ PERPLEXITY_DIFFERENCES = columns(
     floats("value low high p_value p_adjusted detectable"),
     int64s("documents groups"),
     floats("groups_effective"),
-    flags("spelled"),
+    flags("open_vocabulary"),
     strings("note"),
 )

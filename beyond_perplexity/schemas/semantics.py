@@ -55,13 +55,14 @@ SEMANTIC_SCORES = columns(
 )
 
 # One row per split, evaluator, measure and kind (predicted, sampled, continued, proper) of a model.
-# The floor is of the same predictions against unrelated sentences, the excess the value less that;
+# The baseline is of the same predictions against unrelated sentences, the excess the value less
+# that;
 # `scaled` is the mean of equation 12, of measures between 0 and 1. Unknown words are shares.
 SEMANTICS = columns(
     "semantics",
     strings("model split evaluator measure kind"),
     floats(
-        "value low high floor floor_low floor_high excess excess_low excess_high "
+        "value low high baseline baseline_low baseline_high excess excess_low excess_high "
         "sentence_mean scaled"
     ),
     int64s("sentences undefined groups"),

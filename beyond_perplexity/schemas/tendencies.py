@@ -11,17 +11,17 @@ STATISTICS = columns(
     "statistics", strings("statistic type"), int32s("length value"), int64s("count")
 )
 
-# One row per measured tendency of one body of text against a reference; see tendencies/measures.py.
+# One row per measured tendency of one sample set against a reference; see tendencies/measures.py.
 TENDENCY_MEASURES = columns(
     "tendencies",
     strings("source tendency measure"),
     floats("value low high p_value"),
     int64s("n_reference n_samples"),
-    floats("p_adjusted floor excess"),
+    floats("p_adjusted baseline excess"),
     int64s("groups_reference"),
     strings("note"),
-    floats("p_value_law floor_low floor_high value_all"),
-    strings("verdict reason exchanged"),
+    floats("p_value_law baseline_low baseline_high value_all"),
+    strings("verdict reason permuted"),
     int64s("family draws"),
     strings("vocabulary"),
 )
@@ -31,7 +31,7 @@ SAMPLE_SIZE = columns(
     "sample_size",
     strings("source tendency measure"),
     int64s("n subsets"),
-    floats("value low high p_value p_low p_high floor floor_low floor_high"),
+    floats("value low high p_value p_low p_high baseline baseline_low baseline_high"),
 )
 
 # One row per test and number of documents; see tendencies/sensitivity.py.
@@ -39,7 +39,7 @@ SENSITIVITY = columns(
     "sensitivity",
     strings("source tendency measure unit"),
     int64s("n"),
-    floats("shift relative level power"),
+    floats("minimum_detectable_effect relative level power"),
     flags("groups"),
 )
 

@@ -1,1 +1,1 @@
-"""Whether what models predict means what is there: predictions, measures, evaluators, floors."""
+"""Whether what models predict means what is there: predictions, measures, evaluators, baselines."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.word_cosines import NO_WORD, Ids, WordIndex
 
@@ -139,22 +139,22 @@ def spread_interval(
 
 
 def bleu_intervals(
-    own: _Counts, floor: _Counts | None, order: int, resamples: int, seed: int
+    own: _Counts, baseline: _Counts | None, order: int, resamples: int, seed: int
 ) -> tuple[RatioInterval, RatioInterval | None, RatioInterval | None]:
-    """Return corpus BLEU-`order`, that of the floor, and the difference, each with its interval.
+    """Return corpus BLEU-`order`, that of the baseline, and the difference, each with its interval.
 
-    `own` and `floor` are sums of `count_bleu` by group, int64 (G, C), of the same groups. There is
-    no interval where an order up to it has no match.
+    `own` and `baseline` are sums of `count_bleu` by group, int64 (G, C), of the same groups. There
+    is no interval where an order up to it has no match.
     """
-    statistics = [own] if floor is None else [own, floor]
+    statistics = [own] if baseline is None else [own, baseline]
     # where there is no match smoothing alone decides, and what varies is not the texts
     seen = [bool(held.sum(axis=0)[2 : 2 + order].all()) for held in statistics]
     drawn = [bleu_of(sums, order) for sums in resampled_sums(statistics, resamples, seed)]
     values = [float(bleu_of(held.sum(axis=0), order)) for held in statistics]
     sizes = own[:, 1]
     first = spread_interval(values[0], drawn[0], sizes, known=seen[0])
-    if floor is None:
+    if baseline is None:
         return first, None, None
-    second = spread_interval(values[1], drawn[1], floor[:, 1], known=seen[1])
+    second = spread_interval(values[1], drawn[1], baseline[:, 1], known=seen[1])
     difference = values[0] - values[1], drawn[0] - drawn[1]
     return first, second, spread_interval(*difference, sizes, known=all(seen))

@@ -67,7 +67,7 @@ def _difference(sums: GroupSums, one: int, two: int) -> intervals.RatioInterval:
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
-    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to exchange."""
+    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to swap."""
     return summed(np.arange(len(values)) % FLIPPED, values, min(len(values), FLIPPED))
 
 
@@ -76,7 +76,7 @@ def _swap_p_values(
 ) -> list[float]:
     """Test pooled measures: the outputs of two models are swapped in random groups.
 
-    The share of swaps whose difference is as large; exact where models could be exchanged.
+    The share of swaps whose difference is as large; exact where models are exchangeable.
 
     Source: Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance
     testing for MT.

@@ -40,11 +40,11 @@ class Measure(NamedTuple):
     # What a prediction scores that is empty, or of which an evaluator knows no word; a target of
     # which it knows none leaves the value undefined. None: is of no prediction.
     nothing: float | None = 0.0
-    # Whether it adds up inner products of the words of each place. Then what samples score, less
+    # Whether it adds up inner products of the words of each position. Then what samples score, less
     # half of what they score among themselves, is a proper scoring rule; see `model_measures`.
     by_place: bool = False
     reaches: bool = True  # Whether identical texts have the most of all texts
-    floor: str = UNRELATED  # What stands beside it as its floor; empty where it has none
+    baseline: str = UNRELATED  # What stands beside it as its baseline; empty where it has none
     caution: str = ""  # What it does not say
 
     @property
@@ -87,7 +87,7 @@ MEASURES: Rows[Measure] = {
         higher=False,
         pooling="words",
         nothing=None,
-        floor="",
+        baseline="",
         caution="of the target alone; vocabularies differ, and <unk> is easy to predict",
     ),
     "aligned_cosine": Measure(
@@ -121,8 +121,8 @@ MEASURES: Rows[Measure] = {
     ),
     "pairwise_cosine": Measure(
         "Pairwise cosine",
-        "cosines of words at most k places apart, weighted by 1 − distance/(k + 1), over the root "
-        "of both texts' own",
+        "cosines of words at most k positions apart, weighted by 1 − distance/(k + 1), over the "
+        "root of both texts' own",
         low=-1.0,
         equation="11",
         aligned=True,
@@ -163,7 +163,7 @@ MEASURES: Rows[Measure] = {
         "cosine of the vectors of both texts by a sentence encoder",
         low=-1.0,
         needs="sentence encoder",
-        caution="what counts as like is what the encoder was trained to tell apart",
+        caution="what counts as like is what the encoder was trained to distinguish",
     ),
     "head": Measure(
         "Trained head",
@@ -205,9 +205,9 @@ class MeasureOptions(Limited):
     bias : float
         b of equation 13.
     window : int
-        k of equation 11: words at most k places apart are compared.
+        k of equation 11: words at most k positions apart are compared.
     weighting : str
-        How equation 11 weighs words that are j places apart. normalized: 1 − j/(k + 1), and the
+        How equation 11 weighs words that are j positions apart. normalized: 1 − j/(k + 1), and the
         sum is divided by the root of the sums of both texts with themselves, so that a text and
         itself have 1. weighted: the same weights, and the sum is divided by theirs; a text need
         not be the nearest to itself. printed: j/k, divided by T·k.
@@ -235,7 +235,7 @@ class ContinuationOptions(Limited):
     prefix : int
         Words of the sentence that are given; a sentence that is no longer has no continuation.
     decoding : "argmax" or "sample"
-        Whether a token is the likeliest one or drawn. The sentence has as many tokens as the true
+        Whether a token is the argmax or drawn. The sentence has as many tokens as the true
         one, so that ``</s>`` is neither.
     """
 
@@ -250,8 +250,8 @@ class PredictionOptions(Limited):
     Attributes
     ----------
     samples : int
-        S, words that are drawn at each place, given the true words before it: for scores expected
-        under the model's own distribution, beside those of its likeliest words.
+        S, words that are drawn at each position, given the true words before it: for scores
+        expected under the model's own distribution, beside those of its argmax words.
     continuation : ContinuationOptions or None
         None: nothing is continued.
     """

@@ -1,15 +1,15 @@
-"""What the scores of a model come to: values, their floors, excesses and intervals.
+"""What the scores of a model come to: values, their baselines, excesses and intervals.
 
 Intervals are over documents, or pages where these are what a split keeps whole: they say how the
 value would change with other texts of the same kind, not with another training of the model. G
 groups; the scores of one measure are in memory at a time.
 
-The floor of a value is what the same predictions get against unrelated sentences of like length;
+The baseline of a value is what the same predictions get against unrelated sentences of like length;
 the excess is the difference, with an interval of its own, as both are of the same documents.
 
 *A proper score.* What samples are expected to score is most for a model that always says the one
 word that scores most, however unsure it should be: it is no proper scoring rule, nor is what the
-likeliest words score. For measures that add up inner products of the words of each place (accuracy,
+argmax words score. For measures that add up inner products of the words of each position (accuracy,
 aligned cosines), E k(X, y) − ½ E k(X, X') of samples X, X' is one: no model does better in
 expectation than the true distribution of the next word. Of accuracy it is Brier's score, turned to
 higher is better and moved. It is shown as kind ``proper`` where there are two samples or more.
@@ -147,11 +147,11 @@ def _add_up(
 _Row = dict[str, Any]
 
 
-class FloorIntervals(NamedTuple):
-    """A value, its floor and its excess over that, None where there is no floor."""
+class BaselineIntervals(NamedTuple):
+    """A value, its baseline and its excess over that, None where there is no baseline."""
 
     value: RatioInterval
-    floor: RatioInterval | None
+    baseline: RatioInterval | None
     excess: RatioInterval | None
 
 
@@ -181,26 +181,26 @@ def _interval(value: float, without: Floats, sizes: Floats) -> RatioInterval:
     return jackknife_interval(value, without[used], sizes[used])
 
 
-def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
-    """Give a ratio, its floor and their difference their intervals, all of the same groups."""
+def fraction_intervals(own: Fraction, baseline: Fraction | None) -> BaselineIntervals:
+    """Give a ratio, its baseline and their difference their intervals, all of the same groups."""
     first = _interval(own.value(), own.without(), own.denominators)
-    if floor is None or not floor.denominators.any():
-        return FloorIntervals(first, None, None)
-    second = _interval(floor.value(), floor.without(), floor.denominators)
-    sizes = own.denominators + floor.denominators
-    excess = _interval(own.value() - floor.value(), own.without() - floor.without(), sizes)
-    return FloorIntervals(first, second, excess)
+    if baseline is None or not baseline.denominators.any():
+        return BaselineIntervals(first, None, None)
+    second = _interval(baseline.value(), baseline.without(), baseline.denominators)
+    sizes = own.denominators + baseline.denominators
+    excess = _interval(own.value() - baseline.value(), own.without() - baseline.without(), sizes)
+    return BaselineIntervals(first, second, excess)
 
 
 def _find(
     kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int
-) -> FloorIntervals:
+) -> BaselineIntervals:
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
-        floor = kinds[other].statistics if other in kinds else None
+        baseline = kinds[other].statistics if other in kinds else None
         own = kinds[kind].statistics
-        return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
+        return BaselineIntervals(*bleu_intervals(own, baseline, BLEU_NAMES[name], resamples, seed))
     known = [one for one in (source, other) if one in kinds]
     parts = [_proper(kinds, k) if kind == PROPER else kinds[k].pooled for k in known]
     return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
@@ -218,7 +218,7 @@ def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float
     return {prefix: found.value, **dict(zip(names, limits, strict=True))}
 
 
-def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
+def _note(sums: KindSums, found: BaselineIntervals, name: str) -> str:
     measure = MEASURES[name]
     if not sums.defined:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
@@ -233,7 +233,9 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
         "" if known else "the model finds a sentence impossible: no value",
         found.value.few_groups(),
         f"{sums.undefined:,} sentences have no value" if sums.undefined else "",
-        "no unrelated sentences: no floor" if measure.floor and found.floor is None else "",
+        "no unrelated sentences: no baseline"
+        if measure.baseline and found.baseline is None
+        else "",
         unseen,
     )
 
@@ -250,7 +252,7 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
         "measure": name,
         "kind": kind,
         **_limits(found.value, "value", bounds),
-        **_limits(found.floor, "floor", bounds),
+        **_limits(found.baseline, "baseline", bounds),
         **_limits(found.excess, "excess", (-width, width)),
         "sentence_mean": finite(sums.mean) if plain else None,
         "scaled": finite(sums.scaled) if plain else None,

@@ -1,12 +1,12 @@
 """What a model predicts in sentences: texts that can be compared with what was written.
 
 A model is asked word by word in its document, with the context that its perplexity has, and to go
-on after the first words of a sentence. A brought model is asked about the tokens of the corpus as
+on after the first words of a sentence. An external model is asked about the tokens of the corpus as
 well, so that all models read the same text. As with scores of contrastive entropy, a text is filled
 up to a width that its own length decides, and batches have whole quanta of rows: on a CPU no
 prediction depends on the batch, shard or order that a text is in.
 
-N texts, n tokens of a text, S draws at each place, B or R rows, T steps, V ids.
+N texts, n tokens of a text, S draws at each position, B or R rows, T steps, V ids.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVo
 
 
 class NextWords(NamedTuple):
-    """What a model expects at every place of a text, given the true tokens before it."""
+    """What a model expects at every position of a text, given the true tokens before it."""
 
-    # int32, (n,): the likeliest token, that of the lowest id among equals; ``<unk>`` where the
+    # int32, (n,): the argmax token, that of the lowest id among equals; ``<unk>`` where the
     # model gives nothing a probability, as a trigram after words that it has not seen
     best: np.ndarray
     drawn: np.ndarray  # int32, (n, S): independent draws; ``<unk>`` likewise
@@ -148,7 +148,7 @@ def _choose(
 
 
 def best_tokens(logits: Tensor) -> Tensor:
-    """Return the likeliest ids, (R,), of logits (R, V), the lowest of equals; of none ``<unk>``."""
+    """Return the argmax, (R,), of logits (R, V), the lowest id of equals; of none ``<unk>``."""
     logits[logits.amax(1) == -torch.inf, UNK] = 0
     return logits.argmax(1)
 
@@ -171,7 +171,7 @@ def continue_prompts(
 ) -> list[np.ndarray | None]:
     """Let a model write as many tokens as are wanted; ``</s>`` is none of them.
 
-    Tokens are drawn where `sampled`, else each is the likeliest. Of a prompt longer than the
+    Tokens are drawn where `sampled`, else each is the most probable. Of a prompt longer than the
     context only the end is read; None where the context has no room for what is wanted.
     """
     room = model.context_length
@@ -333,7 +333,7 @@ def predict_sentences(
     texts = list({sentence.document: sentence.ids for sentence in sentences}.values())
     numbers = _numbers(sentences, texts, options.samples, seed)
     words = predict_tokens(model, texts, numbers, batch_positions)
-    told: list[np.ndarray] = []  # of each sentence the likeliest tokens, then each draw
+    told: list[np.ndarray] = []  # of each sentence the argmax tokens, then each draw
     for sentence in sentences:
         held = words[sentence.document]
         told += [held.best[sentence.tokens], *held.drawn[sentence.tokens].T]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
@@ -54,7 +54,7 @@ def negate(words: _Words, random: np.random.Generator) -> _Words | None:
     return None
 
 
-def exchange_words(words: _Words, random: np.random.Generator) -> _Words | None:
+def swap_words(words: _Words, random: np.random.Generator) -> _Words | None:
     """Exchange two different words, drawn from all such pairs; None where there is none."""
     places = [place for place, word in enumerate(words) if word not in NO_WORDS]
     if len({words[place] for place in places}) < 2:
@@ -80,7 +80,7 @@ def shuffle_words(words: _Words, random: np.random.Generator) -> _Words | None:
 
 CHANGES: dict[str, _Change] = {
     "negated": negate,
-    "exchanged": exchange_words,
+    "exchanged": swap_words,
     "shuffled": shuffle_words,
 }
 _NAMES = (_IDENTICAL, *CHANGES, _UNRELATED)

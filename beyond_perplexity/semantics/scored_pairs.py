@@ -20,8 +20,8 @@ import pyarrow as pa
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
@@ -43,9 +43,9 @@ class ScoredPair(NamedTuple):
 
 
 def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[ScoredPair]:
-    """Stream the pairs of a table with a line of names.
+    """Stream the pairs of a table with a header row.
 
-    `path`: separated by tabs where the line of names has one, and then without quotes; else by
+    `path`: separated by tabs where the header row has one, and then without quotes; else by
     commas, with texts in double quotes where they have commas. Packed or not. The first two columns
     are the texts; a quoted text keeps to its line; `gold`: name of the column of scores; None:
     there is none.
@@ -56,7 +56,7 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
     path = Path(path)
     account = Account(path, "lines")
     lines = read_filled_lines(path, account)
-    nothing = InputError(f"{path}: has no pairs below the line of names; give some")
+    nothing = InputError(f"{path}: has no pairs below the header row; give some")
     number, line = next(lines, (0, ""))
     if not line:
         raise nothing

@@ -1,7 +1,7 @@
 """Scores of predicted sentences: a row a sentence, measure and kind.
 
 N sentences, P pairs of texts. A pair's score does not depend on the pairs beside it. What a
-comparison with an unrelated sentence gives is the floor.
+comparison with an unrelated sentence gives is the baseline.
 """
 
 from __future__ import annotations

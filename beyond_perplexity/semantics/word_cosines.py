@@ -78,7 +78,7 @@ def unit_rows(vectors: NDArray[np.floating]) -> Vectors:
 
 
 def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
-    """Return the cosine of each word with the other in its place, float64 (T,).
+    """Return the cosine of each word with the other in its position, float64 (T,).
 
     `units` are vectors of length 1, (V, D); `first` and `second` (T,), as in `TextIds`. A word with
     itself has 1; where one of two has no vector it is 0.

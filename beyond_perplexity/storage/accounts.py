@@ -17,7 +17,7 @@ from beyond_perplexity.foreign_text import remark
 
 NO_TOKEN = "without a token"
 EMPTY_LINE = "empty line"
-NAMES = "line of names"
+NAMES = "header row"
 
 _FILES = 8  # that have a line each
 

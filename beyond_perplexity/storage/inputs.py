@@ -28,7 +28,7 @@ from beyond_perplexity.errors import InputError
 INPUT_BYTES = 1 << 20
 PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
 _USER = re.compile(r"^(\w+://)[^/@]*@")
 _SECRET = "token|key|sig|secret|passw|credential"
 _SECRET_QUERY = re.compile(rf"([?&][^=&]*(?:{_SECRET})[^=&]*=)[^&]*", re.IGNORECASE)
@@ -72,23 +72,23 @@ def told(
         raise InputError(f"{wrong} ({said(error)}){advice}") from error
 
 
-def is_address(name: str) -> bool:
-    """Tell an address, such as ``https://…``, from a path."""
-    return bool(_ADDRESS.match(name))
+def is_url(name: str) -> bool:
+    """Tell a URL, such as ``https://…``, from a path."""
+    return bool(_URL.match(name))
 
 
-def without_secrets(address: str) -> str:
-    """Leave user name and password, and what a query calls a key, out of an address."""
-    return _SECRET_QUERY.sub(r"\1…", _USER.sub(r"\1…@", address))
+def without_secrets(url: str) -> str:
+    """Leave user name and password, and what a query calls a key, out of a URL."""
+    return _SECRET_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url))
 
 
 def unreadable(path: object, error: OSError) -> InputError:
     """Say in one line why the system does not give a file."""
     name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-    if is_address(name):
+    if is_url(name):
         advice = "fetch it first, or give url and sha256 in a configuration"
-        return InputError(f"{shown}: is an address, not a file; {advice}")
+        return InputError(f"{shown}: is a URL, not a file; {advice}")
     if isinstance(error, IsADirectoryError):
         return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -313,7 +313,7 @@ def refuse_page(path: str | os.PathLike[str]) -> bytes:
     start = beginning(path)
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES):
         raise InputError(
-            f"{path}: is a page of HTML, not the file that was wanted: the address has moved or "
+            f"{path}: is a page of HTML, not the file that was wanted: the URL has moved or "
             "asks for a login; fetch it from where it is now"
         )
     if start.startswith(_LFS):

@@ -256,7 +256,7 @@ def check_sha256(path: str | Path, expected: str, name: str | None = None) -> No
         raise InputError(
             f"{name or path}: SHA-256 is {found}, expected {expected}; "
             f"the file begins with {beginning!r}. "
-            "Check the address, or correct sha256 if the file is the right one"
+            "Check the URL, or correct sha256 if the file is the right one"
         )
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage import inputs
@@ -194,7 +195,8 @@ def check_columns(path: object, held: pa.Schema, schema: pa.Schema) -> None:
     for field in schema:
         if field.name not in held.names:
             kind = schema_name(schema)
-            raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it")
+            was = renamed(field.name, held.names)
+            raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it{was}")
         if held.field(field.name).type != field.type:
             found = held.field(field.name).type
             raise InputError(f"{path}: column '{field.name}' is {found}, expected {field.type}")
@@ -229,7 +231,7 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples, told apart by their columns.
+    """Stream columns of documents or samples, distinguished by their columns.
 
     Only those of a split, which samples have not; only the `first` so many.
     """

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import renamed
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, said, unreadable
 from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
@@ -44,7 +45,7 @@ def is_csv(path: str | Path) -> bool:
 
 
 class TableFile:
-    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names."""
+    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a header row."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -124,7 +125,7 @@ class TableFile:
         if isinstance(error, OSError) and error.errno is not None:
             return unreadable(self.path, error)
         text = said(error)
-        # pyarrow counts the line of names and leaves out empty lines
+        # pyarrow counts the header row and leaves out empty lines
         row = re.search(r"Row #(\d+): ", text) if self._csv else None
         place = self.place(int(row[1]) - 2) if row else str(self.path)
         return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")
@@ -150,7 +151,8 @@ class TableFile:
         missing = [name for name in names if name not in self.names]
         if missing:
             wrong = f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing"
-            raise InputError(f"{wrong}; {what} have {', '.join(names)}")
+            was = "".join(renamed(name, self.names) for name in missing)
+            raise InputError(f"{wrong}; {what} have {', '.join(names)}{was}")
 
     def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
         """Stream columns (of one group) as they are, with what is empty; of CSV as types."""

@@ -21,7 +21,7 @@ _TEXTS = "path, iterable of str, DataFrame or Arrow table"
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Compare two bodies of text in every statistical tendency. No model is needed.
+    """Compare two sample sets in every statistical tendency. No model is needed.
 
     Each file holds one document a line: plain text, or in JSONL an object with a field "text" or a
     string; or it is Parquet with a column "text". The folder of --out gets tendencies.csv, the
@@ -41,7 +41,7 @@ class CompareOptions:
         None,
         "which documents of the reference belong together (pages, authors, prompts)",
         "iterable, or pair of iterables, optional",
-        more="Where it is an iterable of texts: then groups are exchanged in the tests. A tuple of "
+        more="Where it is an iterable of texts: then groups are permuted in the tests. A tuple of "
         "two: of the reference and of the samples, such as several answers of a prompt; either may "
         "be None.",
         called="",

@@ -1,4 +1,4 @@
-"""The points that the figures draw: one body of text, alone and against a reference.
+"""The points that the figures draw: one sample set, alone and against a reference.
 
 Rows of schema ``curves``: a point x, y of a named curve, a band `low` to `high`, and `n`, the
 documents (for rank_frequency: tokens) behind the point.
@@ -37,7 +37,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
@@ -49,9 +49,9 @@ from beyond_perplexity.tendencies.definitions import (
     tendencies_of,
 )
 from beyond_perplexity.tendencies.document_measures import distribution
-from beyond_perplexity.tendencies.human_baselines import smaller_floors
+from beyond_perplexity.tendencies.human_baselines import smaller_baselines
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import BodyPair, subset
+from beyond_perplexity.tendencies.pairs import SampleSetPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
@@ -142,8 +142,8 @@ def _ks_curves(statistics: Statistics, reference: Statistics) -> Iterator[tuple[
         cells, counts = paired
         n_reference, n = cells.totals(counts)
         found = {}
-        for suffix, body in (("model", statistics), ("reference", reference)):
-            law = type_token.fit(body.histograms[name])
+        for suffix, sample_set in (("model", statistics), ("reference", reference)):
+            law = type_token.fit(sample_set.histograms[name])
             if not math.isnan(law.beta):
                 found[suffix] = type_token.ks_to_heaps(cells, counts[1], law), n > 0
         common = (n > 0) & (n_reference > 0)
@@ -159,7 +159,7 @@ def curves(
     source: str,
     reference: Statistics | None = None,
 ) -> pa.Table:
-    """Make the curves of a body of text, with a reference also its distances: schema ``curves``."""
+    """Make the curves of a sample set, with a reference also its distances: schema ``curves``."""
     found = _own_curves(statistics, options)
     if reference is not None:
         found.update(_ks_curves(statistics, reference))
@@ -173,7 +173,7 @@ def curves(
 
 
 BAND_LEVELS = (0.05, 0.95)
-_UNKNOWN = Floor(math.nan, math.nan, math.nan)
+_UNKNOWN = Baseline(math.nan, math.nan, math.nan)
 
 
 def sizes_below(n: int, options: SampleSizeOptions) -> list[int]:
@@ -193,7 +193,7 @@ def _summary(values: Sequence[float]) -> tuple[float, float, float, float]:
 
 
 def _records(
-    n: int, rows: Iterable[MeasureRow], floors: Mapping[MeasureKey, Floor]
+    n: int, rows: Iterable[MeasureRow], baselines: Mapping[MeasureKey, Baseline]
 ) -> list[dict[str, object]]:
     """Summarize the rows of all subsets of n documents."""
     values: dict[MeasureKey, list[float]] = defaultdict(list)
@@ -208,8 +208,12 @@ def _records(
         _, p_value, p_low, p_high = _summary(p_values[key])
         numbers = {"value": mean, "low": low, "high": high}
         numbers |= {"p_value": p_value, "p_low": p_low, "p_high": p_high}
-        floor = floors.get(key, _UNKNOWN)
-        numbers |= {"floor": floor.mean, "floor_low": floor.low, "floor_high": floor.high}
+        baseline = baselines.get(key, _UNKNOWN)
+        numbers |= {
+            "baseline": baseline.mean,
+            "baseline_low": baseline.low,
+            "baseline_high": baseline.high,
+        }
         found = {name: None if math.isnan(x) else x for name, x in numbers.items()}
         names = {"tendency": key[0], "measure": key[1], "n": n, "subsets": len(drawn)}
         records.append({**names, **found})
@@ -217,18 +221,18 @@ def _records(
 
 
 def sample_sizes(
-    pair: BodyPair,
+    pair: SampleSetPair,
     rows: Sequence[MeasureRow],
     options: MeasurementOptions,
     how: SampleSizeOptions,
     seed: int,
     source: str,
-    further: BodyPair | None = None,
+    further: SampleSetPair | None = None,
 ) -> pa.Table:
     """Measure random subsets of the samples: schema ``sample_size``, n increasing.
 
     `rows` of all samples are the last point. Subset s of n documents draws from streams keyed by
-    the seed, s and n. Floors of fewer documents need `further` human text.
+    the seed, s and n. Baselines of fewer documents need `further` human text.
     """
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)
@@ -242,11 +246,11 @@ def sample_sizes(
                     found[n] += measure_rows(part, drawn, own_seed)
     records = []
     for n in sizes:
-        floors: Mapping[MeasureKey, Floor] = {}
+        baselines: Mapping[MeasureKey, Baseline] = {}
         if further is not None:
             tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
-            floors = smaller_floors(further, n, tokens, drawn, seed)
-        records += _records(n, found[n], floors)
-    whole = {row.key: Floor(row.floor, row.floor_low, row.floor_high) for row in rows}
+            baselines = smaller_baselines(further, n, tokens, drawn, seed)
+        records += _records(n, found[n], baselines)
+    whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
     records += _records(total, rows, whole)
     return pa.Table.from_pylist([{**record, "source": source} for record in records], SAMPLE_SIZE)

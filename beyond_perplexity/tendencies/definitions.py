@@ -15,9 +15,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from beyond_perplexity import options, verdicts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
-from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.p_values import draw_warning
+from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.options import Level, Limit, Natural
 
 TendencyKind = Literal[
@@ -44,7 +44,9 @@ class Tendency(NamedTuple):
     # length), length and share (one number per document), embedding (a vector per document of a
     # few, where an encoder is given), or vocabulary and text (described, not tested).
     kind: TendencyKind
-    distance: str = ""  # measure of how far samples are: 0 for equal laws, 1 (MMD: √2) at most
+    distance: str = (
+        ""  # measure of how far samples are: 0 for equal distributions, 1 (MMD: √2) at most
+    )
     histogram: str = ""  # the statistic that is counted for it
     narrow: str = ""  # the title on lines of a narrow column
     # Of a share: the ``module:function`` that makes the test of its class (`word_classes`), the
@@ -109,7 +111,7 @@ TENDENCIES = {
 
 
 def of_counts() -> dict[str, Tendency]:
-    """Return the rows that are measured of every body of text, from what was counted of it."""
+    """Return the rows that are measured of every sample set, from what was counted of it."""
     return {name: row for name, row in TENDENCIES.items() if row.kind != "embedding"}
 
 
@@ -159,15 +161,15 @@ class MeasureRow(NamedTuple):
     high: float = math.nan
     p_value: float = math.nan
     p_adjusted: float = math.nan
-    floor: float = math.nan
+    baseline: float = math.nan
     excess: float = math.nan
     fact: str = ""  # what else is to be said of the value
     p_value_law: float = math.nan
-    floor_low: float = math.nan
-    floor_high: float = math.nan
-    value_all: float = math.nan  # of all documents, where `value` is at the floor's size
+    baseline_low: float = math.nan
+    baseline_high: float = math.nan
+    value_all: float = math.nan  # of all documents, where `value` is at the baseline's size
     reason: str = ""  # why no test of this measure gives a verdict; see `verdicts.reason`
-    exchanged: str = ""  # what a test exchanged, where it is not documents
+    permuted: str = ""  # what a test permuted, where it is not documents
     family: int = 0  # tests that its p-value is adjusted for
     draws: int = 0  # permutations of a test
 
@@ -185,13 +187,13 @@ class MeasureRow(NamedTuple):
     def note(self) -> str:
         """All that is to be said of the row, in words."""
         few = draw_warning(self.family, self.draws, "permutations") if self.draws else ""
-        why = verdicts.no_verdict_text(self.reason) or verdicts.exchanged_text(self.exchanged)
+        why = verdicts.no_verdict_text(self.reason) or verdicts.permuted_text(self.permuted)
         return verdicts.joined_facts(why, self.fact, few)
 
     def cells(self) -> dict[str, object]:
         """Return the cells of the row in a table of schema ``tendencies``: None for what is not."""
         held = {**self._asdict(), "note": self.fact, "verdict": self.verdict}
-        texts = ("note", "reason", "exchanged", "family", "draws")
+        texts = ("note", "reason", "permuted", "family", "draws")
         return {
             name: None if not verdicts.is_known(x) or (name in texts and not x) else x
             for name, x in held.items()
@@ -202,13 +204,15 @@ class MeasureRow(NamedTuple):
         """Tendency and measure."""
         return self.tendency, self.measure
 
-    def above(self, floor: Floor) -> MeasureRow:
-        """Put a floor beside a distance, which is taken at its size: value - floor = excess."""
-        row = self._replace(floor=floor.mean, floor_low=floor.low, floor_high=floor.high)
-        if floor.excess is None:
-            return row._replace(excess=self.value - floor.mean)
-        value = floor.mean + floor.excess
-        return row._replace(value=value, value_all=self.value, excess=floor.excess)
+    def above(self, baseline: Baseline) -> MeasureRow:
+        """Put a baseline beside a distance, taken at its size: value - baseline = excess."""
+        row = self._replace(
+            baseline=baseline.mean, baseline_low=baseline.low, baseline_high=baseline.high
+        )
+        if baseline.excess is None:
+            return row._replace(excess=self.value - baseline.mean)
+        value = baseline.mean + baseline.excess
+        return row._replace(value=value, value_all=self.value, excess=baseline.excess)
 
 
 _Sample = Annotated[int, Limit(minimum=2)]
@@ -236,8 +240,8 @@ class MeasurementOptions(_Given):
     zipf_ranks: Ranks of the rank-frequency relation that are fitted and compared; null for all. The
         paper uses the first 10,000.
     confidence: Of an interval, and of each limit of a distance on its own.
-    family: Whose tests the stars are adjusted for: ``body`` for those of one body of text,
-        ``corpus`` for those of all bodies that are compared with the same corpus.
+    family: Whose tests the stars are adjusted for: ``sample-set`` for those of one sample set,
+        ``corpus`` for those of all sample sets that are compared with the same corpus.
     """
 
     section: ClassVar[str] = "measurement"
@@ -246,7 +250,7 @@ class MeasurementOptions(_Given):
     monte_carlo: Natural = 1000
     zipf_ranks: _Sample | None = 10_000
     confidence: Level = 0.95
-    family: Literal["body", "corpus"] = "body"
+    family: Literal["sample-set", "corpus"] = "sample-set"
 
     @property
     def draws(self) -> bool:
@@ -258,7 +262,7 @@ class MeasurementOptions(_Given):
 class SampleSizeOptions(_Given):
     """Options of `curves.sample_sizes`.
 
-    sizes: Numbers of documents that are measured, as far as a body of text has more; null for 100,
+    sizes: Numbers of documents that are measured, as far as a sample set has more; null for 100,
         300, 1,000, 3,000 and so on.
     subsets: Random subsets of each size, over which the measures are averaged; 0 leaves only the
         measures of all documents.
@@ -273,11 +277,11 @@ class SampleSizeOptions(_Given):
 
 @dataclass(frozen=True)
 class SensitivityOptions(_Given):
-    """Options of `sensitivity.smallest_shifts`.
+    """Options of `sensitivity.minimum_detectable_effects`.
 
     documents: Numbers of documents of each of the two samples.
     level: A shift is detected where p is below this.
-    power: Share of the pairs of samples in which the smallest shift is detected.
+    power: Share of the pairs of samples in which the minimum detectable effect is detected.
     pairs: Pairs of samples that are drawn to find the share for one shift; six times as many give
         the distribution under the null hypothesis.
     largest_population: Documents of the reference, chosen at random, that samples for the tests of

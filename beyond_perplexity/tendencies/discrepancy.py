@@ -1,17 +1,17 @@
 """The maximum mean discrepancy of two texts, and what documents say of it by which it varies.
 
-MMD is the distance of the mean embeddings of two laws in the space of a kernel k, and for a
-Gaussian kernel 0 only where the laws are the same: MMD^2 = E k(x, x') + E k(y, y') - 2 E k(x, y).
+MMD is the distance of the mean embeddings of two distributions in the space of a kernel k, and for
+a Gaussian kernel 0 only where these are the same: MMD^2 = E k(x, x') + E k(y, y') - 2 E k(x, y).
 For k from 0 to 1 it is at most the root of 2. Here k(x, y) = exp(-|x - y|^2 / (2 b^2)), with b the
 median distance of two different documents of a text. Where that text is further human text, or both
-texts pooled, b does not know which document is of which text: exchanging them leaves it as it is,
+texts pooled, b does not know which document is of which text: permuting them leaves it as it is,
 and a randomization test stays exact.
 
 `distances` has the plug-in value, of the documents as they are: 0 for a text and itself, above 0
 else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out
 pairs of documents of one unit (a document with itself; documents of one group), so that its
-expectation is the squared MMD of the laws whatever the number of documents; it can be negative. Its
-variance comes from leaving out one unit at a time (`inference.intervals`).
+expectation is the squared MMD of the distributions whatever the number of documents; it can be
+negative. Its variance comes from leaving out one unit at a time (`inference.intervals`).
 
 Source: Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012). A kernel two-sample test. JMLR 13. N
 documents in all, n of the reference and m of the samples, D numbers of a vector, w sets of weights
@@ -86,7 +86,7 @@ def distances(kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class Discrepancy(NamedTuple):
-    """An unbiased estimate of the squared MMD of two laws.
+    """An unbiased estimate of the squared MMD of two distributions.
 
     `value` can be negative, and is NaN with fewer than two units of a text; `error` is its variance
     by leaving out one unit at a time; `plug_in` the squared MMD of the documents as they are;
@@ -101,7 +101,7 @@ class Discrepancy(NamedTuple):
     def square_limits(self, confidence: float) -> tuple[float, float]:
         """Return a lower and an upper limit of the squared MMD, each of this confidence.
 
-        Below: value - t * standard error; where the laws are nearly one the jackknife's error is
+        Below: value - t * standard error; where these are nearly one the jackknife's error is
         too large by the root of 2, which makes up for the skewness of the estimate. Above: where
         the estimate is small by chance, so is its error, so that the limit x solves
         x - value = t * sqrt(variance / plug_in * x + 2 noise), the standard error if x were true:
@@ -170,7 +170,7 @@ def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> floa
 def unbiased_square(
     kernel: np.ndarray, n: int, groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 ) -> Discrepancy:
-    """Estimate the squared MMD of two laws from the kernel of their documents, (N, N).
+    """Estimate the squared MMD of two distributions from the kernel of their documents, (N, N).
 
     The first n are the reference's; `groups` are None where each document is a unit.
     """

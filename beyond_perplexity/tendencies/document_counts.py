@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.exchanged_units import side_by_side
 from beyond_perplexity.inference.histogram_draws import cut_rows
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import side_by_side
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
@@ -31,9 +31,9 @@ _EXACT_SUM = 2**24  # whole numbers up to here are exact in 32 bits
 
 @dataclass(frozen=True)
 class DocumentBlock:
-    """One block of documents of one body: counts over the types it holds, memory-mapped."""
+    """One block of documents of one sample set: counts over the types it holds, memory-mapped."""
 
-    body: int  # 0 for the reference and 1 for the samples
+    sample_set: int  # 0 for the reference and 1 for the samples
     values: Mapping[str, np.ndarray]  # what else is kept of every document: int32, (D,)
     columns: np.ndarray | slice  # the types of the columns: int64, (U,)
     transposed: csc_matrix  # the counts, of 16 bits where they fit: (U, D)
@@ -46,17 +46,17 @@ class DocumentBlock:
         return int(self.transposed.shape[1])
 
     def chosen(
-        self, path: Path, body: int, chosen: np.ndarray, columns: np.ndarray | slice
+        self, path: Path, sample_set: int, chosen: np.ndarray, columns: np.ndarray | slice
     ) -> DocumentBlock:
-        """Take some documents (bool, (D,)) for a body; a new folder holds them where not all are.
+        """Take some documents (bool, (D,)) for a text; a new folder holds them where not all are.
 
         The columns are those of more types.
         """
         if chosen.all():
-            return replace(self, body=body, columns=columns)
+            return replace(self, sample_set=sample_set, columns=columns)
         values = {name: x[chosen] for name, x in self.values.items()}
         matrix = self.transposed.T[np.flatnonzero(chosen)]  # (D', U)
-        return store_block(path, body, values, matrix, columns)
+        return store_block(path, sample_set, values, matrix, columns)
 
     def add_labelled(self, total: np.ndarray, labels: np.ndarray) -> None:
         """Add the counts of the documents that have a label (uint16, (D, w)) to a total, (V, w)."""
@@ -82,7 +82,7 @@ class DocumentBlock:
 
 def store_block(
     path: Path,
-    body: int,
+    sample_set: int,
     values: Mapping[str, np.ndarray],
     matrix: csr_matrix,
     columns: np.ndarray | slice,
@@ -105,7 +105,7 @@ def store_block(
         held[name] = np.load(path / f"{name}.npy", mmap_mode="r")
     parts = (held["data"], held["indices"], held["indptr"])
     transposed = csc_matrix(parts, shape=matrix.shape[::-1])
-    return DocumentBlock(body, values, columns, transposed, frequent, held["dense"])
+    return DocumentBlock(sample_set, values, columns, transposed, frequent, held["dense"])
 
 
 def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | slice]:
@@ -152,7 +152,7 @@ def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 class DocumentCounts:
-    """Counts of types in every document of two bodies of text, on disk; a context manager.
+    """Counts of types in every document of two sample sets, on disk; a context manager.
 
     The most frequent of the V types should come first: they stay in the cache. `pooled` (int64,
     (V,)) are their counts in both, which decide on the floating-point type. `read` makes tokens;
@@ -180,13 +180,13 @@ class DocumentCounts:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def add(self, body: int, texts: Iterable[pa.Array]) -> None:
-        """Store documents of body 0 (reference) or 1, body 0 first; an unknown type is an error."""
+    def add(self, sample_set: int, texts: Iterable[pa.Array]) -> None:
+        """Store documents of text 0 (the reference) or 1, 0 first; an unknown type is an error."""
         for block in _fixed_blocks(texts):
             batch = self._read(block)
             counted = count_block(batch, self._types)
             values = {name: x.astype(np.int32) for name, x in self._count(batch).items()}
-            self._blocks.append(store_block(self._new_path(), body, values, *counted))
+            self._blocks.append(store_block(self._new_path(), sample_set, values, *counted))
 
     def _new_path(self) -> Path:
         return Path(self._folder.name) / str(len(self._blocks))
@@ -195,20 +195,21 @@ class DocumentCounts:
     def selected(
         self, places: tuple[np.ndarray, np.ndarray], more: pa.Array | None = None
     ) -> Iterator[DocumentCounts]:
-        """Give every document another body, or none; over the same types and `more` types.
+        """Give every document another sample set, or none; over the same types and `more` types.
 
-        `places` (D,) of both bodies: 0, 1, or -1 for none. Lives as long as the context and this.
+        `places` (D,) of both sample sets: 0, 1, or -1 for none. Lives as long as the context and
+        this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
         every = slice(None) if more is None else np.arange(len(self._types))
         with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
-            for body in (0, 1):
+            for sample_set in (0, 1):
                 for old in (0, 1):
-                    cuts = cut_rows(places[old] == body, self._sizes(old))
+                    cuts = cut_rows(places[old] == sample_set, self._sizes(old))
                     for block, chosen in zip(self._of(old), cuts, strict=True):
                         columns = every if isinstance(block.columns, slice) else block.columns
                         if chosen.any():
-                            part = block.chosen(kept._new_path(), body, chosen, columns)
+                            part = block.chosen(kept._new_path(), sample_set, chosen, columns)
                             kept._blocks.append(part)
             yield kept
 
@@ -217,28 +218,28 @@ class DocumentCounts:
         """Types V."""
         return len(self._types)
 
-    def _of(self, body: int) -> list[DocumentBlock]:
-        return [block for block in self._blocks if block.body == body]
+    def _of(self, sample_set: int) -> list[DocumentBlock]:
+        return [block for block in self._blocks if block.sample_set == sample_set]
 
-    def n_documents(self, body: int) -> int:
-        """Count the documents of a body."""
-        return sum(self._sizes(body))
+    def n_documents(self, sample_set: int) -> int:
+        """Count the documents of a sample set."""
+        return sum(self._sizes(sample_set))
 
-    def values(self, body: int) -> dict[str, np.ndarray]:
-        """Return what is kept of every document of a body: int32, shape (D,), by name."""
+    def values(self, sample_set: int) -> dict[str, np.ndarray]:
+        """Return what is kept of every document of a sample set: int32, shape (D,), by name."""
         nothing = {"length": np.zeros(0, np.int32)}
-        held = [block.values for block in self._of(body)] or [nothing]
+        held = [block.values for block in self._of(sample_set)] or [nothing]
         return joined_draws(held)
 
-    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
-        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
-        chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
-        labels = cut_rows(chosen[:, None].astype(np.uint16), self._sizes(body))
-        found = self._sums(DocumentBlock.add_labelled, self._of(body), labels, 1)
+    def totals(self, sample_set: int, kept: np.ndarray | None = None) -> np.ndarray:
+        """Add up the counts of a text, or of documents that are kept (D,): int64, shape (V,)."""
+        chosen = np.ones(self.n_documents(sample_set), bool) if kept is None else kept
+        labels = cut_rows(chosen[:, None].astype(np.uint16), self._sizes(sample_set))
+        found = self._sums(DocumentBlock.add_labelled, self._of(sample_set), labels, 1)
         return found[:, 0].astype(np.int64)
 
-    def _sizes(self, body: int) -> list[int]:
-        return [block.n_documents for block in self._of(body)]
+    def _sizes(self, sample_set: int) -> list[int]:
+        return [block.n_documents for block in self._of(sample_set)]
 
     def _sums(
         self,
@@ -268,29 +269,29 @@ class DocumentCounts:
             labels = (block.T.astype(np.uint16, order="C") for block in blocks)  # (D, w) each
             yield self._sums(DocumentBlock.add_labelled, self._blocks, labels, len(items))
 
-    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def sums_of(self, sample_set: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up the counts of documents whose unit (D,) has a label (U, w): whole floats."""
         held = labels.astype(np.uint16)
-        drawn = (held[own] for own in cut_rows(codes, self._sizes(body)))
-        return self._sums(DocumentBlock.add_labelled, self._of(body), drawn, labels.shape[1])
+        drawn = (held[own] for own in cut_rows(codes, self._sizes(sample_set)))
+        return self._sums(DocumentBlock.add_labelled, self._of(sample_set), drawn, labels.shape[1])
 
-    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+    def per_document(self, sample_set: int, marks: np.ndarray) -> Iterator[np.ndarray]:
         """Sum counts times the numbers of all types (V, w), a float: (D, w), block after block."""
-        return (block.per_document(marks) for block in self._of(body))
+        return (block.per_document(marks) for block in self._of(sample_set))
 
-    def weighted_sums(self, body: int, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def weighted_sums(self, sample_set: int, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up counts times the weight (U, w), a float, of each document's unit: (V, w)."""
-        drawn = (weights[own] for own in cut_rows(codes, self._sizes(body)))
-        return self._sums(DocumentBlock.add_weighted, self._of(body), drawn, weights.shape[1])
+        drawn = (weights[own] for own in cut_rows(codes, self._sizes(sample_set)))
+        return self._sums(DocumentBlock.add_weighted, self._of(sample_set), drawn, weights.shape[1])
 
     def resampled(
-        self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
+        self, sample_set: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
-        """Resample the documents of a body, or those `kept` (D,): whole numbers, float, (V, w).
+        """Resample the documents of a text, or those `kept` (D,): whole numbers, float, (V, w).
 
         Replicate r of the items draws from the stream (`seed`, `purpose`, r).
         """
-        chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
+        chosen = np.ones(self.n_documents(sample_set), bool) if kept is None else kept
         n = int(chosen.sum())
         drawers = [histogram_draws.DocumentResample(stream(seed, purpose, r), n) for r in items]
 
@@ -299,5 +300,5 @@ class DocumentCounts:
             weights[own] = np.stack([one.next_block(int(own.sum())) for one in drawers]).T
             return weights
 
-        drawn = map(weigh, cut_rows(chosen, self._sizes(body)))
-        return self._sums(DocumentBlock.add_weighted, self._of(body), drawn, len(items))
+        drawn = map(weigh, cut_rows(chosen, self._sizes(sample_set)))
+        return self._sums(DocumentBlock.add_weighted, self._of(sample_set), drawn, len(items))

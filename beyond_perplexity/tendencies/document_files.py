@@ -1,4 +1,4 @@
-"""The documents of a body of text where they lie: which are read, and in which words."""
+"""The documents of a sample set where they lie: which are read, and in which words."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference import histogram_draws, intervals
-from beyond_perplexity.inference.exchanged_units import DOCUMENTS_AT_LENGTHS
 from beyond_perplexity.inference.p_values import monte_carlo_p
+from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
@@ -24,7 +24,7 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.pairs import BodyPair, Measuring
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import reason
@@ -67,11 +67,11 @@ class CellComparison(NamedTuple):
     """One tendency of both texts as documents by cell.
 
     `counts` are the documents of both by cell (2, C), without those in no cell; `place` returns the
-    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
-    name from the documents of two texts, (..., C) each.
+    cell of each document of a sample set (0 or 1), -1 for none: (D,); `evaluate` computes measures
+    by name from the documents of two texts, (..., C) each.
     """
 
-    pair: BodyPair
+    pair: SampleSetPair
     tendency: str
     cells: Any  # `LengthCells` of types by length; of numbers their values (C,), increasing
     counts: np.ndarray
@@ -87,34 +87,36 @@ class CellComparison(NamedTuple):
         if not options.bootstrap:
             return {}
         width, drawers = self.counts.shape[1], list[histogram_draws.Resampler]()
-        for body, name in enumerate(("reference", "samples")):
-            counts, groups = self.counts[body], self.pair.groups[body]
+        for sample_set, name in enumerate(("reference", "samples")):
+            counts, groups = self.counts[sample_set], self.pair.groups[sample_set]
             purpose = f"bootstrap/{self.tendency}/{name}"
             draw: histogram_draws.Resampler
             if groups is None:
                 draw = partial(histogram_draws.resample, counts, seed=seed, purpose=purpose)
             else:
-                places = self.place(body)
+                places = self.place(sample_set)
                 draw = histogram_draws.group_resampler(places, groups, width, seed, purpose)
             drawers.append(draw)
         return histogram_draws.bootstrap_both(drawers, width, self.evaluate, options.bootstrap)
 
 
-def _values(pair: BodyPair, body: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _values(pair: SampleSetPair, sample_set: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     assert pair.documents is not None
-    values = pair.documents.values(body)
+    values = pair.documents.values(sample_set)
     return values[LENGTH], values[name]
 
 
-def _type_places(pair: BodyPair, name: str, cells: type_token.LengthCells, body: int) -> np.ndarray:
-    return type_token.type_places(*_values(pair, body, name), cells)
+def _type_places(
+    pair: SampleSetPair, name: str, cells: type_token.LengthCells, sample_set: int
+) -> np.ndarray:
+    return type_token.type_places(*_values(pair, sample_set, name), cells)
 
 
 def _by_length(
-    pair: BodyPair, tendency: str, laws: Mapping[str, Heaps] = MappingProxyType({})
+    pair: SampleSetPair, tendency: str, laws: Mapping[str, Heaps] = MappingProxyType({})
 ) -> CellComparison | None:
     """Compare types by length, also with laws; None where the samples have none."""
-    found = type_token.pair_by_length(*pair.bodies, tendency)
+    found = type_token.pair_by_length(*pair.sample_sets, tendency)
     if found is None or found[1][1].sum() == 0:
         return None
     cells, counts = found
@@ -123,10 +125,10 @@ def _by_length(
     return CellComparison(pair, tendency, cells, counts, place, evaluate)
 
 
-def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
+def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
     """Compare the distributions of length or a share; None where a text has none."""
     row = TENDENCIES[tendency]
-    sides = [distribution(body, tendency) for body in pair.bodies]
+    sides = [distribution(sample_set, tendency) for sample_set in pair.sample_sets]
     support = np.union1d(sides[0][0], sides[1][0])
     counts = np.zeros((2, len(support)), np.int64)
     for own, (values, documents) in zip(counts, sides, strict=True):
@@ -134,8 +136,8 @@ def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
     if not counts.sum(axis=1).all():
         return None
 
-    def place(body: int) -> np.ndarray:
-        lengths, values = _values(pair, body, row.histogram)
+    def place(sample_set: int) -> np.ndarray:
+        lengths, values = _values(pair, sample_set, row.histogram)
         if row.kind == "length":
             return np.searchsorted(support, lengths)
         filled, places = lengths > 0, np.full(len(lengths), -1)
@@ -146,7 +148,7 @@ def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
     return CellComparison(pair, tendency, support, counts, place, evaluate)
 
 
-def cell_comparisons(pair: BodyPair) -> Iterator[CellComparison]:
+def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
     """Yield every tendency of one number per document that both texts have."""
     yield from filter(None, (_by_length(pair, tendency) for tendency in type_token.HISTOGRAM_OF))
     numbers = tendencies_of("length", "share")
@@ -156,8 +158,8 @@ def cell_comparisons(pair: BodyPair) -> Iterator[CellComparison]:
 def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
-    Without units documents are permuted: for types those of equal length. What the bodies do not
-    have is left out, and types by length where the reference alone has groups.
+    Without units documents are permuted: for types those of equal length. What the sample sets do
+    not have is left out, and types by length where the reference alone has groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
@@ -167,7 +169,7 @@ def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
             continue  # swaps do not keep lengths, which types depend on
         if units is not None:
             places, width = (held.place(0), held.place(1)), held.counts.shape[1]
-            drawn = histogram_draws.exchanged_cells(places, width, held.evaluate, units, n, seed)
+            drawn = histogram_draws.permuted_cells(places, width, held.evaluate, units, n, seed)
         elif types:
             permuted = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
             drawn = {_TESTED: permuted}
@@ -179,14 +181,14 @@ def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
 
 def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:
     pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
-    for body, suffix in ((1, ""), (0, "_reference")):
-        histogram, fit = pair.bodies[body].histograms[name], fits[body]
+    for sample_set, suffix in ((1, ""), (0, "_reference")):
+        histogram, fit = pair.sample_sets[sample_set].histograms[name], fits[sample_set]
         errors = intervals.NOT_DEFINED, intervals.NOT_DEFINED
         if options.bootstrap and not math.isnan(fit.beta):
             cells = type_token.LengthCells.of(histogram)
-            place = partial(_type_places, pair, name, cells, body)
+            place = partial(_type_places, pair, name, cells, sample_set)
             columns, used = heaps_columns(cells.lengths, cells.values, fit)
-            groups = pair.groups[body]
+            groups = pair.groups[sample_set]
             held = intervals.sums_by_unit(histogram.counts, columns, used, place, groups)
             errors = heaps_errors(held, fit)
         for parameter, value, error in zip(("alpha", "beta"), fit, errors, strict=True):
@@ -209,7 +211,9 @@ def _shared_lengths(held: CellComparison, n_samples: int) -> tuple[str, str]:
 def type_token_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
     pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
-    reference, samples = (type_token.fit(body.histograms[name]) for body in pair.bodies)
+    reference, samples = (
+        type_token.fit(sample_set.histograms[name]) for sample_set in pair.sample_sets
+    )
     yield from _heaps_rows(how, tendency, (reference, samples))
     fits = {"ks_heaps_model": samples, "ks_heaps_reference": reference}
     laws = {measure: law for measure, law in fits.items() if not math.isnan(law.beta)}
@@ -236,8 +240,8 @@ def _mean_limits(
     held: CellComparison, values: Mapping[str, float], confidence: float
 ) -> dict[str, tuple[float, float]]:
     everything, column, sums = np.ones(len(held.cells), bool), held.cells[:, None], []
-    for body, (counts, groups) in enumerate(zip(held.counts, held.pair.groups, strict=True)):
-        place = partial(held.place, body)
+    for sample_set, (counts, groups) in enumerate(zip(held.counts, held.pair.groups, strict=True)):
+        place = partial(held.place, sample_set)
         sums.append(intervals.sums_by_unit(counts, column, everything, place, groups))
     reference, samples = map(intervals.mean_error, sums)
     errors = {"mean": samples, "mean_reference": reference}

@@ -4,7 +4,7 @@ Where the reference has groups, its n documents come as groups, drawn with repla
 sample is of as many independent documents. Tests of one number per document, and of the largest
 difference of unigrams, swap groups with pseudo-groups of as many documents: under the null
 hypothesis either side has the groups that were kept and the documents of those that were swapped
-(`inference.exchanged_units`). The total variation is tested by the held-out distance, whose p-value
+(`inference.permuted_units`). The total variation is tested by the held-out distance, whose p-value
 becomes a normal score. Draws with too few effective groups have no verdict: no shift is found in
 them. See `shifts` for the definitions. V types, D documents, P groups, G groups of a sample, w
 pairs of samples at a time.
@@ -22,10 +22,10 @@ from scipy.sparse import csc_matrix, csr_matrix, hstack
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import HALVINGS
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.held_out import combine, halvings
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import HALVINGS
 from beyond_perplexity.inference.two_sample_test import ks, rank_ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
@@ -67,7 +67,7 @@ class _DocumentShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
-        for items in exchanged_units.side_by_side(how.pairs):
+        for items in permuted_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             first, second = (
                 self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
@@ -82,7 +82,7 @@ class _DocumentShift(Shift):
 
 
 class UnigramShift(_DocumentShift):
-    """Exchanged words; the permutation of types is drawn from a stream of its own."""
+    """Swapped words; the permutation of types is drawn from a stream of its own."""
 
     tendency = "unigram"
     measures = ("tvd", "max_difference")
@@ -90,14 +90,14 @@ class UnigramShift(_DocumentShift):
 
     def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
         super().__init__(counts, ranks)
-        self.exchange = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
-        difference = np.abs(self._shares - self._shares[self.exchange])
+        self.swap = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
+        difference = np.abs(self._shares - self._shares[self.swap])
         self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        exchanged = np.array([rng.binomial(n, x) for rng in rngs])
-        plain = self._sample(n - exchanged, rngs)
-        return plain + self._sample(exchanged, rngs)[self.exchange] if x else plain
+        swapped = np.array([rng.binomial(n, x) for rng in rngs])
+        plain = self._sample(n - swapped, rngs)
+        return plain + self._sample(swapped, rngs)[self.swap] if x else plain
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         return unigram_distances(first, second)
@@ -172,7 +172,7 @@ class GroupedDocuments:
     def is_enough(self, drawn: np.ndarray) -> bool:
         """Say whether groups that are drawn so often (2, P) allow a verdict."""
         tokens = np.repeat(self.tokens, drawn.sum(axis=0))
-        return exchanged_units.effective_groups(tokens) >= exchanged_units.EFFECTIVE_GROUPS
+        return permuted_units.effective_groups(tokens) >= permuted_units.EFFECTIVE_GROUPS
 
 
 class _GroupShift(Shift):
@@ -239,7 +239,7 @@ class NumberSwapShift(SwapShift):
 
 
 class LargestSwapShift(SwapShift):
-    """Exchanged words, tested by the largest difference."""
+    """Swapped words, tested by the largest difference."""
 
     measures = ("max_difference",)
     effort = 0.5
@@ -258,7 +258,7 @@ class LargestSwapShift(SwapShift):
 
 
 class HeldOutShift(_GroupShift):
-    """Exchanged words, tested by the held-out total variation: the score of its p-value.
+    """Swapped words, tested by the held-out total variation: the score of its p-value.
 
     What a shift changes depends on x * sqrt(n) alone when n is large: with more than `MOST_HALVED`
     documents the draws are those of so many, with a shift that is larger by the root.
@@ -271,7 +271,7 @@ class HeldOutShift(_GroupShift):
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
         super().__init__(inner, groups)
         self._pages = inner.counts @ groups.members  # (V, P)
-        self._texts = hstack([inner.counts, inner.counts[inner.exchange]], "csc")  # (V, 2 D)
+        self._texts = hstack([inner.counts, inner.counts[inner.swap]], "csc")  # (V, 2 D)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""
@@ -287,7 +287,7 @@ class HeldOutShift(_GroupShift):
             return NO_VERDICT
         n_documents = len(self._groups.codes)
         documents = rng.integers(n_documents, size=int(times @ self._groups.sizes))
-        documents += n_documents * (rng.random(len(documents)) < x)  # those with exchanged words
+        documents += n_documents * (rng.random(len(documents)) < x)  # those with swapped words
         pages, texts = (
             _Side(counts, held, halvings(len(held), [rng] * HALVINGS))
             for counts, held in ((self._pages, chosen), (self._texts, documents))

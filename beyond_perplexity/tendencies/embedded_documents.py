@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import Groups, alike_groups, scheme_of
+from beyond_perplexity.inference.permuted_units import Groups, alike_groups, scheme_of
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
@@ -115,11 +115,11 @@ class EmbeddedPair:
 _PURPOSE = "embeddings/documents"
 
 
-def _drawn(places: np.ndarray, size: int, seed: int, body: int) -> np.ndarray:
+def _drawn(places: np.ndarray, size: int, seed: int, sample_set: int) -> np.ndarray:
     """Draw so many of some places (n,) without replacement, all where there are no more."""
     if size >= len(places):
         return places
-    return np.sort(stream(seed, _PURPOSE, body).choice(places, size, replace=False))
+    return np.sort(stream(seed, _PURPOSE, sample_set).choice(places, size, replace=False))
 
 
 def chosen_documents(
@@ -129,22 +129,24 @@ def chosen_documents(
 
     Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
     the null hypothesis groups stay independent whatever documents are drawn, and documents stay
-    draws of their law, so the tests are sound for those drawn. Groups of both can be exchanged only
-    where they lose documents alike: of both the same share is drawn, after whole groups were left
-    out of the text that has more documents.
+    draws of their distribution, so the tests are sound for those drawn. Groups of both can be
+    permuted only where they lose documents alike: of both the same share is drawn, after whole
+    groups were left out of the text that has more documents.
     """
     places, sizes = [np.arange(n) for n in n_documents], [most, most]
     if scheme_of(groups) == "groups":
         shares = [min(1.0, most / max(n, 1)) for n in n_documents]
         share = max(shares)
-        for body, codes in enumerate(groups):
-            if codes is not None and shares[body] < share:
+        for sample_set, codes in enumerate(groups):
+            if codes is not None and shares[sample_set] < share:
                 names = np.unique(codes)
-                order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
-                kept = max(1, round(shares[body] / share * len(names)))
-                places[body] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
+                order = stream(seed, f"{_PURPOSE}/groups", sample_set).permutation(len(names))
+                kept = max(1, round(shares[sample_set] / share * len(names)))
+                places[sample_set] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
         sizes = [round(share * len(held)) for held in places]
-    first, second = (_drawn(places[body], sizes[body], seed, body) for body in (0, 1))
+    first, second = (
+        _drawn(places[sample_set], sizes[sample_set], seed, sample_set) for sample_set in (0, 1)
+    )
     return first, second
 
 
@@ -171,7 +173,7 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a floor: the files, places and group of each document.
+    """Choose n further human documents for a baseline: files, places and groups of documents.
 
     Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """
@@ -202,9 +204,14 @@ def embedded_pair(
     places = chosen_documents(n_documents, groups, most, seed)
     reference, samples = (
         embedded_documents(
-            files[body], places[body], n_documents[body], groups[body], read, encoder
+            files[sample_set],
+            places[sample_set],
+            n_documents[sample_set],
+            groups[sample_set],
+            read,
+            encoder,
         )
-        for body in (0, 1)
+        for sample_set in (0, 1)
     )
     return EmbeddedPair.of(reference, samples, None, unlike_sizes(groups, n_documents))
 

@@ -4,11 +4,13 @@
 measure              meaning
 ==================== =============================================================================
 mmd                  maximum mean discrepancy of the documents' vectors (randomization of
-                     documents or groups, one-sided); its limits are of the distance of the laws,
-                     each one-sided, and so can both lie below the value, which is too large
+                     documents or groups, one-sided); its limits are of the distance of the
+                     distributions, each one-sided, and so can both lie below the value, which is
+                     too large
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
-smallest_shift       the smallest share of documents of one topic that the test finds at these
+minimum_detectable_effect       the smallest share of documents of one topic that the test finds at
+these
                      numbers, at the level and power of `SensitivityOptions`
 bandwidth            of the kernel
 embedded, cut        documents that were embedded, share of them of which the encoder read the
@@ -16,7 +18,7 @@ embedded, cut        documents that were embedded, share of them of which the en
 ==================== =============================================================================
 
 Groups against independent documents are swapped as for the largest difference
-(`inference.exchanged_units`). That is sound here, unlike for the total variation: with d_g the
+(`inference.permuted_units`). That is sound here, unlike for the total variation: with d_g the
 difference of the sums over group g and its pseudo-group, the squared distance is |sum d_g|^2 up to
 a factor, a swap changes the sign of d_g, and what remains besides the constant sum |d_g|^2 are
 products of independent terms of mean 0, of which random signs keep mean and variance: a degenerate
@@ -38,8 +40,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
+from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.halves import (
+    EXCESS_SPLITS,
+    HUMAN_SPLITS,
+    Baseline,
+    Halving,
+    baseline_of,
+)
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
@@ -64,9 +72,9 @@ MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 
 
 def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
-    """Compute the MMD of n randomizations of a pair: float64, (n,); see `ExchangedUnits.labels`."""
-    units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
-    units = units or exchanged_units.single_documents(pair.n_documents)
+    """Compute the MMD of n randomizations of a pair: float64, (n,); see `PermutedUnits.labels`."""
+    units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
+    units = units or permuted_units.single_documents(pair.n_documents)
     codes = np.concatenate(units.codes)
     weights = np.repeat(units.weights, pair.n_documents)
     drawn = [
@@ -79,7 +87,7 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
 def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
     """Compute the mean MMD over draws of one document per group of the samples, and its null."""
     found = []
-    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
+    draws = permuted_units.group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
         places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
         kernel = pair.kernel[np.ix_(places, places)]
@@ -99,13 +107,13 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     why = pair.reason or too_few_groups(pair.groups, lengths, "few_embedded_groups")
     if why:
         return row._replace(reason=why)
-    scheme, observed = exchanged_units.scheme_of(pair.groups), row.value
+    scheme, observed = permuted_units.scheme_of(pair.groups), row.value
     if scheme == "draws":
         observed, null = averaged_distances(pair, permutations, seed)
     else:
         null = randomized_distances(pair, permutations, seed)
     told = {"documents": "", "draws": "some_draws"}.get(scheme, scheme)
-    return row._replace(p_value=permutation_p(observed, null), exchanged=told)
+    return row._replace(p_value=permutation_p(observed, null), permuted=told)
 
 
 def embedding_rows(
@@ -113,12 +121,13 @@ def embedding_rows(
     options: MeasurementOptions,
     seed: int,
     *,
-    floor: Floor | None = None,
+    baseline: Baseline | None = None,
     smallest: float = math.nan,
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair, of two documents of each text or more; see the module.
 
-    P-values are not adjusted. `floor`: of two human texts; `smallest`: the smallest shift.
+    P-values are not adjusted. `baseline`: of two human texts; `smallest`: the minimum detectable
+    effect.
     """
     n, m = pair.n_documents
     observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
@@ -131,10 +140,10 @@ def embedding_rows(
     limits = estimate.limits(options.confidence)
     row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
     row = _tested(row, pair, options.permutations, seed)
-    yield row if floor is None else row.above(floor)
+    yield row if baseline is None else row.above(baseline)
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
-    yield MeasureRow(EMBEDDING, "smallest_shift", smallest)
+    yield MeasureRow(EMBEDDING, "minimum_detectable_effect", smallest)
     yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
     for suffix, text in (("", pair.samples), ("_reference", pair.reference)):
         yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
@@ -143,17 +152,17 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, fact=note)
 
 
-def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor | None:
-    """Compute the floor of a pair from as many further human documents; None for too few."""
+def further_baseline(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Baseline | None:
+    """Compute the baseline of a pair from as many further human documents; None for too few."""
     m, other = len(pair.samples), further.first(len(pair.samples))
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    return floor_of(randomized_distances(replace(pair, samples=other), HUMAN_SPLITS, seed))
+    return baseline_of(randomized_distances(replace(pair, samples=other), HUMAN_SPLITS, seed))
 
 
-def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
-    """Compute floor and excess from halves of the reference, where they have enough documents."""
+def embedded_baseline(pair: EmbeddedPair, seed: int) -> Baseline | None:
+    """Compute baseline and excess from halves of the reference, if they have documents enough."""
     halving = Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
@@ -164,8 +173,8 @@ def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
         human.append((first, second))
         if number < EXCESS_SPLITS:
             against += [(first, samples + n), (second, samples + n)]
-    floor = floor_of(_between(pair.kernel, human))
-    return floor._replace(excess=float(_between(pair.kernel, against).mean()) - floor.mean)
+    baseline = baseline_of(_between(pair.kernel, human))
+    return baseline._replace(excess=float(_between(pair.kernel, against).mean()) - baseline.mean)
 
 
 def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -178,22 +187,22 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
 
 
 def without_vectors() -> MeasureRow:
-    """Return the row of a body that has no two documents with a vector, or no human text has."""
+    """Return the row of a sample set where it, or human text, has no two documents with vectors."""
     return MeasureRow(EMBEDDING, MMD, math.nan, reason=reason("few_vectors"))
 
 
 def rows_of_pair(
     pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
 ) -> list[MeasureRow]:
-    """Measure a pair without further human text: floor and shift are those of the reference."""
+    """Measure a pair without further human text: baseline and shift are those of the reference."""
     if min(pair.n_documents) < 2:
         return [without_vectors()]
-    floor = half_floor(pair, seed) if options.permutations else None
+    baseline = embedded_baseline(pair, seed) if options.permutations else None
     smallest = math.nan  # groups of samples have no shift
     if pair.samples.groups is None:
         shift = human_shift(pair.reference)
         smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
-    return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))
+    return list(embedding_rows(pair, options, seed, baseline=baseline, smallest=smallest))
 
 
 class TopicShift(Shift):
@@ -223,7 +232,7 @@ class TopicShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; see the base class."""
         parts = []
-        for items in exchanged_units.side_by_side(how.pairs):
+        for items in permuted_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             weights = [self._weights(rng, how.n, x, null) for rng in rngs]
             parts.append(distances(self.kernel, np.stack(weights, axis=1)))
@@ -298,9 +307,9 @@ def smallest_topic_share(
 
 
 def joined_measures(
-    table: pa.Table, rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+    table: pa.Table, rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
 ) -> pa.Table:
-    """Join rows of embeddings to the measures of a body: the old rows, then the new ones.
+    """Join rows of embeddings to the measures of a sample set: the old rows, then the new ones.
 
     P-values are adjusted anew.
     """
@@ -309,6 +318,6 @@ def joined_measures(
         held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}
         anew = {"fact": record["note"] or "", "family": 0, "draws": 0}
         old.append(MeasureRow(**{"value": math.nan, **held, **anew}))
-    every = adjusted_rows([*old, *rows], permutations, bodies)
-    of_body = {name: x for name, x in records[0].items() if name not in rows[0].cells()}
-    return pa.Table.from_pylist([row.cells() | of_body for row in every], TENDENCY_MEASURES)
+    every = adjusted_rows([*old, *rows], permutations, sample_sets)
+    of_sample_set = {name: x for name, x in records[0].items() if name not in rows[0].cells()}
+    return pa.Table.from_pylist([row.cells() | of_sample_set for row in every], TENDENCY_MEASURES)

@@ -1,12 +1,12 @@
 """Human baselines: distances between human texts as large as those that are compared.
 
-Every distance between two samples is above 0, the more the smaller they are. Its floor is its mean
-over random splits of human text, with the 2.5% and 97.5% quantiles, at the same numbers of
+Every distance between two samples is above 0, the more the smaller they are. Its baseline is its
+mean over random splits of human text, with the 2.5% and 97.5% quantiles, at the same numbers of
 documents, of tokens (for the measures of words) and of groups, in the same vocabulary. *With
-further human text* (`split_floors`) the excess is the distance above it. *Without*
-(`reference_floors`), the floor is that of two halves of the reference (`inference.halves`), cut to
-as many documents as there are samples, and the excess the mean distance of as many samples from
-such halves, less the floor.
+further human text* (`split_baselines`) the excess is the distance above it. *Without*
+(`reference_baselines`), the baseline is that of two halves of the reference (`inference.halves`),
+cut to as many documents as there are samples, and the excess the mean distance of as many samples
+from such halves, less the baseline.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import (
-    BODIES,
     EXCESS_SPLITS,
     HUMAN_SPLITS,
-    Floor,
+    SAMPLE_SETS,
+    Baseline,
     Halving,
-    floor_of,
+    baseline_of,
 )
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, type_token
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, is_distance
 from beyond_perplexity.tendencies.pairs import (
-    BodyPair,
     Measuring,
+    SampleSetPair,
     fewer_documents,
     fewer_tokens,
 )
-from beyond_perplexity.tendencies.word_measures import compared_words, randomized_words
+from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
 _Distances = dict[MeasureKey, list[float]]
 
@@ -53,40 +53,40 @@ def _part_counts(
     """
     if places is not None:
         width = cells.counts.shape[1] + 1  # the first are documents in no cell
-        both = zip(BODIES, parts, strict=True)
+        both = zip(SAMPLE_SETS, parts, strict=True)
         return [np.bincount(places[b][held] + 1, minlength=width)[1:] for b, held in both]
     rng = stream(seed, f"floor/cells/{cells.tendency}", number)
     sizes = cells.pair.n_documents
     left = [np.append(own, n - own.sum()) for own, n in zip(cells.counts, sizes, strict=True)]
     found = []
-    for body, held in zip(BODIES, parts, strict=True):
-        drawn = rng.multivariate_hypergeometric(left[body], len(held))
-        left[body] = left[body] - drawn
+    for sample_set, held in zip(SAMPLE_SETS, parts, strict=True):
+        drawn = rng.multivariate_hypergeometric(left[sample_set], len(held))
+        left[sample_set] = left[sample_set] - drawn
         found.append(drawn[:-1])
     return found
 
 
 def _words(
-    pair: BodyPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
+    pair: SampleSetPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
 ) -> list[np.ndarray]:
     """Count the types of each part of some splits at equal tokens: (V, w) each."""
     assert pair.documents is not None
     held = list(splits)
-    sizes = [body.n_documents for body in pair.bodies]
-    labels = [np.zeros((sizes[body], len(held)), bool) for body in BODIES]
+    sizes = [sample_set.n_documents for sample_set in pair.sample_sets]
+    labels = [np.zeros((sizes[sample_set], len(held)), bool) for sample_set in SAMPLE_SETS]
     for column, (parts, rng) in enumerate(held):
-        lengths = [pair.document_lengths[b][x] for b, x in zip(BODIES, parts, strict=True)]
+        lengths = [pair.document_lengths[b][x] for b, x in zip(SAMPLE_SETS, parts, strict=True)]
         tokens = min(int(own.sum(dtype=np.int64)) for own in lengths)
         for label, part, own in zip(labels, parts, lengths, strict=True):
             label[part[documents_within(own, tokens, rng)], column] = True
     return [
-        pair.documents.sums_of(body, label, np.arange(sizes[body]))
-        for body, label in zip(BODIES, labels, strict=True)
+        pair.documents.sums_of(sample_set, label, np.arange(sizes[sample_set]))
+        for sample_set, label in zip(SAMPLE_SETS, labels, strict=True)
     ]
 
 
 def half_draws(
-    pair: BodyPair, splits: int, excess_splits: int, options: MeasurementOptions, seed: int
+    pair: SampleSetPair, splits: int, excess_splits: int, options: MeasurementOptions, seed: int
 ) -> tuple[dict[MeasureKey, np.ndarray], dict[MeasureKey, np.ndarray]] | None:
     """Compute the distances of B random splits, (B,), and of E to the cut samples, (2 E,).
 
@@ -95,13 +95,13 @@ def half_draws(
     halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
     if not halving.is_possible:
         return None
-    grouped = exchanged_units.scheme_of(pair.groups) != "documents"
+    grouped = permuted_units.scheme_of(pair.groups) != "documents"
     held = [
         (cells, [cells.place(0), cells.place(1)] if grouped else None)
         for cells in document_measures.cell_comparisons(pair)
     ]
     human, against = _Distances(), _Distances()
-    for items in exchanged_units.side_by_side(splits):
+    for items in permuted_units.side_by_side(splits):
         drawn = [halving.parts(number) for number in items]
         for number, (parts, _) in zip(items, drawn, strict=True):
             others = against if number < excess_splits else {}
@@ -117,7 +117,7 @@ def half_draws(
         if known:
             compared += [(half[:, :known], cut[:, :known], against) for half in (first, second)]
         for left, right, found in compared:
-            for key, drawn_values in compared_words(pair, left, right, options).items():
+            for key, drawn_values in shared_vocabulary(pair, left, right, options).items():
                 found.setdefault(key, []).extend(drawn_values.tolist())
     return _arrays(human), _arrays(against)
 
@@ -126,22 +126,22 @@ def _arrays(found: _Distances) -> dict[MeasureKey, np.ndarray]:
     return {key: np.array(values) for key, values in found.items()}
 
 
-def split_floors(
-    human: BodyPair,
+def split_baselines(
+    human: SampleSetPair,
     tokens: int,
     options: MeasurementOptions,
     seed: int,
-    few: BodyPair | None = None,
-) -> dict[MeasureKey, Floor]:
-    """Compute the floors of a pair of human texts, of distances; `Floor.excess` is None.
+    few: SampleSetPair | None = None,
+) -> dict[MeasureKey, Baseline]:
+    """Compute the baselines of a pair of human texts, of distances; `Baseline.excess` is None.
 
     Words are taken at so many tokens at most, numbers of documents of `few` of them.
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     draws = document_measures.randomized_documents(Measuring.of(few, how, seed))
-    if exchanged_units.scheme_of(few.groups) == "documents":
-        # The test of types permutes documents of equal length; a floor is of splits of all.
+    if permuted_units.scheme_of(few.groups) == "documents":
+        # The test of types permutes documents of equal length; a baseline is of splits of all.
         for cells in document_measures.cell_comparisons(few):
             if cells.tendency in type_token.HISTOGRAM_OF:
                 n, purpose = how.permutations, f"floor/{cells.tendency}"
@@ -150,26 +150,26 @@ def split_floors(
     with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
             draws |= randomized_words(Measuring.of(cut, how, seed))
-    return _floors(draws)
+    return _baselines(draws)
 
 
-def smaller_floors(
-    further: BodyPair, n: int, tokens: int, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, Floor]:
-    """Compute the floors of the reference and n documents, or `tokens` tokens of either."""
+def smaller_baselines(
+    further: SampleSetPair, n: int, tokens: int, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Compute the baselines of the reference and n documents, or `tokens` tokens of either."""
     with fewer_documents(further, n, seed) as few:
-        return split_floors(further, tokens, options, seed, few)
+        return split_baselines(further, tokens, options, seed, few)
 
 
-def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:
+def _baselines(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Baseline]:
     known = (key for key in draws if is_distance(key[1]))
-    return {key: floor_of(draws[key]) for key in known if not np.all(np.isnan(draws[key]))}
+    return {key: baseline_of(draws[key]) for key in known if not np.all(np.isnan(draws[key]))}
 
 
-def reference_floors(
-    pair: BodyPair, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, Floor]:
-    """Compute the floor and the excess of every distance of a pair from the reference alone.
+def reference_baselines(
+    pair: SampleSetPair, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Compute the baseline and the excess of every distance of a pair from the reference alone.
 
     Empty without documents or permutations, and where halves have too few documents or groups.
     """
@@ -180,12 +180,12 @@ def reference_floors(
         return {}
     human, against = drawn
     found = {}
-    for key, floor in _floors(human).items():
+    for key, baseline in _baselines(human).items():
         if not np.all(np.isnan(against[key])):
-            found[key] = floor._replace(excess=float(np.nanmean(against[key])) - floor.mean)
+            found[key] = baseline._replace(excess=float(np.nanmean(against[key])) - baseline.mean)
     return found
 
 
-def least_tokens(pair: BodyPair) -> int:
-    """Return the tokens of the smaller body."""
-    return min(body.n_tokens for body in pair.bodies)
+def least_tokens(pair: SampleSetPair) -> int:
+    """Return the tokens of the smaller sample set."""
+    return min(sample_set.n_tokens for sample_set in pair.sample_sets)

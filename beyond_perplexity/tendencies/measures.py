@@ -2,16 +2,16 @@
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
 (`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
-a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the body,
+a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set,
 each of so many `draws`; `verdict` says what was found. Where there is no sound
-test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `exchanged` says what a test
-exchanged in the place of documents, `note` what else is to be known of the value. `p_value_law` is
-the Monte Carlo test of a fitted law, which says nothing of the reference; `floor`, `floor_low` and
-`floor_high` what two human texts as large are apart, and `excess` = `value` - `floor`. Where the
-floor is of halves of the reference (`inference.halves`), `value` is the distance at their size and
-`value_all` that of all documents, which limits and p-values are of. `n_reference` and `n_samples`
-count documents, `groups_reference` the reference's groups; `vocabulary` names the closed vocabulary
-that both texts are read in.
+test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted` says what a test
+permuted in the place of documents, `note` what else is to be known of the value. `p_value_law` is
+the Monte Carlo test of a fitted law, which says nothing of the reference; `baseline`,
+`baseline_low` and `baseline_high` what two human texts as large are apart, and `excess` = `value` -
+`baseline`. Where the baseline is of halves of the reference (`inference.halves`), `value` is the
+distance at their size and `value_all` that of all documents, which limits and p-values are of.
+`n_reference` and `n_samples` count documents, `groups_reference` the reference's groups;
+`vocabulary` names the closed vocabulary that both texts are read in.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
@@ -54,12 +54,12 @@ embedding            mmd and what stands beside it: where documents are embedded
 ==================== ==================== ========================================================
 
 Values and limits of rank_frequency and unigram are at equal tokens (`word_distances`), those of all
-others and all p-values of all documents. Randomizations exchange documents, or groups of them
-(`inference.exchanged_units`). A value that is not defined (no tokens, a single length, ...) is
+others and all p-values of all documents. Randomizations permute documents, or groups of them
+(`inference.permuted_units`). A value that is not defined (no tokens, a single length, ...) is
 null. The reduction of a type-token curve to its mean is defined in `type_token`.
 
 Where the samples alone have groups, measures are averaged over draws of one document of each group.
-Primary tests of a body are its distances to the reference. Further tests of the same null are
+Primary tests of a sample set are its distances to the reference. Further tests of the same null are
 children of one of them: a child is rejected only together with its parent, so a false rejection of
 a child is one of the parent, and the error over all is that of the primary tests.
 """
@@ -75,11 +75,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, Groups, Scheme
-from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import draw_warning, holm, permutation_p
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups, Scheme
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
@@ -90,9 +90,9 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.pairs import BodyPair, Measuring, part_of
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import exchanged_text, joined_facts, no_verdict_text, reason
+from beyond_perplexity.verdicts import joined_facts, no_verdict_text, permuted_text, reason
 
 _Draws = dict[MeasureKey, np.ndarray]
 
@@ -100,7 +100,7 @@ _Draws = dict[MeasureKey, np.ndarray]
 def null_draws(how: Measuring) -> _Draws:
     """Draw every measure that compares two texts under randomizations of all documents: (B,).
 
-    NaN where not defined; without what the bodies do not have or the units give no verdict on.
+    NaN where not defined; without what the sample sets do not have or the units give no verdict on.
     """
     documents = document_measures.randomized_documents(how)
     return word_measures.randomized_words(how) | documents
@@ -115,7 +115,7 @@ def averaged_draws(how: Measuring) -> tuple[dict[MeasureKey, float], _Draws]:
     that their average would reject up to 10% at .05 with 60 groups.
     """
     pair = how.pair
-    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, how.seed)
+    draws = permuted_units.group_draws(pair.groups, pair.n_documents, how.seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
     for drawn in draws:
         both = zip(pair.n_documents, drawn, strict=True)
@@ -151,11 +151,11 @@ _LENGTHS_TOO = "a difference of lengths shows here too"
 
 def unlike_sizes(groups: Groups, n_documents: tuple[int, int]) -> str:
     """Return the reason that groups of two texts are too unlike in size; empty if none."""
-    sizes, factor = exchanged_units.unlike_groups(groups, n_documents), exchanged_units.SIZE_RATIO
+    sizes, factor = permuted_units.unlike_groups(groups, n_documents), permuted_units.SIZE_RATIO
     return reason("unlike_groups", first=sizes[0], second=sizes[1], factor=factor) if sizes else ""
 
 
-def without_verdict(pair: BodyPair) -> str:
+def without_verdict(pair: SampleSetPair) -> str:
     """Return the reason why the groups of a pair allow no verdict at all; empty when they do."""
     if pair.documents is None:
         return ""
@@ -165,36 +165,37 @@ def without_verdict(pair: BodyPair) -> str:
 
 def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
     """Return the reason that a text has too few effective groups or units to draw, or nothing."""
-    if exchanged_units.scheme_of(groups) == "draws":
-        draws = exchanged_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
+    if permuted_units.scheme_of(groups) == "draws":
+        draws = permuted_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
         code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
         few = draws.blocks < EFFECTIVE_GROUPS
         return reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
     for codes, own, name in zip(groups, lengths, ("reference", "samples"), strict=True):
         if codes is not None:
-            n = exchanged_units.effective_groups(exchanged_units.group_sums(codes, own))
+            n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
             if n < EFFECTIVE_GROUPS:
                 return reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
 
 
-def exchanged_told(pair: BodyPair, given: Groups) -> str:
-    """Say what the tests of a pair exchange, or why there are none; `given` are its own groups."""
+def permuted_told(pair: SampleSetPair, given: Groups) -> str:
+    """Say what the tests of a pair permute, or why there are none; `given` are its own groups."""
     if held := without_verdict(pair):
         return no_verdict_text(held)
-    scheme = exchanged_units.scheme_of(pair.groups)
-    told = exchanged_text("some_draws" if scheme == "draws" else scheme)
+    scheme = permuted_units.scheme_of(pair.groups)
+    told = permuted_text("some_draws" if scheme == "draws" else scheme)
     names = ("reference", "samples")
-    for body, codes in enumerate(given):
-        if codes is not None and pair.groups[body] is None:
+    for sample_set, codes in enumerate(given):
+        if codes is not None and pair.groups[sample_set] is None:
             n = len(np.unique(codes))
-            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[body]} count for"
-            told += f" nothing: nearly all are single, and those of the {names[1 - body]} larger)"
+            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[sample_set]}"
+            told += " count for nothing: nearly all are single, and those of the"
+            told += f" {names[1 - sample_set]} larger)"
     return told
 
 
 def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
-    """Fill in the p-values of a body's rows; where a verdict is withheld `note` says why.
+    """Fill in the p-values of a sample set's rows; where a verdict is withheld `note` says why.
 
     Without permutations nothing is tested; a text against itself has p = 1 in every row.
     """
@@ -211,7 +212,7 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
         return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
     if why := without_verdict(pair):
         return [row._replace(reason=why) if row.key in observed else row for row in rows]
-    scheme = exchanged_units.scheme_of(pair.groups)
+    scheme = permuted_units.scheme_of(pair.groups)
     averaged, null = averaged_draws(how) if scheme == "draws" else (observed, null_draws(how))
     p_values = {
         key: permutation_p(averaged[key], drawn, two_sided=key[1] == SIGNED)
@@ -227,7 +228,7 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
 def _tested_row(
     row: MeasureRow, p_values: Mapping[MeasureKey, float], scheme: Scheme
 ) -> MeasureRow:
-    """Fill in a p-value with what was exchanged, where it is not documents."""
+    """Fill in a p-value with what was permuted, where it is not documents."""
     if row.withheld:
         return row._replace(p_value=math.nan)
     if scheme == "swaps" and row.key in _NO_SWAPS:
@@ -237,11 +238,11 @@ def _tested_row(
         return row
     if scheme == "swaps" and row.key == _TVD:
         return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
-    exchanged: str = scheme
+    permuted: str = scheme
     if scheme == "draws":
-        exchanged = "one_draw" if row.key in _TYPES else f"draws {exchanged_units.GROUP_DRAWS}"
+        permuted = "one_draw" if row.key in _TYPES else f"draws {permuted_units.GROUP_DRAWS}"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
-    return row._replace(exchanged=exchanged, fact=joined_facts(told, row.fact))
+    return row._replace(permuted=permuted, fact=joined_facts(told, row.fact))
 
 
 def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
@@ -250,24 +251,24 @@ def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
 
 
 def adjusted_p_values(
-    p_values: Mapping[MeasureKey, float], bodies: int = 1
+    p_values: Mapping[MeasureKey, float], sample_sets: int = 1
 ) -> dict[MeasureKey, float]:
-    """Adjust the p-values of a body by tendency and measure; NaN where there is no test.
+    """Adjust the p-values of a sample set by tendency and measure; NaN where there is no test.
 
     A child whose parent has none is a primary test.
     """
     tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
     primary = [key for key in tested if _parent(key, tested) == key]
-    found = dict(zip(primary, holm([tested[key] for key in primary], bodies), strict=True))
+    found = dict(zip(primary, holm([tested[key] for key in primary], sample_sets), strict=True))
     return {key: max(float(found[_parent(key, tested)]), p) for key, p in tested.items()}
 
 
 def adjusted_rows(
-    rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+    rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
 ) -> list[MeasureRow]:
-    """Fill in the adjusted p-values of a body's rows, and what says which stars can appear."""
-    adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, bodies)
-    family = _family(rows, bodies)
+    """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
+    adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
+    family = _family(rows, sample_sets)
     return [
         row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
         if row.key in adjusted
@@ -276,15 +277,15 @@ def adjusted_rows(
     ]
 
 
-def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
-    """Say which stars so few permutations cannot give to the rows of a body, or nothing."""
-    return draw_warning(_family(rows, bodies), permutations, "permutations")
+def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:
+    """Say which stars so few permutations cannot give to the rows of a sample set, or nothing."""
+    return draw_warning(_family(rows, sample_sets), permutations, "permutations")
 
 
-def _family(rows: Sequence[MeasureRow], bodies: int) -> int:
-    """Count the primary tests of so many bodies of text with these rows."""
+def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:
+    """Count the primary tests of so many sample sets with these rows."""
     tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
-    return bodies * sum(_parent(key, tested) == key for key in tested)
+    return sample_sets * sum(_parent(key, tested) == key for key in tested)
 
 
 def _described(how: Measuring) -> Iterator[MeasureRow]:
@@ -294,35 +295,35 @@ def _described(how: Measuring) -> Iterator[MeasureRow]:
         yield from document_measures.type_token_rows(how, tendency)
     for tendency in tendencies_of("length", "share"):
         yield from document_measures.histogram_rows(how, tendency)
-    yield from word_measures.vocabulary_rows(*how.pair.bodies)
+    yield from word_measures.vocabulary_rows(*how.pair.sample_sets)
 
 
 def measure_rows(
-    pair: BodyPair,
+    pair: SampleSetPair,
     options: MeasurementOptions,
     seed: int,
     *,
-    floors: Mapping[MeasureKey, Floor] | None = None,
-    bodies: int = 1,
+    baselines: Mapping[MeasureKey, Baseline] | None = None,
+    sample_sets: int = 1,
     others: Sequence[MeasureRow] = (),
 ) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
-    `floors`: of two human texts; the tests of so many `bodies` are one family, with `others`, rows
-    of the same body that are tested elsewhere.
+    `baselines`: of two human texts; the tests of so many `sample_sets` are one family, with
+    `others`, rows of the same sample set that are tested elsewhere.
     """
     how = Measuring.of(pair, options, seed)
     rows = tested_rows(list(_described(how)), how)
-    rows = adjusted_rows([*rows, *others], options.permutations, bodies)
-    known = floors or {}
+    rows = adjusted_rows([*rows, *others], options.permutations, sample_sets)
+    known = baselines or {}
     return [row.above(known[row.key]) if row.key in known else row for row in rows]
 
 
 def measure_table(
-    rows: Sequence[MeasureRow], pair: BodyPair, source: str, vocabulary: str = "raw"
+    rows: Sequence[MeasureRow], pair: SampleSetPair, source: str, vocabulary: str = "raw"
 ) -> pa.Table:
     """Write rows as a table of schema ``tendencies``; both sides are read in the vocabulary."""
     groups, (n, m) = pair.groups[0], pair.n_documents
-    of_body = {"source": source, "n_reference": n, "n_samples": m, "vocabulary": vocabulary}
-    of_body["groups_reference"] = None if groups is None else len(np.unique(groups))
-    return pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
+    of_sample_set = {"source": source, "n_reference": n, "n_samples": m, "vocabulary": vocabulary}
+    of_sample_set["groups_reference"] = None if groups is None else len(np.unique(groups))
+    return pa.Table.from_pylist([row.cells() | of_sample_set for row in rows], TENDENCY_MEASURES)

@@ -1,4 +1,4 @@
-"""Two bodies of text side by side: statistics, types, and the counts of each document.
+"""Two sample sets side by side: statistics, types, and the counts of each document.
 
 Documents are read once, for permutations, resamples, random subsets and human baselines alike. In
 the place of the samples further human text can stand (`further_pair`).
@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference import exchanged_units
-from beyond_perplexity.inference.exchanged_units import ExchangedUnits, Groups
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
 from beyond_perplexity.inference.intervals import Spread, widest_spread
+from beyond_perplexity.inference.permuted_units import Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
@@ -37,8 +37,8 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
 @dataclass(frozen=True)
-class BodyPair:
-    """Two bodies of text, ready to be measured and tested."""
+class SampleSetPair:
+    """Two sample sets, ready to be measured and tested."""
 
     reference: Statistics
     samples: Statistics
@@ -59,18 +59,18 @@ class BodyPair:
         return self.reference.n_documents, self.samples.n_documents
 
     @property
-    def bodies(self) -> tuple[Statistics, Statistics]:
+    def sample_sets(self) -> tuple[Statistics, Statistics]:
         """The reference and the samples."""
         return self.reference, self.samples
 
     @property
     def pooled(self) -> np.ndarray:
-        """Occurrences in both bodies together: int64, shape (V,)."""
+        """Occurrences in both sample sets together: int64, shape (V,)."""
         return self.counts.sum(axis=0)
 
     @property
     def defined(self) -> bool:
-        """Whether both bodies have tokens."""
+        """Whether both sample sets have tokens."""
         return bool(np.all(self.counts.sum(axis=1) > 0))
 
 
@@ -78,15 +78,15 @@ class BodyPair:
 class Measuring:
     """A pair, how it is measured, and the seed of its draws."""
 
-    pair: BodyPair
+    pair: SampleSetPair
     options: MeasurementOptions
     seed: int
-    units: ExchangedUnits | None = None  # what tests exchange; None: single documents
+    units: PermutedUnits | None = None  # what tests permute; None: single documents
 
     @classmethod
-    def of(cls, pair: BodyPair, options: MeasurementOptions, seed: int) -> Measuring:
+    def of(cls, pair: SampleSetPair, options: MeasurementOptions, seed: int) -> Measuring:
         """Exchange the units that the groups of a pair make."""
-        units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
+        units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
         return cls(pair, options, seed, units)
 
     @cached_property
@@ -96,20 +96,20 @@ class Measuring:
         return widest_spread(self.pair.groups, lengths)
 
 
-def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
-    """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
+def aligned_counts(types: pa.Array, sample_set: Statistics) -> np.ndarray:
+    """Return the counts of a text by types (V,), zero where it lacks one: int64, shape (V,)."""
     aligned = np.zeros(len(types), np.int64)
-    aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
+    aligned[pc.index_in(sample_set.types, value_set=types).to_numpy()] = sample_set.counts
     return aligned
 
 
-def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
-    bodies = reference, samples
-    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in bodies])
+def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
+    sample_sets = reference, samples
+    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in sample_sets])
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    counts = np.stack([aligned_counts(types, body) for body in bodies])
-    return BodyPair(reference, samples, types, counts)
+    counts = np.stack([aligned_counts(types, sample_set) for sample_set in sample_sets])
+    return SampleSetPair(reference, samples, types, counts)
 
 
 @contextmanager
@@ -121,10 +121,10 @@ def paired(
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
     groups: Groups = (None, None),
     classes: ClassOptions | None = None,
-) -> Iterator[BodyPair]:
-    """Bring two bodies of text together; their documents lie on disk as long as the context.
+) -> Iterator[SampleSetPair]:
+    """Bring two sample sets together; their documents lie on disk as long as the context.
 
-    Texts, read once, come in batches of any size; None leaves `BodyPair.documents` out. `read`
+    Texts, read once, come in batches of any size; None leaves `SampleSetPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
     the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
     what shares of tokens were counted by. Other documents than counted are an InputError.
@@ -133,17 +133,19 @@ def paired(
     if texts is None or not pair.defined:
         yield pair
         return
-    groups = exchanged_units.alike_groups(groups, pair.n_documents)
+    groups = permuted_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    if exchanged_units.scheme_of(groups) != "documents":
+    if permuted_units.scheme_of(groups) != "documents":
         assert classes is not None, "groups need the classes that shares are counted by"
         count = value_counter(classes)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
-        for body, name in enumerate(("reference", "sample")):
+        for sample_set, name in enumerate(("reference", "sample")):
             try:
-                documents.add(body, texts[body])
-                alike = documents.n_documents(body) == pair.n_documents[body]
-                alike = alike and np.array_equal(documents.totals(body), pair.counts[body])
+                documents.add(sample_set, texts[sample_set])
+                alike = documents.n_documents(sample_set) == pair.n_documents[sample_set]
+                alike = alike and np.array_equal(
+                    documents.totals(sample_set), pair.counts[sample_set]
+                )
             except ValueError:
                 alike = False
             if not alike:
@@ -156,13 +158,13 @@ def paired(
 
 @contextmanager
 def subset(
-    pair: BodyPair, sizes: list[int], place: int, number: int, seed: int
-) -> Iterator[BodyPair]:
+    pair: SampleSetPair, sizes: list[int], place: int, number: int, seed: int
+) -> Iterator[SampleSetPair]:
     """Put a random subset of the samples' documents in their place; the reference stays whole.
 
     The unigrams are those of the first documents of a random order, so that the subsets of one
     number are nested; `place` says which of the sizes is wanted. Histograms are drawn alone. Types
-    that neither body has any more keep their place, with count 0.
+    that neither sample set has any more keep their place, with count 0.
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
@@ -171,7 +173,7 @@ def subset(
     with part_of(pair, kept) as part:
         samples = part.samples
         # Else numbers of documents go with their groups.
-        if exchanged_units.scheme_of(pair.groups) == "documents":
+        if permuted_units.scheme_of(pair.groups) == "documents":
             purpose = f"subset/{{}}/{place}"
             histograms = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
             samples = replace(samples, histograms=histograms)
@@ -194,11 +196,11 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
 
 
 def _drawn_histograms(
-    body: Statistics, n: int, seed: int, purpose: str, item: int
+    sample_set: Statistics, n: int, seed: int, purpose: str, item: int
 ) -> dict[str, Histogram]:
     """Draw n documents of each histogram, which a purpose is named by, without replacement."""
     found = {}
-    for name, held in body.histograms.items():
+    for name, held in sample_set.histograms.items():
         rng, size = stream(seed, purpose.format(name), item), min(n, int(held.counts.sum()))
         drawn = rng.multivariate_hypergeometric(held.counts, size)
         found[name] = Histogram(held.keys[drawn > 0], drawn[drawn > 0])
@@ -212,7 +214,7 @@ def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
     if not len(groups):
         return np.zeros(0, bool)
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    kept = exchanged_units.whole_groups(codes, np.argsort(first), n, beyond=0.5)
+    kept = permuted_units.whole_groups(codes, np.argsort(first), n, beyond=0.5)
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]
 
 
@@ -250,7 +252,7 @@ def _count_further(human: HumanText, wanted: np.ndarray, path: Path) -> Statisti
 
 
 @contextmanager
-def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
+def further_pair(pair: SampleSetPair, human: HumanText) -> Iterator[SampleSetPair | None]:
     """Put as many further human documents in the place of the samples; None for too few.
 
     Where the reference has groups, whole groups, as many documents as come nearest.
@@ -269,39 +271,43 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         codes = None if groups is None else renumbered(groups[: len(wanted)][wanted])
         more = further.types.filter(pc.invert(pc.is_in(further.types, value_set=pair.types)))
         types = pa.concat_arrays([pair.types, more])
-        counts = np.stack([aligned_counts(types, body) for body in (pair.reference, further)])
+        counts = np.stack(
+            [aligned_counts(types, sample_set) for sample_set in (pair.reference, further)]
+        )
         places = np.zeros(pair.reference.n_documents, int), np.full(pair.samples.n_documents, -1)
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 documents.add(1, (batch.column("text") for batch in reader))
-            yield BodyPair(
+            yield SampleSetPair(
                 pair.reference, further, types, counts, documents, (pair.groups[0], codes)
             )
 
 
 def within_tokens(
-    pair: BodyPair, tokens: int, seed: int, purpose: str
+    pair: SampleSetPair, tokens: int, seed: int, purpose: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw documents of either text that hold at most `tokens`, by a stream each: bool, (D,)."""
     first, second = (
-        documents_within(lengths, tokens, stream(seed, purpose, body))
-        for body, lengths in enumerate(pair.document_lengths)
+        documents_within(lengths, tokens, stream(seed, purpose, sample_set))
+        for sample_set, lengths in enumerate(pair.document_lengths)
     )
     return first, second
 
 
-def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
+def fewer_tokens(
+    pair: SampleSetPair, tokens: int, seed: int
+) -> AbstractContextManager[SampleSetPair]:
     """Keep random documents of either text of a pair that hold at most `tokens`."""
     return part_of(pair, within_tokens(pair, tokens, seed, "floor/tokens"))
 
 
 @contextmanager
-def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[BodyPair]:
+def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[SampleSetPair]:
     """Keep some documents (bool, (D,)) of either text of a pair."""
     assert pair.documents is not None
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
-        counts = np.stack([documents.totals(body) for body in (0, 1)])
+        counts = np.stack([documents.totals(sample_set) for sample_set in (0, 1)])
         first, second = (
             None if codes is None else renumbered(codes[chosen])
             for codes, chosen in zip(pair.groups, kept, strict=True)
@@ -310,11 +316,11 @@ def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[Bod
             Statistics(pair.types.filter(pa.array(own > 0)), own[own > 0], histograms_of(values))
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)
         )
-        yield BodyPair(reference, samples, pair.types, counts, documents, (first, second))
+        yield SampleSetPair(reference, samples, pair.types, counts, documents, (first, second))
 
 
 @contextmanager
-def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
+def fewer_documents(further: SampleSetPair, n: int, seed: int) -> Iterator[SampleSetPair]:
     """Keep n documents of the second text of a pair, for measures of one number per document.
 
     Drawn at random; of groups the first whole ones, as many documents as come nearest.
@@ -323,7 +329,7 @@ def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     if codes is None:
         histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
         few = replace(further.samples, histograms=histograms)
-        yield BodyPair(further.reference, few, further.types, further.counts)
+        yield SampleSetPair(further.reference, few, further.types, further.counts)
         return
     kept = np.ones(further.n_documents[0], bool), np.zeros(len(codes), bool)
     wanted = first_documents(codes, n)

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
-from beyond_perplexity.inference.exchanged_units import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.inference.held_out import sums_of_units
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
+from beyond_perplexity.inference.permuted_units import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
@@ -268,7 +268,7 @@ def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) 
 
 def split_fit(
     documents: DocumentCounts,
-    body: int,
+    sample_set: int,
     units: np.ndarray,
     ranks: int | None,
     confidence: float,
@@ -276,17 +276,18 @@ def split_fit(
 ) -> SplitFit:
     """Fit Zipf's law to a text with ranks and frequencies of different halves; see the module.
 
-    `units` (int64, (D,)) names the document or group that each document of the body is, -1 for one
-    that is left out; halves are drawn from the stream (`seed`, ``"zipf/halves"``, `body`).
+    `units` (int64, (D,)) names the document or group that each document of the sample set is, -1
+    for one that is left out; halves are drawn from the stream (`seed`, ``"zipf/halves"``,
+    `sample_set`).
     """
-    rng = stream(seed, "zipf/halves", body)
+    rng = stream(seed, "zipf/halves", sample_set)
     n = int(units.max(initial=-1)) + 1
     first = np.zeros(n + 1, bool)  # the last is that of documents that are left out
     first[rng.permutation(n)[: n // 2]] = True
     second = ~first
     second[n] = False
     codes = np.where(units < 0, n, units)
-    in_first, in_second = documents.sums_of(body, np.stack([first, second], axis=1), codes).T
+    in_first, in_second = documents.sums_of(sample_set, np.stack([first, second], axis=1), codes).T
     orders = rank_order(in_first, ranks, rng), rank_order(in_second, ranks, rng)
     halves = Halves((in_second[orders[0]], in_first[orders[1]]))
     s = math.nan if halves.too_few else halves.exponent
@@ -297,7 +298,7 @@ def split_fit(
     for column, order in enumerate(orders):
         marks[order, column] = log_ranks[column]
         marks[order, 2 + column] = 1
-    sums = sums_of_units(documents, body, codes, marks, n + 1)[:n]  # (n, 4)
+    sums = sums_of_units(documents, sample_set, codes, marks, n + 1)[:n]  # (n, 4)
     errors = []
     for column, half in enumerate((second, first)):
         own = sums[half[:n] & (sums[:, 2 + column] > 0)]

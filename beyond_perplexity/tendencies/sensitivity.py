@@ -1,9 +1,9 @@
-"""The smallest shift of each tendency that a number of documents detects.
+"""The minimum detectable effect of each tendency by number of documents.
 
 Definition: two samples of n documents each are drawn, one from a population made of the reference's
 documents, the other from that population with a shift of one tendency (the shifts are defined in
 `shifts`). The shift is detected when the permutation test of the tendency gives a p-value below the
-level. The smallest shift is the one that is detected with the given probability, the power; with
+level. It is the effect that is detected with the given probability, the power; with
 few documents a tendency may have none.
 
 A permutation test of a distance with many permutations rejects when the distance lies beyond the
@@ -31,8 +31,8 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
-from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
@@ -86,7 +86,7 @@ def mean_shift(
     how: SensitivityOptions,
     largest: float = 1.0,
 ) -> float:
-    """Find the smallest shift of a mean that the test of its difference detects, in closed form.
+    """Find the minimum detectable effect of the test of a difference of means, in closed form.
 
     `moments` gives mean and variance of the population with a shift x. The means differ by z_level
     standard deviations under permutation plus z_power of the two samples; NaN beyond the largest.
@@ -106,7 +106,7 @@ def mean_shift(
 
 
 class _Search:
-    """The search for the smallest shift that one measure of one tendency detects."""
+    """The search for the minimum detectable effect in one measure of one tendency."""
 
     def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
         self._shift, self._n, self._how, self._seed = shift, n, how, seed
@@ -136,7 +136,7 @@ class _Search:
         return reached - self.threshold(measure) - _TIE
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
-        """Find the smallest shift from a guess that is wrong by about a factor; NaN for none.
+        """Find the effect from a guess that is wrong by about a factor; NaN for none.
 
         Documents are pooled at a shift within `_LINEAR`, in a second search where the guess is not.
         """
@@ -221,7 +221,7 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
 def detected_shifts(
     shift: Shift, how: SensitivityOptions, seed: int
 ) -> Iterator[tuple[str, int, float]]:
-    """Yield measure, documents and the smallest shift that they detect, NaN for none."""
+    """Yield measure, documents and the minimum detectable effect that they detect, NaN for none."""
     found: dict[str, float] = {}
     before = how.documents[0]
     for n in how.documents:
@@ -237,7 +237,7 @@ def detected_shifts(
         before = n
 
 
-def smallest_shifts(
+def minimum_detectable_effects(
     reference: Statistics,
     texts: Iterable[pa.Array],
     options: MeasurementOptions,
@@ -248,10 +248,10 @@ def smallest_shifts(
     groups: np.ndarray | None = None,
     classes: ClassOptions | None = None,
 ) -> pa.Table:
-    """Find the smallest detectable shift of every tendency: schema ``sensitivity``.
+    """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
     Null where there is none; `relative` to the reference's own value, of unigrams the share of the
-    documents that are exchanged. The population is the documents of the reference, or a random
+    documents that are permuted. The population is the documents of the reference, or a random
     subset of them for unigrams. With groups (D,), which need `classes`, the human side is of whole
     groups, and measures without a sound test (ranks, types by length) are left out.
     """
@@ -267,14 +267,14 @@ def smallest_shifts(
 def shift_table(
     shifts: Iterable[Shift], how: SensitivityOptions, seed: int, source: str, *, grouped: bool
 ) -> pa.Table:
-    """Find the smallest shifts; a table of schema ``sensitivity``, see `smallest_shifts`."""
+    """Tabulate `minimum_detectable_effects`; schema ``sensitivity``."""
     records: list[Mapping[str, object]] = []
     for shift in shifts:
         for measure, n, x in detected_shifts(shift, how, seed):
             size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
-            numbers = {"n": n, "shift": size, "relative": relative}
+            numbers = {"n": n, "minimum_detectable_effect": size, "relative": relative}
             wanted = {"level": how.level, "power": how.power, "groups": grouped}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

@@ -9,7 +9,7 @@ tendency        shift x
 length          every document is longer by the factor 1 + x
 a share         every token that is none of the class becomes one with probability x, so that the
                 share of a document grows
-unigram         a share x of the documents has its words exchanged by a fixed random permutation of
+unigram         a share x of the documents has its words swapped by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
                 become rarer, and Zipf's exponent grows; so many more documents are drawn that the
@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.inference.exchanged_units import side_by_side
+from beyond_perplexity.inference.permuted_units import side_by_side
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
@@ -69,7 +69,8 @@ class Shift(ABC):
     # The measures are normal scores of p-values, which no draws under the null hypothesis are
     # needed for.
     is_score: bool = False
-    # They are sums of many independent parts, nearly normal, so that few pairs show their law.
+    # They are sums of many independent parts, nearly normal, so that few pairs show their
+    # distribution.
     is_sum: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
 
@@ -123,9 +124,9 @@ class _HistogramShift(Shift):
 class LengthShift(_HistogramShift):
     """Longer documents; the distribution of lengths is smoothed by a kernel.
 
-    The smallest shifts move a document by less than a token, and documents of exactly one length
-    are too few to be taken as they are: each is spread over its neighbourhood by a Hann window of
-    Silverman's width. `moments` are those of the documents as they are.
+    The minimum detectable effects move a document by less than a token, and documents of exactly
+    one length are too few to be taken as they are: each is spread over its neighbourhood by a Hann
+    window of Silverman's width. `moments` are those of the documents as they are.
     """
 
     tendency = LENGTH

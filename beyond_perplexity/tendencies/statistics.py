@@ -310,7 +310,7 @@ def merge_statistics(
 
 @dataclass(frozen=True)
 class Statistics:
-    """The sufficient statistics of a body of text: types (V,), sorted, their counts, histograms."""
+    """The sufficient statistics of a sample set: types (V,), sorted, their counts, histograms."""
 
     types: pa.Array
     counts: np.ndarray
@@ -340,5 +340,5 @@ def read_statistics(path: str | Path) -> Statistics:
     """Read a statistics file; one that holds no document is an InputError."""
     statistics = _statistics(_filtered(path, unigrams=True), _read_histograms(path))
     if statistics.n_documents == 0:
-        raise InputError(f"{path}: holds no document; count a body of text with at least one")
+        raise InputError(f"{path}: holds no document; count a sample set with at least one")
     return statistics

@@ -9,15 +9,16 @@ measure              meaning
 ==================== ==============================================================================
 unknown_share        share of the tokens that are ``<unk>``, as the texts were read
 unfinished_share     share of the documents that ended at the model's cap of length (samples only)
-duplicate_share      share of the documents that repeat an earlier one of the same body word by word
-training_8grams      share of the 8 known words in a row that stand in the training text, read
+duplicate_share      share of the documents that repeat an earlier one of the same sample set word
+by word training_8grams      share of the 8 known words in a row that stand in the training text,
+read
                      alike; of the first 10,000 documents, and of these of the first 4 million
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 ==================== ==============================================================================
 
-What cannot be known has no row. Memory holds 8 bytes a document and the 8-grams of both bodies,
-whatever the training text.
+What cannot be known has no row. Memory holds 8 bytes a document and the 8-grams of both sample
+sets, whatever the training text.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ import pyarrow.compute as pc
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
+from beyond_perplexity.tendencies.pairs import (
+    Groups,
+    HumanText,
+    SampleSetPair,
+    further_pair,
+    paired,
+)
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD, TextView, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -54,7 +61,7 @@ def _gram_hashes(batch: tokens.TokenBatch, views: Sequence[TextView]) -> list[np
 
 @dataclass
 class TextFacts:
-    """What the documents of one body tell, added batch after batch.
+    """What the documents of one sample set tell, added batch after batch.
 
     `grams` keeps 8-grams as read by each of the views, which all cut at the same length.
     """
@@ -130,9 +137,9 @@ class _Sought:
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say for each body and view what share of its 8-grams stands in a training text, if any."""
+    """Say for each text and view what share of its 8-grams stands in a training text, if any."""
     views = facts[0].views
-    grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
+    grams = [[sample_set.of_view(place) for place in range(len(views))] for sample_set in facts]
     sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
     for texts in training:
         batch = tokenize_batch(texts)
@@ -142,7 +149,7 @@ def training_shares(
 
 
 def text_rows(
-    bodies: tuple[Statistics, Statistics],
+    sample_sets: tuple[Statistics, Statistics],
     facts: tuple[TextFacts, TextFacts],
     copied: tuple[float | None, float | None] = (None, None),
 ) -> list[MeasureRow]:
@@ -151,18 +158,18 @@ def text_rows(
     `copied` are the shares of their 8-grams that stand in the training text, read alike, if known.
     """
     rows = []
-    for suffix, body in (("", 1), ("_reference", 0)):
-        counted = bodies[body]
+    for suffix, sample_set in (("", 1), ("_reference", 0)):
+        counted = sample_sets[sample_set]
         unknown = counted.counts[np.asarray(pc.equal(counted.types, UNKNOWN_WORD))].sum()
         share = float(unknown / counted.n_tokens) if counted.n_tokens else None
-        found = {"unknown_share": share, **dict(facts[body].shares())}
-        for name, value in {**found, "training_8grams": copied[body]}.items():
+        found = {"unknown_share": share, **dict(facts[sample_set].shares())}
+        for name, value in {**found, "training_8grams": copied[sample_set]}.items():
             if value is not None:
                 rows.append(MeasureRow(TEXT, f"{name}{suffix}", value))
     return rows
 
 
-Bodies = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
+SampleSets = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
 
 
 def count_texts(texts: Iterable[pa.Array], classes: ClassOptions, view: TextView) -> Statistics:
@@ -190,7 +197,7 @@ class TextComparison:
     classes: ClassOptions
     groups: Groups = (None, None)
     training: Callable[[], Iterator[pa.Array]] | None = None  # text to look 8-grams up in
-    pool: DocumentFiles | None = None  # further documents of the reference's kind, for floors
+    pool: DocumentFiles | None = None  # further documents of the reference's kind, for baselines
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
     _copied: list[list[float | None]] = field(init=False)
 
@@ -202,13 +209,15 @@ class TextComparison:
         if self.training:
             self._copied = training_shares(self._facts, self.training())
 
-    def pair(self, vocabulary: str, bodies: Bodies) -> AbstractContextManager[BodyPair]:
+    def pair(
+        self, vocabulary: str, sample_sets: SampleSets
+    ) -> AbstractContextManager[SampleSetPair]:
         """Bring both together in a reading; see `pairs.paired`."""
         texts, read = (self.files[0].texts(), self.files[1].texts()), self.views[vocabulary].batch
-        return paired(*bodies, texts, read=read, groups=self.groups, classes=self.classes)
+        return paired(*sample_sets, texts, read=read, groups=self.groups, classes=self.classes)
 
     @contextmanager
-    def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
+    def further(self, vocabulary: str, pair: SampleSetPair) -> Iterator[SampleSetPair | None]:
         """Put further human documents, if any, in the place of the samples of such a pair."""
         if self.pool is None or pair.documents is None or not pair.defined:
             yield None
@@ -220,11 +229,11 @@ class TextComparison:
         with further_pair(pair, human) as further:
             yield further
 
-    def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
+    def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
-        rows = text_rows(bodies, self._facts, (reference, samples))
+        rows = text_rows(sample_sets, self._facts, (reference, samples))
         why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
             MeasureRow(name, row.distance, math.nan, reason=why)

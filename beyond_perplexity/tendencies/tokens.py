@@ -225,7 +225,7 @@ class TextView:
         return hashlib.sha256(joined.encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, object]:
-        """Return what must be equal where two bodies of text are compared."""
+        """Return what must be equal where two sample sets are compared."""
         numbers = {"maximum_tokens": self.maximum_tokens, "minimum_tokens": self.minimum_tokens}
         return {"vocabulary": self.vocabulary_hash, **numbers}
 

@@ -34,7 +34,7 @@ def fit(histogram: Histogram) -> Heaps:
 
 @dataclass(frozen=True)
 class LengthCells:
-    """Cells (length, types) of bodies of text, (C,), sorted; `starts` of each length: (G,)."""
+    """Cells (length, types) of sample sets, (C,), sorted; `starts` of each length: (G,)."""
 
     lengths: np.ndarray
     values: np.ndarray
@@ -78,7 +78,7 @@ def pair_by_length(
 ) -> tuple[LengthCells, np.ndarray] | None:
     """Count the documents of two texts in common cells: int64, (2, C); None when there is none."""
     name = HISTOGRAM_OF[tendency]
-    sides = [restrict(body.histograms[name]) for body in (reference, samples)]
+    sides = [restrict(sample_set.histograms[name]) for sample_set in (reference, samples)]
     pooled = sides[0] + sides[1]
     if len(pooled.keys) == 0:
         return None

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.held_out import Kept
 from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
-from beyond_perplexity.tendencies.pairs import BodyPair, within_tokens
+from beyond_perplexity.inference.permuted_units import Groups
+from beyond_perplexity.tendencies.pairs import SampleSetPair, within_tokens
 
 
 class EqualTokens(NamedTuple):
@@ -25,9 +25,9 @@ class EqualTokens(NamedTuple):
     groups: Groups = (None, None)  # of all documents of either text
     spread: Spread = INDEPENDENT  # of distances between the documents that are kept
 
-    def units(self, body: int) -> np.ndarray:
+    def units(self, sample_set: int) -> np.ndarray:
         """Return the number of each kept document or of its group, from 0 on; else -1: (D,)."""
-        chosen, groups = self.kept[body], self.groups[body]
+        chosen, groups = self.kept[sample_set], self.groups[sample_set]
         assert chosen is not None
         units = np.full(len(chosen), -1)
         if groups is None:
@@ -37,7 +37,7 @@ class EqualTokens(NamedTuple):
         return units
 
 
-def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
+def equal_tokens(pair: SampleSetPair, seed: int) -> EqualTokens:
     """Draw documents of either text of a pair that hold at most the tokens of the smaller.
 
     Without documents both texts are whole. Text b draws from the stream (`seed`,
@@ -45,9 +45,11 @@ def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
     """
     if pair.documents is None:
         return EqualTokens((None, None), pair.counts)
-    tokens = min(int(body.n_tokens) for body in pair.bodies)
+    tokens = min(int(sample_set.n_tokens) for sample_set in pair.sample_sets)
     kept = within_tokens(pair, tokens, seed, "equal_tokens")
-    counts = np.stack([pair.documents.totals(body, kept[body]) for body in (0, 1)])
+    counts = np.stack(
+        [pair.documents.totals(sample_set, kept[sample_set]) for sample_set in (0, 1)]
+    )
     first, second = (
         None if own is None else own[chosen] for own, chosen in zip(pair.groups, kept, strict=True)
     )

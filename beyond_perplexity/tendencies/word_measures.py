@@ -14,15 +14,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.exchanged_units import SPLIT_RANKS, side_by_side
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import SPLIT_RANKS, side_by_side
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
-from beyond_perplexity.tendencies.pairs import BodyPair, Measuring
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.power_laws import fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
@@ -61,7 +61,7 @@ def _keyed(draws: _Draws) -> _Keyed:
     return {(_RANKS if name == "ks_empirical" else _WORDS, name): x for name, x in draws.items()}
 
 
-def _unknown(pair: BodyPair) -> int | None:
+def _unknown(pair: SampleSetPair) -> int | None:
     place = pc.index(pair.types, UNKNOWN_WORD).as_py()
     return None if place < 0 else int(place)
 
@@ -99,7 +99,9 @@ def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
         yield from documents.permutations(n, how.seed, "permutation/unigram")
         return
     for labels in units.labels(n, how.seed):
-        first, second = (documents.sums_of(body, labels, units.codes[body]) for body in (0, 1))
+        first, second = (
+            documents.sums_of(sample_set, labels, units.codes[sample_set]) for sample_set in (0, 1)
+        )
         if units.weights != (1.0, 1.0):
             first = units.weights[0] * first.astype(float)
             second = units.weights[1] * second.astype(float)
@@ -123,16 +125,18 @@ def observed_words(how: Measuring) -> dict[MeasureKey, float]:
     return {key: float(value) for key, (value,) in found.items()}
 
 
-def _resample(pair: BodyPair, equal: EqualTokens, body: int, items: range, seed: int) -> np.ndarray:
+def _resample(
+    pair: SampleSetPair, equal: EqualTokens, sample_set: int, items: range, seed: int
+) -> np.ndarray:
     assert pair.documents is not None
-    purpose = f"bootstrap/unigram/{('reference', 'samples')[body]}"
-    if pair.groups[body] is None:
-        return pair.documents.resampled(body, items, seed, purpose, equal.kept[body])
-    units = equal.units(body)
+    purpose = f"bootstrap/unigram/{('reference', 'samples')[sample_set]}"
+    if pair.groups[sample_set] is None:
+        return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
+    units = equal.units(sample_set)
     n = int(units.max(initial=-1)) + 1
     weights = group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
-    return pair.documents.weighted_sums(body, weights, np.where(units < 0, n, units))
+    return pair.documents.weighted_sums(sample_set, weights, np.where(units < 0, n, units))
 
 
 def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _Draws:
@@ -142,8 +146,8 @@ def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _D
     return found | {"tvd_1000": word_distances.first_ranks_distance(first, second, most)}
 
 
-def compared_words(
-    pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
+def shared_vocabulary(
+    pair: SampleSetPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
 ) -> _Keyed:
     """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,)."""
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
@@ -158,7 +162,9 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
 
     def parts() -> Iterator[_Draws]:
         for items in side_by_side(how.options.bootstrap):
-            sides = (_resample(how.pair, equal, body, items, how.seed) for body in (0, 1))
+            sides = (
+                _resample(how.pair, equal, sample_set, items, how.seed) for sample_set in (0, 1)
+            )
             first, second = sides
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
@@ -191,7 +197,7 @@ def _law_rows(how: Measuring, equal: EqualTokens) -> tuple[list[MeasureRow], dic
     return rows, p_values
 
 
-def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> str:
+def _named(pair: SampleSetPair, counts: np.ndarray, without: int | None = None) -> str:
     """Name the word of the largest difference; plain text, without control characters."""
     shares = counts / counts.sum(axis=1, keepdims=True)
     apart = np.abs(shares[1] - shares[0])
@@ -248,10 +254,10 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
 def vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
     """Describe the types of both texts, and the share that they have in common."""
-    for suffix, body in (("", samples), ("_reference", reference)):
-        yield MeasureRow("vocabulary", f"documents{suffix}", float(body.n_documents))
-        yield MeasureRow("vocabulary", f"tokens{suffix}", float(body.n_tokens))
-        yield MeasureRow("vocabulary", f"types{suffix}", float(len(body.types)))
+    for suffix, sample_set in (("", samples), ("_reference", reference)):
+        yield MeasureRow("vocabulary", f"documents{suffix}", float(sample_set.n_documents))
+        yield MeasureRow("vocabulary", f"tokens{suffix}", float(sample_set.n_tokens))
+        yield MeasureRow("vocabulary", f"types{suffix}", float(len(sample_set.types)))
     if len(samples.types):
         shared = np.asarray(pc.is_in(samples.types, value_set=reference.types))
         yield MeasureRow("vocabulary", "novel_types", float(1 - shared.mean()))

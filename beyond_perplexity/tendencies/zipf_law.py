@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln
 
-from beyond_perplexity.inference.exchanged_units import OCCURRENCES
 from beyond_perplexity.inference.p_values import monte_carlo_p
+from beyond_perplexity.inference.permuted_units import OCCURRENCES
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.power_laws import ExponentTable, Halves
 

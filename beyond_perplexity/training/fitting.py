@@ -104,7 +104,7 @@ class Fitting:
     config: Mapping[str, Any]
     code: str
     vocabulary: Vocabulary
-    brought: LanguageModel | None
+    external: LanguageModel | None
     source: dict[str, Any] | None
     corpus: CorpusFiles
     seed: int
@@ -148,7 +148,7 @@ def _prepare(
     """Read what a training is made of, and name its folder by all that determines it."""
     family = registry.find(config.get("family"))
     code = fingerprint("scripts/train.py", *training_modules(config.get("family")))
-    words, brought, source = _vocabulary(config, vocabulary, preprocessing)
+    words, external, source = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     for path in tables:
         if path.exists():  # so that the record names it, even where it is not read again
@@ -167,7 +167,7 @@ def _prepare(
         "source": source,
     }
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
-    return Fitting(config, code, words, brought, source, corpus, seed, device, folder)
+    return Fitting(config, code, words, external, source, corpus, seed, device, folder)
 
 
 def _note(path: Path) -> None:
@@ -186,7 +186,7 @@ def _vocabulary(
     bring = registry.find_named(find_row(family).bring)
     if bring is None:
         if path is None:
-            bringing = ", ".join(families_of("brought"))
+            bringing = ", ".join(families_of("external"))
             raise InputError(f"vocabulary: is missing; only {bringing} models bring their own")
         return load_vocabulary(path), None, None
     if path is not None:

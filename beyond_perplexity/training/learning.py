@@ -43,7 +43,7 @@ TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
 
 
 def learn(job: Fitting, family: type[TrainedModel]) -> tuple[TrainedModel, TrainingResult]:
-    """Train a model of a family, or measure one that was brought and is trained no further."""
+    """Train a model of a family, or measure one that is external and is trained no further."""
     if issubclass(family, LatentModule):
         return _fit_latent(job, family)
     if issubclass(family, UnnormalizedModel):
@@ -101,8 +101,8 @@ def _fit_unnormalized(
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     options = job.options
-    if job.brought is not None:
-        model = job.brought.train()
+    if job.external is not None:
+        model = job.external.train()
         if not job.config.get("training"):
             return model, measure_untrained(model.to(job.device).eval(), job.store("valid"))
     else:

@@ -28,7 +28,7 @@ class TrainingOptions(Limited):
     Attributes
     ----------
     batch_tokens : int
-        Positions of a batch at most, filling included.
+        Positions of a batch at most, padding included.
     maximum_length : int
         Longer documents are cut into pieces of this many predictions; the model's context if less.
     maximum_epochs : int
@@ -142,8 +142,8 @@ class ContrastiveTrainingOptions(TrainingOptions):
         Share of the distorted words that are replaced by a word drawn uniformly from the
         vocabulary.
     transposition : float
-        Share that change places with another word of the sentence; with substitution it adds up to
-        1, as the number of words must stay.
+        Share that swaps positions with another word of the sentence; with substitution it adds up
+        to 1, as the number of words must stay.
     redraw : bool
         Each epoch has distortions of its own; false: all have those of the first.
     sentences : "cut" or "documents"

@@ -143,13 +143,13 @@ def _perplexities(results: ResultsFolder) -> dict[str, Any]:
     held = table.set_index(["model", "measure", "unit", "unknown_words"])["value"].to_dict()
     found: dict[str, Any] = {}
     for model in sorted(set(table["model"])):
-        free = "as_unknown" if (model, "bits", "byte", "spelled") not in held else None
+        free = "as_unknown" if (model, "bits", "byte", "open_vocabulary") not in held else None
         made = json.loads((results.folder / f"models/{model}/model.json").read_text())
         trained = read_benchmark(results.folder / f"benchmarks/train/{model}.jsonl")
         found[model] = {
             "token": held[model, "perplexity", "token", "as_unknown"],
             "word": held.get((model, "perplexity", "word", free or "penalized")),
-            "bits": held.get((model, "bits", "byte", free or "spelled")),
+            "bits": held.get((model, "bits", "byte", free or "open_vocabulary")),
             "parameters": made.get("parameters"),
             "seconds": trained[0] if trained else None,
         }
@@ -161,7 +161,7 @@ def _latent_models(results: ResultsFolder) -> dict[str, Any]:
     found = {}
     for (model, proposal), held in table.groupby(["model", "proposal"]):
         at_one = held.query("method == 'importance_sampling' and temperature == 1")["value"]
-        bounds = held.query("method == 'bracket' and temperature == 1").set_index("basis")
+        bounds = held.query("method == 'two_sided' and temperature == 1").set_index("basis")
         found[proposal] = {
             "model": model,
             "importance_sampling": at_one.iloc[0],
@@ -220,7 +220,7 @@ def _meaning(results: ResultsFolder) -> dict[str, Any]:
     table = results.semantics.query("model == 'lstm' and split == 'test' and kind == 'predicted'")
     found: dict[str, Any] = {}
     for row in table.to_dict("records"):
-        own = {"value": row["value"], "baseline": row["floor"]}
+        own = {"value": row["value"], "baseline": row["baseline"]}
         found.setdefault(row["measure"], {})[row["evaluator"] or ""] = own
     return found
 

@@ -43,12 +43,12 @@ def skip_without_fonts(head: str) -> None:
 
 def complaints(folder: Path, head: str, tables: list[str]) -> list[str]:
     """Compile tables into one document and return what TeX complains of, and after which table."""
-    body = "".join(
+    sample_set = "".join(
         f"\\typeout{{TABLE {place}}}\n{latex}\n\\clearpage\n" for place, latex in enumerate(tables)
     )
     document = folder / "paper.tex"
     packages = r"\usepackage{adjustbox,booktabs,rotating}"
-    document.write_text(f"{head}{packages}\n\\begin{{document}}\n{body}\\end{{document}}\n")
+    document.write_text(f"{head}{packages}\n\\begin{{document}}\n{sample_set}\\end{{document}}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", document.name]
     subprocess.run(command, cwd=folder, capture_output=True, check=False)
     log = (folder / "paper.log").read_text(errors="replace")

@@ -88,7 +88,7 @@ def prepared(checkout: Checkout) -> Checkout:  # noqa: F811
         config.replace(f"documents_per_shard: {PER_SHARD}", f"documents_per_shard: {documents}")
     )
     samples = "results/samples/trigram/ancestral/00000.parquet"
-    words = "results/compared_words/wikipedia/words.txt"
+    words = "results/shared_vocabulary/wikipedia/words.txt"
     run(checkout, "--cores=2", f"--configfile={path}", "--", samples, words)
     (checkout.path / samples).rename(checkout.path / samples.replace("00000", "whole"))
     path.write_text(config)
@@ -100,7 +100,7 @@ def count_at_once(checkout: Checkout) -> pa.Table:  # noqa: F811
     """Count all shards in this process."""
     shards = sorted((checkout.path / "results/samples/trigram/ancestral").glob("*.parquet"))
     output = checkout.path / "at_once.parquet"
-    words = checkout.path / "results/compared_words/wikipedia/words.txt"
+    words = checkout.path / "results/shared_vocabulary/wikipedia/words.txt"
     view = TextView(vocabulary_words(str(words)))
     with StatisticsCounter(load_stop_words("gensim"), view=view) as counter:
         for texts in DocumentFiles([*map(str, shards)], view=view).texts():

@@ -34,7 +34,7 @@ def children() -> tuple[float, float]:
 
 @pytest.mark.parametrize("shards", [400, 741])
 def test_a_million_documents_in_small_shards_can_be_planned(checkout, shards):  # noqa: F811
-    """741 shards of 27 bodies of text are 20,007."""
+    """741 shards of 27 sample sets are 20,007."""
     path = checkout.path / "configs" / "paper.yaml"
     config = yaml.safe_load(path.read_text())
     generation = config["generation"]
@@ -46,9 +46,9 @@ def test_a_million_documents_in_small_shards_can_be_planned(checkout, shards):  
     seconds -= before
     jobs = planned_jobs(printed)
     print(f"{sum(jobs.values()):,} jobs planned in {seconds:.0f} s, {memory:.0f} MiB")
-    bodies = len(generation["models"]) * len(generation["decodings"])
-    assert jobs["generate"] == shards * bodies
-    assert jobs["count_samples"] == jobs["measure_tendencies"] == bodies
+    sample_sets = len(generation["models"]) * len(generation["decodings"])
+    assert jobs["generate"] == shards * sample_sets
+    assert jobs["count_samples"] == jobs["measure_tendencies"] == sample_sets
     assert seconds < SECONDS
     assert memory < MEGABYTES
 

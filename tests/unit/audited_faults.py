@@ -311,7 +311,7 @@ FAULTS = {
     "dropout in evaluation": ("repetition", with_logits(drops_out)),
     "state carried from text to text": ("repetition", with_model(Remembers)),
     "overflow in long texts": ("numbers", with_logits(overflows)),
-    "probability for filling rows": ("reserved", with_logits(padded, steps=True)),
+    "probability for padding rows": ("reserved", with_logits(padded, steps=True)),
     "wrong positions in the cache": ("steps", with_model(WrongPositions)),
     "length penalty": ("normalization", with_model(Penalized)),
     "characters counted as bytes": ("denominators", with_scorer(characters_for_bytes)),
@@ -334,7 +334,7 @@ LATE_FAULTS = {
     "state carried by long texts": ("repetition", with_model(Remembers, beyond=32)),
     "cache emptied after 64": ("steps", with_model(WrongPositionsLate)),
     "penalty beyond 64": ("likelihood", with_model(PenalizedLate)),
-    "results exchanged beyond 32": ("order", with_scorer(exchanged_late)),
+    "results permuted beyond 32": ("order", with_scorer(exchanged_late)),
 }
 # Those that are within the rounding of bfloat16.
 LITTLE_FAULTS = {

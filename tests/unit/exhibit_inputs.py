@@ -88,7 +88,7 @@ def _tendencies() -> dict[str, Any]:
     texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
     embedded = MeasuredRows()
     for source in SOURCES:
-        for measure in ("mmd", "squared_mmd", "smallest_shift", "embedded", "cut"):
+        for measure in ("mmd", "squared_mmd", "minimum_detectable_effect", "embedded", "cut"):
             embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
     return {
         **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),

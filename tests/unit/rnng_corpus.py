@@ -11,7 +11,7 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_instances import parse
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
@@ -62,7 +62,7 @@ def make_batch(sentences, trees):
 def rows_of(trees, width=None):
     """Fill trees of several lengths up to one width."""
     width = width or max(map(len, trees))
-    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+    return torch.tensor([[*tree, *[PADDING] * (width - len(tree))] for tree in trees])
 
 
 def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY, **options):

@@ -105,7 +105,7 @@ def write_scores(folder, skills, text, *, evaluators=EVALUATORS, blocks=1, kinds
 
 
 def make_semantics(skills, *, evaluators=EVALUATORS, splits=("valid", "test")):
-    """Measures of models: the value is 0.5 plus a tenth of the skill, the floor 0.3."""
+    """Measures of models: the value is 0.5 plus a tenth of the skill, the baseline 0.3."""
     rows = []
     named = [(name, measure) for name, held in evaluators.items() for measure in held]
     kinds = ("predicted", "sampled", "proper")
@@ -115,7 +115,7 @@ def make_semantics(skills, *, evaluators=EVALUATORS, splits=("valid", "test")):
         if MEASURES[measure].higher:
             value = 0.5 + skills[model] / 10 - 0.1 * (kind != "predicted")
             limits = {"excess_low": value - 0.33, "excess_high": value - 0.27}
-            row |= {"floor": 0.3, "excess": value - 0.3, **limits}
+            row |= {"baseline": 0.3, "excess": value - 0.3, **limits}
         row |= {"value": value, "low": value - 0.02, "high": value + 0.02, "note": ""}
         row |= {"evaluator": evaluator, "measure": measure, "sentences": 120, "groups": 40}
         rows.append(row | {"unknown_target": 0.05, "unknown_predicted": 0.02})

@@ -30,8 +30,8 @@ def sources_of(models: list[str], decodings: list[str]) -> list[str]:
     return [f"{model}/{decoding}" for model in models for decoding in decodings]
 
 
-# How far human text is from itself, by measure, and how far a body is for each unit of `far`.
-FLOORS = {
+# How far human text is from itself, by measure, and how far a sample set is for each unit of `far`.
+BASELINES = {
     ("rank_frequency", "ks_empirical"): (0.02, 0.2),
     ("type_token_unigrams", "ks_empirical"): (0.5, 0.4),
     ("type_token_bigrams", "ks_empirical"): (0.46, 0.4),
@@ -51,7 +51,7 @@ WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 
 
 class MeasuredRows:
-    """Rows of the schema ``tendencies`` with plausible intervals, floors and adjusted p-values."""
+    """Rows of the schema ``tendencies`` with plausible intervals, baselines, adjusted p-values."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, object]] = []
@@ -60,19 +60,23 @@ class MeasuredRows:
         self, source: str, tendency: str, measure: str, value: float, p: float | None = None
     ) -> None:
         half, tested = abs(value) * 0.05, p is not None
-        floor = FLOORS.get((tendency, measure), (np.nan, 0))[0]
+        baseline = BASELINES.get((tendency, measure), (np.nan, 0))[0]
         distance = measure.startswith(("ks", "max"))
         raw = source.startswith("external") or "bpe" in source
         known = {"source": source, "tendency": tendency, "measure": measure, "value": value}
         known |= {"low": np.nan if distance else value - half, "high": value + half}
         known |= {"p_value": p if tested else np.nan, "n_reference": 20_000, "n_samples": 20_000}
-        known |= {"p_adjusted": min(1.0, 8 * p) if tested else np.nan, "floor": floor}
-        known |= {"excess": value - floor, "groups_reference": None}
+        known |= {"p_adjusted": min(1.0, 8 * p) if tested else np.nan, "baseline": baseline}
+        known |= {"excess": value - baseline, "groups_reference": None}
         known |= {"note": WORD_NOTE if measure == "max_difference" else None}
         known |= {"verdict": verdicts.DIFFERS if tested else verdicts.UNTESTED}
-        known |= dict.fromkeys(("reason", "exchanged", "family", "draws"))
+        known |= dict.fromkeys(("reason", "permuted", "family", "draws"))
         known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
-        known |= {"floor_low": floor * 0.8, "floor_high": floor * 1.2, "value_all": np.nan}
+        known |= {
+            "baseline_low": baseline * 0.8,
+            "baseline_high": baseline * 1.2,
+            "value_all": np.nan,
+        }
         self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
 
     def table(self) -> pd.DataFrame:
@@ -88,8 +92,8 @@ def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
     for source in sources:
         far = 0.4 * random.random() ** 3
         p = float(random.choice([1 / 2000, 0.004, 0.4]))
-        for (tendency, measure), (floor, slope) in FLOORS.items():
-            rows.add(source, tendency, measure, floor + slope * (far - 0.004), p)
+        for (tendency, measure), (baseline, slope) in BASELINES.items():
+            rows.add(source, tendency, measure, baseline + slope * (far - 0.004), p)
         _add_laws(rows, source, far)
         for tendency in TWO_SAMPLE:
             mean = MEANS[tendency]
@@ -147,7 +151,7 @@ def set_distance(
     assert chosen.any()
     changed = measures.copy()
     changed.loc[chosen, "value"] = value
-    changed.loc[chosen, "excess"] = value - changed.loc[chosen, "floor"]
+    changed.loc[chosen, "excess"] = value - changed.loc[chosen, "baseline"]
     return changed
 
 
@@ -230,8 +234,12 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
         p_value = np.maximum(1 / 400, measures["p_value"] ** (n / 3000))
         columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
         columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
-        floor = measures["measure"].isin(DISTANCES).map({True: 0.6 / np.sqrt(n)})
-        columns |= {"floor": floor, "floor_low": 0.7 * floor, "floor_high": 1.6 * floor}
+        baseline = measures["measure"].isin(DISTANCES).map({True: 0.6 / np.sqrt(n)})
+        columns |= {
+            "baseline": baseline,
+            "baseline_low": 0.7 * baseline,
+            "baseline_high": 1.6 * baseline,
+        }
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)[SAMPLE_SIZE.names]
 
@@ -283,7 +291,7 @@ def make_differences(models: list[str]) -> pd.DataFrame:
     rows = [
         {"scored_text": "cleaned", "first": first, "second": second, "value": value}
         | {"low": value - 0.03, "high": value + 0.03, "documents": 60, "groups": 60}
-        | {"groups_effective": 55.0, "spelled": True, "note": ""}
+        | {"groups_effective": 55.0, "open_vocabulary": True, "note": ""}
         | (dict.fromkeys(tested) if second is None else tested)
         for first, second, value in [*own, *pairs]
     ]
@@ -328,7 +336,7 @@ def make_contrasts(
 
 
 def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
-    """Make a table of schema ``contrast_differences``: neighbours alike, others told apart."""
+    """Make a table of schema ``contrast_differences``: neighbours alike, others distinguished."""
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
     own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(

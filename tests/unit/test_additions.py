@@ -233,7 +233,7 @@ def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:
 
 @pytest.mark.parametrize("family", ["lstm", "sentence-rnn", "discriminative-rnng", "huggingface"])
 def test_a_default_that_is_written_out_is_the_same_training(family) -> None:
-    """And another value is another one; a brought model with defaults alone is still trained."""
+    """And another value is another one; an external model with defaults alone is still trained."""
     row = FAMILIES[family]
     section = "proposals" if row.kind == "proposal" else "models"
     defaults = dataclasses.asdict(resolve_name(row.training)())
@@ -251,4 +251,4 @@ def test_a_default_that_is_written_out_is_the_same_training(family) -> None:
     assert ask(**{**defaults, "maximum_epochs": 99}) == first
     assert ask(maximum_epochs=99, patience=4) != first
     assert ask(patience=3) == ask(**defaults)
-    assert (ask() == ask(patience=3)) == (row.kind != "brought")
+    assert (ask() == ask(patience=3)) == (row.kind != "external")

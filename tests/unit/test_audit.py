@@ -44,7 +44,7 @@ from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabular
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build, save_model
 from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.perplexities.brought import read_special
+from beyond_perplexity.perplexities.external import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
@@ -105,7 +105,7 @@ def sound(kind, seed, folder):
     return Subject(model.eval(), closed, TEXTS, seed=seed)
 
 
-def alarms(subject):
+def failed_checks(subject):
     return {one.check: one for one in audit_subject(subject) if not one.sound}
 
 
@@ -114,14 +114,14 @@ KINDS = ("transformer, BPE, trained", "GPT-2", "Llama", "Kneser-Ney", "LSTM", "t
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sound_model_raises_no_alarm(kind, seed, tmp_path):
-    assert alarms(sound(kind, seed, tmp_path)) == {}
+def test_a_sound_model_raises_no_failed_check(kind, seed, tmp_path):
+    assert failed_checks(sound(kind, seed, tmp_path)) == {}
 
 
 @pytest.mark.parametrize("name", audited_faults.FAULTS)
 def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
     check, plant = audited_faults.FAULTS[name]
-    found = alarms(plant(bpe_subject(train=30)))
+    found = failed_checks(plant(bpe_subject(train=30)))
     assert [one.check for one in found.values() if not one.because] == [check]
     assert "failed" not in found[check].detail
 
@@ -131,7 +131,7 @@ def test_what_the_evidence_names_is_there(name):
     fault = {
         "numbers": "overflow in long texts",
         "normalization": "length penalty",
-        "reserved": "probability for filling rows",
+        "reserved": "probability for padding rows",
     }[name]
     subject = bpe_subject(train=30)
     broken = audited_faults.FAULTS[fault][1](subject)
@@ -154,7 +154,7 @@ def test_rounding_is_no_fault(maker, kind, tmp_path):
     maker(tmp_path, dropout=0.3) if maker is make_gpt2 else maker(tmp_path)
     held = load_audited(tmp_path, "cpu", kind)
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
-    assert alarms(subject) == {}
+    assert failed_checks(subject) == {}
     assert tolerance_of(CHECKS["batch"], subject) == 64 * torch.finfo(getattr(torch, kind)).eps
 
 
@@ -175,10 +175,10 @@ def test_a_fault_is_found_in_16_bits(name, kind):
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
-def test_a_trained_model_of_16_bits_raises_no_alarm(kind):
+def test_a_trained_model_of_16_bits_raises_no_failed_check(kind):
     subject = bpe_subject(context=160, train=30)
     model = deepcopy(subject.model).to(getattr(torch, kind))
-    assert alarms(replace(subject, model=model)) == {}
+    assert failed_checks(replace(subject, model=model)) == {}
 
 
 def test_a_model_that_cannot_calculate_in_float32_keeps_its_findings():
@@ -207,9 +207,9 @@ def test_a_fault_that_shows_late_is_found(name):
 
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
 @pytest.mark.parametrize("context", [1, 2, 5, 48])
-def test_short_and_empty_texts_and_contexts_raise_no_alarm(texts, context):
+def test_short_and_empty_texts_and_contexts_raise_no_failed_check(texts, context):
     subject = bpe_subject(context=context)
-    assert alarms(replace(subject, texts=texts)) == {}
+    assert failed_checks(replace(subject, texts=texts)) == {}
 
 
 def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_window_is():
@@ -217,12 +217,12 @@ def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_wind
     closed = ClosedVocabulary.build([TEXTS], minimum_count=1)
     model = Trigram.fit([closed.encode(TEXTS)], closed.size)
     subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
-    assert alarms(subject) == {}
+    assert failed_checks(subject) == {}
 
     def late(logits, tokens):
         return audited_faults.bidirectional(logits, tokens) if tokens.shape[1] > 40 else logits
 
-    assert "future" in alarms(audited_faults.with_logits(late)(bpe_subject(train=30)))
+    assert "future" in failed_checks(audited_faults.with_logits(late)(bpe_subject(train=30)))
 
 
 def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
@@ -253,7 +253,7 @@ def test_what_the_tokenizer_adds_by_itself_is_found(template, end, tmp_path):
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
     held = load_audited(tmp_path, "cpu")
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
-    assert alarms(subject) == {}, "ours asks the tokenizer for nothing but the text"
+    assert failed_checks(subject) == {}, "ours asks the tokenizer for nothing but the text"
     twice = AddsItsOwn.from_description(held.vocabulary.describe())
     (found,) = audit_subject(replace(subject, vocabulary=twice), ["beginning"])
     assert not found.sound
@@ -320,9 +320,9 @@ def test_the_page_names_every_check_with_its_tolerance():
     assert [float(tolerance) for _, tolerance in lines] == [c.tolerance for c in CHECKS.values()]
     assert len(scores._WINDOWS) == 8
     assert f"{probabilities._ALL:,} ids" in page
-    drawn = f"{probabilities._LIKELIEST} most probable ids and {probabilities._DRAWN} at random"
+    drawn = f"{probabilities._MOST_PROBABLE} most probable ids and {probabilities._DRAWN} at random"
     assert drawn in page
-    for name, row in CHECKS.items():  # what an alarm implies are checks
+    for name, row in CHECKS.items():  # what a failed check implies are checks
         assert set(row.implies) <= set(CHECKS) - {name}
 
 
@@ -367,7 +367,7 @@ def test_a_sound_model_ends_well_and_numbers_of_other_programs_stand_beside_ours
 ):
     run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"no alarm in {len(CHECKS)} checks"
+    assert lines[-1] == f"no failed check in {len(CHECKS)} checks"
     assert [line[6:20].strip() for line in lines[:-1]] == list(CHECKS)
     flags = ["--text", text, "--check", "numbers", "--rosetta"]
     run_function("audit", ["--model", str(counted), *flags])
@@ -381,7 +381,7 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
         run_function("audit", ["--model", str(uncased), *flags])
     assert ended.value.code == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["summary"]["alarms"] == ["round trip"]
+    assert found["summary"]["failed_checks"] == ["round trip"]
     (row,) = [row for row in found["table"] if not row["sound"]]
     assert row["detail"] == "'The' comes back as 'the'"
     assert row["worst"] >= 1
@@ -601,7 +601,7 @@ MAKERS = {"GPT-2": make_gpt2, "Llama": make_llama}
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def brought(request, tmp_path_factory):
+def external(request, tmp_path_factory):
     """Save a model; give its folder, the model and the tokenizer of the library, and a file."""
     folder = tmp_path_factory.mktemp("model")
     MAKERS[request.param](folder)
@@ -615,8 +615,8 @@ def nats(theirs, ids):
     return -float(log_probs(theirs, ids).sum())
 
 
-def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(brought):
-    folder, theirs, tokenizer, path = brought
+def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
+    folder, theirs, tokenizer, path = external
     ids = [[tokenizer.bos_token_id, *tokenizer(text).input_ids] for text in SAYING_TEXTS]
     expected = sum(nats(theirs, one) for one in ids) / math.log(2)
     size = sum(len(text.encode()) for text in SAYING_TEXTS)
@@ -637,8 +637,8 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(brought):
     torch.testing.assert_close(finite, rows[0, -1].sort().values, atol=1e-4, rtol=0)
 
 
-def test_without_it_the_difference_is_said(brought, capsys):
-    folder, theirs, tokenizer, path = brought
+def test_without_it_the_difference_is_said(external, capsys):
+    folder, theirs, tokenizer, path = external
     special = tokenizer.all_special_tokens
     saying = [text for text in SAYING_TEXTS if any(token in text for token in special)]
     score(["--model", str(folder), "--text", str(path)])
@@ -665,8 +665,8 @@ def test_without_it_the_difference_is_said(brought, capsys):
     assert max(times, key=times.get) in line
 
 
-def test_a_text_that_says_none_and_a_model_of_this_package_have_none(brought, tmp_path, capsys):
-    folder, *_ = brought
+def test_a_text_that_says_none_and_a_model_of_this_package_have_none(external, tmp_path, capsys):
+    folder, *_ = external
     path = tmp_path / "plain.txt"
     path.write_text("a rose is a rose\n")
     assert beyond_perplexity.perplexity(folder, path).summary["special_tokens"] is None
@@ -679,8 +679,8 @@ def test_a_text_that_says_none_and_a_model_of_this_package_have_none(brought, tm
         beyond_perplexity.perplexity(tmp_path, SAYING_TEXTS, special_tokens=True)
 
 
-def test_rosetta_names_the_cause(brought):
-    folder, _, tokenizer, _ = brought
+def test_rosetta_names_the_cause(external):
+    folder, _, tokenizer, _ = external
     held = load_audited(folder, "cpu")
     for texts in (SAYING_TEXTS, SAYING_TEXTS[::2]):
         for one in translate(Speech(held.model, held.vocabulary, texts, "raw")):

@@ -33,18 +33,23 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.texts import INSIDE, INSIDE_DIFFERS
-from beyond_perplexity.report.compare import Body, CompareOptions, Comparison, compare_bodies
+from beyond_perplexity.report.compare import (
+    CompareOptions,
+    Comparison,
+    SampleSet,
+    compare_sample_sets,
+)
 from beyond_perplexity.report.comparison_page import (
     CSV_COLUMNS,
     MAIN_ROWS,
     PAGE_FIGURES,
     all_measures_table,
-    bodies_table,
     comparison_page,
     comparison_table,
     comparison_text,
     draw_one,
     run_comparison,
+    sample_sets_table,
     texts_table,
 )
 from beyond_perplexity.report.layout import Table, to_html_table
@@ -92,7 +97,7 @@ def write_jsonl(path: Path, texts: list[str], **fields: list[Any]) -> str:
 
 def read_both(reference: str, samples: str, **more: Any) -> Comparison:
     how = {"tokenized": True, "permutations": 39, "bootstrap": 0, **more}
-    with compare_bodies(CompareOptions(reference, samples, **how)) as found:
+    with compare_sample_sets(CompareOptions(reference, samples, **how)) as found:
         return found
 
 
@@ -136,14 +141,16 @@ def test_a_verdict_is_one_of_four(measures) -> None:
     assert largest["Note"] == WORD_NOTE
 
 
-def test_floor_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(
+def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(
     measures,
 ) -> None:
-    table = put(measures, "length", "ks", value=0.18, floor=0.05, excess=0.13, low=np.nan, high=0.3)
+    table = put(
+        measures, "length", "ks", value=0.18, baseline=0.05, excess=0.13, low=np.nan, high=0.3
+    )
     table = put(table, "unigram", "tvd", low=0.059, high=0.174)
     made = comparison_table(table)
     length = line(made, "Length: mean, tokens")
-    beside = [length[name] for name in ("Floor", "Excess", "95% limits")]
+    beside = [length[name] for name in ("Baseline", "Excess", "95% limits")]
     assert beside == ["0.050", "+0.130", "≤ 0.300"]
     assert line(made, "Unigrams")["95% limits"] == "[0.059, 0.174]"
     shown = [row for row in MAIN_ROWS if row.tendency in set(measures["tendency"])]
@@ -176,8 +183,10 @@ def test_what_texts_are_made_of_and_all_measures_with_the_p_of_a_law_apart(measu
 
 def comparison(measures: pd.DataFrame, name: str = "b.txt", **more: Any) -> Comparison:
     statistics: Any = SimpleNamespace(n_documents=40, n_tokens=900, types=range(70))
-    bodies = [Body(Path(path), Path(), Path(), statistics, 2) for path in ("a.txt", name)]
-    return Comparison(*bodies, measures, pd.DataFrame(), Labels(), {"stop_words": "gensim"}, **more)
+    sample_sets = [SampleSet(Path(path), Path(), Path(), statistics, 2) for path in ("a.txt", name)]
+    return Comparison(
+        *sample_sets, measures, pd.DataFrame(), Labels(), {"stop_words": "gensim"}, **more
+    )
 
 
 def page(found: Comparison, permutations: int = 1999) -> str:
@@ -186,9 +195,9 @@ def page(found: Comparison, permutations: int = 1999) -> str:
 
 
 def test_groups_and_raw_texts_are_told_where_there_are_any(measures) -> None:
-    heads = [column.title for column in bodies_table(comparison(measures)).columns]
+    heads = [column.title for column in sample_sets_table(comparison(measures)).columns]
     assert "Groups" not in heads
-    made = bodies_table(comparison(measures, groups=(26, None)))
+    made = sample_sets_table(comparison(measures, groups=(26, None)))
     assert [line(made, name)["Groups"] for name in ("Reference", "Samples")] == ["26", "none"]
     assert line(made, "Samples")["Documents"] == "40"
     raw = put(measures, "unigram", "tvd", value=0.777)
@@ -289,9 +298,9 @@ def number(cell: str) -> float:
 def test_three_numbers_agree_in_every_output(made) -> None:
     found, out = made
     csv = pd.read_csv(out / "tendencies.csv")
-    distances = csv[csv["measure"].map(is_distance) & csv["floor"].notna()]
+    distances = csv[csv["measure"].map(is_distance) & csv["baseline"].notna()]
     assert len(distances) >= 8
-    assert (distances["value"] - distances["floor"]).to_numpy() == pytest.approx(
+    assert (distances["value"] - distances["baseline"]).to_numpy() == pytest.approx(
         distances["excess"].to_numpy(), abs=1e-12
     )
     held = {(row["tendency"], row["measure"]): row for _, row in distances.iterrows()}
@@ -302,14 +311,14 @@ def test_three_numbers_agree_in_every_output(made) -> None:
             if (row.tendency, row.distance) not in held:
                 continue
             (shown,) = [one for one in rows if one.get("Tendency") == row.heading]
-            cells = [number(shown[name]) for name in ("Distance", "Floor", "Excess")]
+            cells = [number(shown[name]) for name in ("Distance", "Baseline", "Excess")]
             assert cells[0] - cells[1] == pytest.approx(cells[2], abs=ROUNDED)
-            written = held[row.tendency, row.distance][["value", "floor", "excess"]]
+            written = held[row.tendency, row.distance][["value", "baseline", "excess"]]
             assert cells == pytest.approx(written.to_list(), abs=6e-4)
             checked += 1
         assert checked == 8
-        for row in (one for one in rows if one.get("Floor") and "Measure" in one):
-            cells = [number(row[name]) for name in ("Value", "Floor", "Excess")]
+        for row in (one for one in rows if one.get("Baseline") and "Measure" in one):
+            cells = [number(row[name]) for name in ("Value", "Baseline", "Excess")]
             assert cells[0] - cells[1] == pytest.approx(cells[2], abs=ROUNDED / 10)
     plain, page = ({row["Tendency"]: row for row in rows if "Kind" in row} for rows in pages)
     assert plain == page
@@ -323,10 +332,10 @@ def test_the_figure_has_the_numbers_of_the_table(made) -> None:
     cells = {(round(t.get_position()[1]), round(t.get_position()[0])): t.get_text()
              for t in axis.texts}  # fmt: skip
     width = 1 + max(column for _, column in cells)
-    floors, values = ([cells[line, column] for column in range(width)] for line in (0, 1))
-    expected = {(row["Distance"], row["Floor"]) for row in table}
+    baselines, values = ([cells[line, column] for column in range(width)] for line in (0, 1))
+    expected = {(row["Distance"], row["Baseline"]) for row in table}
     assert width >= 7
-    assert set(zip(values, floors, strict=True)) <= expected
+    assert set(zip(values, baselines, strict=True)) <= expected
 
 
 def lengths_of(lines: list[str]) -> np.ndarray:
@@ -347,21 +356,23 @@ def test_the_distance_is_that_of_cut_samples_from_halves(name, tmp_path) -> None
     row = measures.set_index(["tendency", "measure"]).loc[("length", "ks")]
     human, own, rng = lengths_of(reference), lengths_of(samples), np.random.default_rng(1)
     size = min(len(human) // 2, len(own))
-    floors, found = [], []
+    baselines, found = [], []
     for _ in range(2_000):
         order = rng.permutation(human)
-        floors.append(ks(order[:size], order[size : 2 * size]))
+        baselines.append(ks(order[:size], order[size : 2 * size]))
         found.append(ks(order[:size], rng.permutation(own)[:size]))
     # Forty pairs, and less than that where samples or halves overlap.
     assert row["value"] == pytest.approx(np.mean(found), abs=4 * np.std(found) / np.sqrt(20))
-    assert row["floor"] == pytest.approx(np.mean(floors), abs=4 * np.std(floors) / np.sqrt(199))
+    assert row["baseline"] == pytest.approx(
+        np.mean(baselines), abs=4 * np.std(baselines) / np.sqrt(199)
+    )
     assert row["value_all"] == pytest.approx(ks(human, own))
 
 
 def differing(value: float, p_adjusted: float) -> pd.DataFrame:
     table = make_measures(["external/samples"])
     chosen = (table["tendency"] == "length") & (table["measure"] == "ks")
-    row = {"value": value, "floor": 0.1, "floor_low": 0.05, "floor_high": 0.2}
+    row = {"value": value, "baseline": 0.1, "baseline_low": 0.05, "baseline_high": 0.2}
     row |= {"excess": value - 0.1, "p_value": 0.001, "p_adjusted": p_adjusted}
     table.loc[chosen, list(row)] = list(row.values())
     return table
@@ -450,7 +461,7 @@ def test_halves_of_one_text_do_not_differ(tmp_path) -> None:
     found = compared(*files).measures
     check_one_claim_of_each(found, 10)
     assert starred(found) == []
-    assert found["floor"].notna().sum() >= 8
+    assert found["baseline"].notna().sum() >= 8
 
 
 def test_halves_of_pages_differ_unless_they_are_told(tmp_path) -> None:
@@ -578,13 +589,13 @@ def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
 ) -> None:
     found = read_both(*both, minimum_tokens=5, maximum_tokens=12)
     told = values(found.measures)
-    for suffix, seed, n, body in (
+    for suffix, seed, n, sample_set in (
         ("_reference", 1, 60, found.reference),
         ("", 2, 50, found.samples),
     ):
         lengths = [len(text.split()) for text in documents(seed, n)]
         kept = [length for length in lengths if length >= 5]
-        assert body.short == n - len(kept)
+        assert sample_set.short == n - len(kept)
         assert told["vocabulary", f"documents{suffix}"] == len(kept)
         assert told["vocabulary", f"tokens{suffix}"] == sum(min(length, 12) for length in kept)
         assert told["text", f"cut_share{suffix}"] == pytest.approx(np.mean([k > 12 for k in kept]))
@@ -678,21 +689,21 @@ def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_the
         assert ("group column with a field that tells the groups" in said) == (not can)
 
 
-def test_the_page_says_what_was_exchanged(both, tmp_path) -> None:
-    """Samples with a group of two among single ones are not exchanged for whole pages."""
+def test_the_page_says_what_was_permuted(both, tmp_path) -> None:
+    """Samples with a group of two among single ones are not permuted for whole pages."""
     names = [f"p{i // 3}" for i in range(120)]
     reference = write_jsonl(tmp_path / "r.jsonl", documents(1, 120), group=names)
     single = [f"s{max(i, 1)}" for i in range(120)]
     samples = write_jsonl(tmp_path / "s.jsonl", documents(2, 120), group=single)
     large = write_jsonl(tmp_path / "l.jsonl", documents(2, 120), group=["a", "b"] * 60)
-    assert read_both(*both).exchanged == "exchanged: documents"
+    assert read_both(*both).permuted == "permuted: documents"
     found = read_both(reference, samples)
-    swapped = "exchanged: groups of the reference with as many single samples"
-    assert found.exchanged.startswith(f"{swapped} (the 119 groups of 120 documents of the samples")
-    assert bodies_table(found).note == found.exchanged
-    assert "swaps" in set(found.measures["exchanged"])
+    swapped = "permuted: groups of the reference with as many single samples"
+    assert found.permuted.startswith(f"{swapped} (the 119 groups of 120 documents of the samples")
+    assert sample_sets_table(found).note == found.permuted
+    assert "swaps" in set(found.measures["permuted"])
     found = read_both(reference, large)
-    assert found.exchanged.startswith("no verdict: 3.0 documents a group in the reference and 60.0")
+    assert found.permuted.startswith("no verdict: 3.0 documents a group in the reference and 60.0")
     assert found.measures["p_value"].isna().all()
 
 
@@ -782,7 +793,7 @@ def test_results_are_those_of_plain_counting(both) -> None:
     assert found["length", "ks"]["value_all"] == pytest.approx(float(exact_ks(*lengths)))
     # Words are compared at equal tokens: documents in random order, as long as each fits.
     seed, tokens = options(*both).seed, min(map(sum, lengths))
-    equal = [at_most(side, tokens, body, seed) for body, side in enumerate(sides)]
+    equal = [at_most(side, tokens, sample_set, seed) for sample_set, side in enumerate(sides)]
     tvd = float(plain_measures(equal)["unigram", "tvd"])
     assert found["unigram", "tvd"]["value_all"] == pytest.approx(tvd)
     assert set(found["unigram", "tvd"][["n_reference", "n_samples"]]) == {60, 50}
@@ -806,7 +817,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
     header = (out / "tendencies.csv").read_text().splitlines()[0]
     assert header.startswith("tendency,measure,value,low,high,p_value,n_reference,n_samples,")
-    assert {"p_adjusted", "floor", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
+    assert {"p_adjusted", "baseline", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
     page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
     assert page.open == []
@@ -822,7 +833,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(SAMPLES).encode()))
     tables = []
     for name in ("b.txt", "b.jsonl", "b.parquet", "b.txt.gz"):
-        with compare_bodies(options(both[0], str(tmp_path / name))) as found:
+        with compare_sample_sets(options(both[0], str(tmp_path / name))) as found:
             tables.append(found.measures)
     assert all(table.equals(tables[0]) for table in tables[1:])
     assert guess_format(Path("x.jsonl.gz")) == "jsonl"
@@ -831,7 +842,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
     Path(both[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
     n_types = []
     for tokenized in (False, True):
-        with compare_bodies(options(*both, tokenized=tokenized)) as found:
+        with compare_sample_sets(options(*both, tokenized=tokenized)) as found:
             n_types.append(len(found.samples.statistics.types))
     assert n_types == [4, 7]  # as it is also: The, CAT, sleeps.
 
@@ -843,7 +854,11 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         ("empty.txt", b"", r"empty\.txt: is empty"),
         ("blank.txt", b"\n \n\n", r"blank\.txt: has no document"),
         ("latin.txt", "ok\ncaf\xe9\n".encode("latin-1"), r"latin\.txt: line 2: not UTF-8"),
-        ("bad.jsonl", b'{"text": "a"}\n{"body": "b"}\n', r"bad\.jsonl: line 2: .*'text' is miss"),
+        (
+            "bad.jsonl",
+            b'{"text": "a"}\n{"body": "b"}\n',
+            r"bad\.jsonl: line 2: .*'text' is miss",
+        ),
         ("broken.jsonl", b'{"text": "a"}\n{"text":\n', r"broken\.jsonl: line 2: not JSON"),
         ("no.parquet", b"PAR1", r"no\.parquet: .*not a readable Parquet"),
         ("cut.txt.gz", gzip.compress(b"a b c\n" * 99, mtime=0)[:-9], r"cut\.txt\.gz: .*truncated"),

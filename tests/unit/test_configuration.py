@@ -385,8 +385,8 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
 
 
 PATHS = [
-    ("https://example.org/a.bz2", "is an address; give it as {url"),
-    ("s3://bucket/a", "is an address"),
+    ("https://example.org/a.bz2", "is a URL; give it as {url"),
+    ("s3://bucket/a", "is a URL"),
     ("data/{x}.txt", "has the character {"),
     ("data/<x>.txt", "has the character <"),
     ("data/x\n.txt", "control character"),
@@ -483,7 +483,9 @@ def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     assert "## models.NAME.training" in page
     # oracles: pydantic's schema, the dataclasses of the families; GitHub's rule for anchors
     page = REFERENCE.read_text(encoding="utf-8")
-    keys = Counter({"kind": 1, "family": 1})  # by which vocabularies and evaluators are told apart
+    keys = Counter(
+        {"kind": 1, "family": 1}
+    )  # by which vocabularies and evaluators are distinguished
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # keys that have no default
         schema = Configuration.model_json_schema()

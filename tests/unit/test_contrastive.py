@@ -526,7 +526,7 @@ def test_models_read_as_in_table_1(factors, reading):
 
 
 def test_models_that_are_alike_show_no_difference_and_intervals_cover():
-    """Oracle: the level of the test; of 40 pairs without difference few are told apart.
+    """Oracle: the level of the test; of 40 pairs without difference few are distinguished.
 
     Of a simulation the nominal rates, within what 150 repeats can miss; 1,000 are in tests/long.
     """

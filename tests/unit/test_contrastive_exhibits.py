@@ -461,11 +461,11 @@ def test_directions_over_training_and_with_its_margin() -> None:
     assert rows["verdict"].eq("falls").all()
 
 
-def test_accuracy_on_brought_pairs_is_over_all_phenomena() -> None:
+def test_accuracy_on_external_pairs_is_over_all_phenomena() -> None:
     pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
     first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
     pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
-    rows = found("brought", pair_contrasts=pairs)
+    rows = found("external", pair_contrasts=pairs)
     assert rows["value"].round(3).to_dict() == {"LSTM": 0.8, "RNN": 0.62}
     assert rows["verdict"].to_dict() == {"LSTM": "highest", "RNN": "lowest"}
 

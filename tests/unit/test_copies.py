@@ -95,11 +95,11 @@ def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
 @given(reference=TEXTS, samples=TEXTS, training=TEXTS, sizes=st.tuples(*[st.integers(1, 9)] * 3))
 def test_shares_of_copied_8_grams_equal_those_of_sets(reference, samples, training, sizes):
     views = (WHOLE_TEXT, CLOSED)
-    bodies = [
+    sample_sets = [
         facts(texts, size, views, grams=True)
         for texts, size in zip((reference, samples), sizes[:2], strict=True)
     ]
-    found = training_shares(bodies, batched(training, sizes[2]))
+    found = training_shares(sample_sets, batched(training, sizes[2]))
     for texts, shares in zip((reference, samples), found, strict=True):
         for view, share in zip(views, shares, strict=True):
             known = {gram for text in training for gram in grams(text, view)}
@@ -139,13 +139,13 @@ def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, siz
     }
 
 
-def test_rows_are_of_both_bodies_and_leave_out_what_is_not_known():
+def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
     reference, samples = ["a b .", "a c"], ["a <unk>", "a <unk>", "b", "a"]
     view = TextView(pa.array(["a", "."]))
-    bodies = tuple(statistics_of(texts, NO_WORDS, view) for texts in (reference, samples))
+    sample_sets = tuple(statistics_of(texts, NO_WORDS, view) for texts in (reference, samples))
     told = TextFacts((view,))
     told.add(pa.array(samples), pa.array([True, False, None, False]))
-    rows = text_rows(bodies, (facts(reference, views=(view,)), told), (None, 0.25))
+    rows = text_rows(sample_sets, (facts(reference, views=(view,)), told), (None, 0.25))
     assert {row.tendency for row in rows} == {"text"}
     assert {row.measure: row.value for row in rows} == {
         "unknown_share": 3 / 6,

@@ -240,7 +240,7 @@ def pages(site):
 
 
 def broken(links, path, pages):
-    """Name the links of a page that lead nowhere; of addresses of others the form is checked."""
+    """Name the links of a page that lead nowhere; of URLs of others the form is checked."""
     found = []
     for link in sorted(links):
         parts = urlsplit(link)

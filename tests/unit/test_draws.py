@@ -47,7 +47,7 @@ from beyond_perplexity.importance.ways_to_draw import (
 )
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
-from beyond_perplexity.models.latent import FILLING, Simulated
+from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.options import parse_options
@@ -374,8 +374,8 @@ def test_gaps_are_those_of_numpy(tmp_path, reader, runs):
     assert row["reverse"] == pytest.approx(-reverse.sum() / tokens.sum())
     assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
     assert (row["n_documents"], row["n_cut"], row["n_missed"], row["runs"]) == (30, 0, 0, runs)
-    assert row["bracket_low"] < 0 < row["bracket_high"]  # log p = 0
-    assert row["bracket_bound"] == "two-sided"
+    assert row["two_sided_low"] < 0 < row["two_sided_high"]  # log p = 0
+    assert row["two_sided_bound"] == "two-sided"
 
 
 def test_the_error_of_a_gap_is_the_spread_over_sets_of_documents():
@@ -453,13 +453,13 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
     options = ReductionOptions(subsets=0, bootstrap=0)
     for held, expected in (({}, "two-sided"), (draws, "two-sided?" if missing else "two-sided")):
         table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
-        rows = [row for row in table if row["method"] == "bracket"]
+        rows = [row for row in table if row["method"] == "two_sided"]
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
-        said = "on 30 simulated documents the bracket of this setting is"
+        said = "on 30 simulated documents the two-sided bounds of this setting is"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
     assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
     (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
-    assert (gap["at_most"] < gap["bracket_low"]) == bool(missing)
+    assert (gap["at_most"] < gap["two_sided_low"]) == bool(missing)
     named = ("tiny", "table", "importance_sampling")
     assert (gap["model"], gap["proposal"], gap["method"]) == named
     assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
@@ -527,11 +527,11 @@ def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair
     assert sums[2] == pytest.approx(log_p, abs=1e-12)
 
 
-def test_equal_latents_have_equal_hashes_whatever_the_filling() -> None:
+def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
     # Oracle: equality of the rows themselves.
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 3, (500, 6), generator=generator)
-    wide = torch.cat([rows, torch.full((500, 3), FILLING)], 1)
+    wide = torch.cat([rows, torch.full((500, 3), PADDING)], 1)
     assert np.array_equal(hash_latents(rows), hash_latents(wide))
     distinct = len(torch.unique(rows, dim=0))
     assert len(np.unique(hash_latents(rows))) == distinct

@@ -95,8 +95,8 @@ def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=Fal
     return folder / name
 
 
-def shard(folder: Path, body: str, number: int, texts: list[str]) -> str:
-    path = folder / "samples" / "lstm" / body / f"{number:05d}.parquet"
+def shard(folder: Path, sample_set: str, number: int, texts: list[str]) -> str:
+    path = folder / "samples" / "lstm" / sample_set / f"{number:05d}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_samples(path, texts)
 
@@ -139,11 +139,11 @@ def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
     assert found["lstm/beam", "raw"].groups is None
 
 
-def measured(folder: Path, bodies: dict[str, list[str]], *flags: object):
-    """Measure bodies of text, embed them, and run scripts.measure_embeddings."""
-    shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
+def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
+    """Measure sample sets, embed them, and run scripts.measure_embeddings."""
+    shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in sample_sets.items()]
     vectors, tables = embedded(folder, shards), []
-    for source, texts in bodies.items():
+    for source, texts in sample_sets.items():
         with pair_of(HUMAN, texts) as pair:
             table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
         tables.append(folder / f"{source.replace('/', '_')}.parquet")
@@ -156,18 +156,18 @@ def measured(folder: Path, bodies: dict[str, list[str]], *flags: object):
     return joined, rows, {row[1].lower(): row for row in page.rows}
 
 
-def test_measures_of_bodies_have_their_embeddings(tmp_path):
+def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     """Text of another law is found, human text is not; p-values are adjusted for one test more."""
-    bodies = {"lstm/alike": OTHERS[0.0], "lstm/other": OTHERS[0.5]}
+    sample_sets = {"lstm/alike": OTHERS[0.0], "lstm/other": OTHERS[0.5]}
     shifts = tmp_path / "shifts.parquet"
     flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
     flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
-    joined, rows, cells = measured(tmp_path, bodies, *flags)
+    joined, rows, cells = measured(tmp_path, sample_sets, *flags)
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0
     assert rows.loc["lstm/alike", "p_value"] > 0.05
     assert abs(rows.loc["lstm/alike", "excess"]) < rows.loc["lstm/other", "excess"] / 3
-    for source in bodies:
+    for source in sample_sets:
         own = joined[joined["source"] == source]
         tested = own[own["p_value"].notna() & ~own["measure"].isin(["mean_difference", "tvd_1000"])]
         assert "mmd" in set(tested["measure"])
@@ -184,9 +184,9 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path):
 
 def test_a_body_without_vectors_has_no_verdict(tmp_path):
     """Documents of words that the encoder does not know: the others are compared all the same."""
-    bodies = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
+    sample_sets = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
     flags = ["--options", '{"permutations": 19}', "--sensitivity-options", '{"pairs": 10}']
-    _, rows, cells = measured(tmp_path, bodies, *flags)
+    _, rows, cells = measured(tmp_path, sample_sets, *flags)
     assert rows.loc["lstm/alike", "p_value"] > 0
     strange = rows.loc["lstm/strange"]
     assert math.isnan(strange["value"])
@@ -211,9 +211,11 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     out = tmp_path / "out"
     found = compared(tmp_path, OTHERS[0.5], out, embedding_documents=30)
     assert found.loc["mmd", "p_value"] == 0.005
-    assert found.loc["mmd", "floor_low"] < found.loc["mmd", "floor"] < found.loc["mmd", "value"]
+    assert (
+        found.loc["mmd", "baseline_low"] < found.loc["mmd", "baseline"] < found.loc["mmd", "value"]
+    )
     assert found.loc["mmd", "excess"] > 0
-    assert 0 < found.loc["smallest_shift", "value"] <= 1
+    assert 0 < found.loc["minimum_detectable_effect", "value"] <= 1
     assert found.loc["embedded", "value"] == found.loc["embedded_reference", "value"] == 30
     assert "30 of 60 documents of the reference embedded" in found.loc["mmd", "note"]
     long = np.mean([len(text) > LIMIT for text in OTHERS[0.5]])
@@ -233,7 +235,7 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
 def test_groups_of_the_reference_are_swapped_with_samples(pages, verdict, tmp_path):
     """Too few of them among the embedded documents give no verdict."""
     found = compared(tmp_path, OTHERS[0.5], pages=pages, permutations=39).loc["mmd"]
-    assert (found["exchanged"] == "swaps") == verdict
+    assert (found["permuted"] == "swaps") == verdict
     assert (found["verdict"] == WITHOUT_VERDICT) != verdict
     assert math.isnan(found["p_value"]) != verdict
 

@@ -1,4 +1,4 @@
-"""Documents compared by the vectors of an encoder: distance, tests, floor, limits, shifts, choice.
+"""Documents compared by the vectors of an encoder: distance, tests, baseline, limits, effects.
 
 Needs nothing but the package. Oracles: double loops over documents, leaving units out one by one,
 enumeration of all splits of a few documents, Holm's correction by hand, the definition of a shift
@@ -19,8 +19,8 @@ from scipy.stats import t as student
 from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import holm
+from beyond_perplexity.inference.permuted_units import permuted_units
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures
@@ -179,10 +179,10 @@ def test_permutations_are_splits_of_all_documents():
 
 
 @pytest.mark.parametrize("scheme", ["groups", "swaps"])
-def test_groups_are_exchanged_as_units(scheme):
+def test_groups_are_permuted_as_units(scheme):
     own = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2]) if scheme == "groups" else None
     pair = pair_of(groups=(GROUPS, own))
-    units = exchanged_units(pair.groups, pair.n_documents, 3)
+    units = permuted_units(pair.groups, pair.n_documents, 3)
     both = np.concatenate([FIRST, SECOND])
     codes = np.concatenate(units.codes)
     drawn = embedding_measures.randomized_distances(pair, 20, 3)
@@ -217,27 +217,27 @@ def test_what_has_no_verdict_says_why():
     assert row.note == "no verdict: fewer than two documents of a text have a vector"
 
 
-def test_the_floor_is_the_mean_over_splits_of_human_text_or_halves_cut():
+def test_the_baseline_is_the_mean_over_splits_of_human_text_or_halves_cut():
     human, further = RNG.normal(size=(30, 4)), RNG.normal(size=(25, 4))
     pair = EmbeddedPair.of(text(human), text(SECOND + 3), text(further))
-    floor = embedding_measures.further_floor(text(further), pair, 1)
+    baseline = embedding_measures.further_baseline(text(further), pair, 1)
     both = np.concatenate([human, further[:9]]).astype(np.float32)
     splits = (np.random.default_rng(s).permutation(39) for s in range(300))
     drawn = [quick_distance(both[o[:30]], both[o[30:]], pair.bandwidth) for o in splits]
-    assert floor.mean == pytest.approx(np.mean(drawn), rel=0.03)
-    assert floor.low < floor.mean < floor.high
-    assert embedding_measures.further_floor(text(further[:8]), pair, 1) is None
+    assert baseline.mean == pytest.approx(np.mean(drawn), rel=0.03)
+    assert baseline.low < baseline.mean < baseline.high
+    assert embedding_measures.further_baseline(text(further[:8]), pair, 1) is None
     reference, samples = RNG.normal(size=(40, 4)), RNG.normal(size=(12, 4)) + 2
     pair = EmbeddedPair.of(text(reference), text(samples))
-    floor = embedding_measures.half_floor(pair, 1)
+    baseline = embedding_measures.embedded_baseline(pair, 1)
     human, against = [], []
     for s in range(300):
         order = np.random.default_rng(s).permutation(40)
         halves = [reference[order[:12]], reference[order[20:32]]]
         human.append(quick_distance(*halves, pair.bandwidth))
         against.append(quick_distance(halves[0], samples, pair.bandwidth))
-    assert floor.mean == pytest.approx(np.mean(human), rel=0.03)
-    assert floor.excess == pytest.approx(np.mean(against) - np.mean(human), rel=0.05)
+    assert baseline.mean == pytest.approx(np.mean(human), rel=0.03)
+    assert baseline.excess == pytest.approx(np.mean(against) - np.mean(human), rel=0.05)
 
 
 def test_shares_of_a_topic_move_the_population_in_proportion():
@@ -302,7 +302,7 @@ def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, docu
     assert found["upper limit below the truth"].rate <= 0.2
 
 
-def test_documents_of_pages_taken_for_independent_are_told_apart():
+def test_documents_of_pages_taken_for_independent_are_distinguished():
     """The simulation can reject: pages that the test is not told."""
     case = TwoTexts("unit not told", POPULATION, 40, (True, False), told=False)
     found = {rate.measure: rate.rate for rate in rates("unit", case, 20)}
@@ -378,9 +378,9 @@ def test_tests_of_embeddings_join_the_family_of_the_body():
         definitions.MeasureRow(f"t{k}", "ks", 0.1, p_value=p, fact='word "a"', family=9, draws=99)
         for k, p in enumerate(p_values)
     ]
-    of_body = {"source": "a/b", "vocabulary": "words", "n_reference": 9, "n_samples": 8}
-    of_body["groups_reference"] = None
-    table = pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
+    of_sample_set = {"source": "a/b", "vocabulary": "words", "n_reference": 9, "n_samples": 8}
+    of_sample_set["groups_reference"] = None
+    table = pa.Table.from_pylist([row.cells() | of_sample_set for row in rows], TENDENCY_MEASURES)
     own = definitions.MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
     found = embedding_measures.joined_measures(table, [own], 1999).to_pylist()
     adjusted = list(map(pytest.approx, holm([0.001, 0.02, 0.3, 0.004])))

@@ -200,7 +200,7 @@ def test_the_model_is_normalized():
 
 
 def many(double=False):
-    """Make documents, rows and numbers for the tests of cuts and of filling."""
+    """Make documents, rows and numbers for the tests of cuts and of padding."""
     generator = np.random.default_rng(0)
     documents = [tuple(generator.integers(2, 9, size).tolist()) for size in (7, 23, 40)]
     owner = torch.arange(3).repeat_interleave(48)

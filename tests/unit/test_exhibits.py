@@ -231,7 +231,7 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
-def test_titles_are_shown_told_apart_and_names_are_written() -> None:
+def test_titles_are_shown_distinguished_and_names_are_written() -> None:
     """One title may stand for proposals of several models: a name is found again by both."""
     rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
     frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
@@ -265,7 +265,14 @@ KEYS = {
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
     *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
-    *("second_evaluator", "second_measure", "differs", "resampled", "spelled", "scored_text"),
+    *(
+        "second_evaluator",
+        "second_measure",
+        "differs",
+        "resampled",
+        "open_vocabulary",
+        "scored_text",
+    ),
     *("vocabulary", "bound", "replicate", "stage"),
 }
 

@@ -24,7 +24,7 @@ from beyond_perplexity.models.families import (
     families_of,
     family_modules,
     generating_modules,
-    is_worked_out,
+    is_analytic,
     proposal_modules,
     training_modules,
 )
@@ -45,7 +45,7 @@ MODELS = "beyond_perplexity/models"
 KINDS = {
     "counted": contract.CountedModel,
     "trained": contract.LanguageModel,
-    "brought": contract.LanguageModel,
+    "external": contract.LanguageModel,
     "unnormalized": UnnormalizedModel,
     "latent": LatentModel,
     "proposal": Proposal,
@@ -90,7 +90,7 @@ def test_what_a_row_names_is_there(family):
     assert set(row.needs) <= set(REQUIREMENTS)
     assert bool(row.proposals) == (row.kind == "latent")
     assert {FAMILIES[name].kind for name in row.proposals} <= {"proposal"}
-    assert (row.bring is not None) == (row.kind == "brought") == bool(row.files)
+    assert (row.bring is not None) == (row.kind == "external") == bool(row.files)
     assert row.bring is None or callable(registry.find_named(row.bring))
     engines = registry.find_engines(family)
     assert engines is None or (
@@ -104,7 +104,7 @@ def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
     options = {field.name for field in dataclasses.fields(resolve(FAMILIES[family].options))}
     for name in FAMILIES[family].proposals:
         proposal = FAMILIES[name]
-        assert is_worked_out(name) or proposal.needs == FAMILIES[family].needs
+        assert is_analytic(name) or proposal.needs == FAMILIES[family].needs
         assert set(proposal.shares) | set(proposal.asks) <= options
         own = resolve(proposal.options) if proposal.options else None
         assert own is None or set(proposal.shares) <= {f.name for f in dataclasses.fields(own)}
@@ -121,7 +121,7 @@ def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
 
 
 def test_every_proposal_belongs_to_a_model_and_titles_are_unique():
-    held = [name for row in FAMILIES.values() for name in row.proposals if not is_worked_out(name)]
+    held = [name for row in FAMILIES.values() for name in row.proposals if not is_analytic(name)]
     assert sorted([*held, "optimal"]) == sorted(families_of("proposal"))
     titles = [row.title for row in FAMILIES.values()]
     assert len(set(titles)) == len(titles)
@@ -342,7 +342,7 @@ JSON, WEIGHTS = "model.json", "model.safetensors"
         ("lstm", JSON, sized(hidden_size=-3), "hidden_size: is -3, expected at least 1"),
         ("lstm", JSON, sized(hidden_size="8"), "hidden_size"),
         ("lstm", JSON, put("", family=["lstm"]), r"model\.json"),
-        ("lstm", JSON, put("", family="optimal"), "worked out from its model"),
+        ("lstm", JSON, put("", family="optimal"), "analytic, made of its model"),
         ("lstm", JSON, put("", extra=1), "unexpected keyword"),
         ("lstm", JSON, lambda held: held.update(config=[["family", "lstm"]]), "lacks config"),
         ("lstm", JSON, lambda held: held.update(vocabulary="abc"), "lacks config"),

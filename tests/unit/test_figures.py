@@ -97,7 +97,7 @@ def test_rank_frequency_draws_the_points_of_the_table() -> None:
     curves = make_curves(USUAL)
     figure = draw("figure_6", curves, Labels())
     titles = [axis.get_title() for axis in figure.axes]
-    assert titles == ["Ancestral", "Nucleus", "Beam", "Brought samples"]
+    assert titles == ["Ancestral", "Nucleus", "Beam", "External samples"]
     drawn = figure.axes[1].lines[1]
     chosen = curves[(curves["source"] == "lstm/nucleus") & (curves["curve"] == "rank_frequency")]
     truth = dict(zip(chosen["x"], chosen["y"], strict=True))
@@ -145,7 +145,7 @@ def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
     found = cells(figure)
     assert len(found) == 7 * (len(USUAL) + 2)  # human text in two vocabularies
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names[:2] == ["Human text (floor), words", "Human text (floor), raw"]
+    assert names[:2] == ["Human text (baseline), words", "Human text (baseline), raw"]
     own = measures[(measures["tendency"] == "length") & (measures["measure"] == "ks")]
     for row in own.to_dict("records"):
         mark = "**" if row["p_adjusted"] < 0.005 else "*" if row["p_adjusted"] < 0.05 else ""
@@ -172,7 +172,7 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
     said = figure.legends[0].get_title().get_text()
     assert "adjusted p" in said
     assert "† no verdict" in said
-    measures[["floor", "floor_low", "floor_high"]] = np.nan
+    measures[["baseline", "baseline_low", "baseline_high"]] = np.nan
     grey = cells(draw("main", measures, Labels()))[1, 4][1]
     assert len(set(grey[:3])) == 1
     assert grey[0] < 1
@@ -181,7 +181,7 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
 def test_numbers_of_the_main_figure_stay_inside_their_cells() -> None:
     sources = sources_of(["transformer-adaptive-softmax", *(f"m{i}" for i in range(6))], DECODED)
     measures = make_measures(sources)
-    measures.loc[measures["source"].str.endswith("beam"), "floor"] *= 1.4
+    measures.loc[measures["source"].str.endswith("beam"), "baseline"] *= 1.4
     figure = draw("main", measures, Labels())
     FigureCanvasAgg(figure).draw()
     axis = figure.axes[0]
@@ -230,17 +230,17 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
     chosen = chosen[chosen["source"] == USUAL[0]]
     assert axis.get_title() == "Rank-frequency, KS"
-    floor, line = axis.lines[0], axis.lines[1]
+    baseline, line = axis.lines[0], axis.lines[1]
     assert len(axis.lines) == len(USUAL) + 1
     assert line.get_xdata().tolist() == [100, 300, 1000, 3000, 10_000]
     assert line.get_ydata().tolist() == chosen["value"].tolist()
-    assert floor.get_ydata().tolist() == pytest.approx(chosen["floor"].tolist())
+    assert baseline.get_ydata().tolist() == pytest.approx(chosen["baseline"].tolist())
     legend = [text.get_text() for text in draw("sample_size", rows, Labels()).legends[0].texts]
     assert "Human against human" in legend
-    # no floor where none is known
+    # no baseline where none is known
     panels = draw("sample_size", rows, Labels()).axes
     assert len(panels[0].lines) == len(USUAL)  # Zipf's s is no distance
-    empty = draw("sample_size", rows.assign(floor=np.nan), Labels())
+    empty = draw("sample_size", rows.assign(baseline=np.nan), Labels())
     assert all(len(axis.lines) in (0, len(USUAL)) for axis in empty.axes)
     names = [text.get_text() for text in empty.legends[0].texts]
     assert "Human against human" not in names

@@ -250,8 +250,8 @@ def test_every_cell_stands_in_its_row_and_in_order(seed: int) -> None:
     latex = to_latex(table)
     assert latex.isascii()
     assert latex.count(r"\label{") == 1
-    bodies = re.findall(r"\\midrule\n(.*?)\\bottomrule", latex, re.S)
-    lines = [line for body in bodies for line in body.splitlines()]
+    sample_sets = re.findall(r"\\midrule\n(.*?)\\bottomrule", latex, re.S)
+    lines = [line for sample_set in sample_sets for line in sample_set.splitlines()]
     parts, rest = divmod(len(lines), max(1, len(table.rows)))
     assert rest == 0
     for place, line in enumerate(lines[: len(table.rows)]):

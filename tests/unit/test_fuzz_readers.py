@@ -44,7 +44,7 @@ from beyond_perplexity.models.registry import build, load_any, open_any, save_mo
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
-from beyond_perplexity.ngrams.spelling_model import load_speller
+from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
@@ -177,8 +177,8 @@ def read_infersent(path):
         return load_infersent({"path": path, "vectors": {"path": str(vectors)}}, {}, "cpu")
 
 
-def speller_file():
-    held = {"kind": "speller", "types": "a b", "discounts": [0.5], "concentrations": [1.0]}
+def spelling_model_file():
+    held = {"kind": "spelling_model", "types": "a b", "discounts": [0.5], "concentrations": [1.0]}
     return json.dumps({**held, "sha256": "0" * 64}).encode()
 
 
@@ -259,7 +259,11 @@ CASES: dict[str, Case] = {
     "words": ("v.json", lambda: written(VOCABULARY.save), vocabulary_words),
     "list of words": ("v.txt", lambda: b"a\nb\n", vocabulary_words),
     "stop words": ("s.txt", lambda: b"the\ndon't\n", lambda path: load_stop_words(str(path))),
-    "speller": ("s.json", speller_file, lambda path: load_speller(path, VOCABULARY)),
+    "spelling_model": (
+        "s.json",
+        spelling_model_file,
+        lambda path: load_spelling_model(path, VOCABULARY),
+    ),
     "ARPA": ("a.arpa", TWO_GRAMS.encode, read_arpa),
     "sentences": (
         "a.txt",
@@ -368,7 +372,7 @@ def test_a_broken_file_is_read_or_told_in_a_line(name):
     fuzz()
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"speller", "modules"}))
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"spelling_model", "modules"}))
 def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
     """Else the test above would break what no reader takes anyway."""
     file, _, read = CASES[name]

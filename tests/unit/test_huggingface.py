@@ -420,8 +420,8 @@ def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
     theirs = MAKERS[family](source)
     description = fit(corpus, tmp_path, source)
     model, vocabulary, _ = load_model(tmp_path / "m")
-    original, brought, _ = bring({"path": str(source)}, {"language": "en"})
-    assert vocabulary.hash == brought.hash
+    original, external, _ = bring({"path": str(source)}, {"language": "en"})
+    assert vocabulary.hash == external.hash
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
     assert description["parameters"] == sum(p.numel() for p in theirs.parameters())

@@ -1,4 +1,4 @@
-"""What a comparison may claim: units that are exchanged, held-out distance, families, limits.
+"""What a comparison may claim: units that are permuted, held-out distance, families, limits.
 
 Needs nothing but the package. Oracles: enumeration of all swaps and of all permutations of groups
 in plain Python, the formulas of the held-out distance as loops over documents, the jackknife by
@@ -16,11 +16,11 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.inference import exchanged_units, held_out, p_values
-from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws
-from beyond_perplexity.inference.halves import Floor, Halving
+from beyond_perplexity.inference import held_out, p_values, permuted_units
+from beyond_perplexity.inference.halves import Baseline, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.permuted_units import GROUP_DRAWS, GroupDraws
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
@@ -61,9 +61,9 @@ GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3]
 def test_permuted_groups_are_all_the_choices_of_groups():
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
-        exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
-        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, exchanged))
-    assert (exchanged.scheme, exchanged.n) == ("groups", (4, 3))
+        permuted = permuted_units.permuted_units(pair.groups, (9, 9), 0)
+        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, permuted))
+    assert (permuted.scheme, permuted.n) == ("groups", (4, 3))
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
     exact = []
@@ -80,10 +80,10 @@ def test_swaps_are_all_the_swaps(n):
     """Documents of the smaller text weigh more: repeated as often in the enumeration."""
     samples = draw(1, n, mean=7)
     with pair_of(REFERENCE, samples, (GROUPS, None)) as pair:
-        exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
-        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, exchanged))
-    assert exchanged.scheme == "swaps"
-    pseudo = exchanged.codes[1] - 4
+        permuted = permuted_units.permuted_units(pair.groups, (9, n), 3)
+        drawn = null_draws(Measuring(pair, NO_LIMITS, 3, permuted))
+    assert permuted.scheme == "swaps"
+    pseudo = permuted.codes[1] - 4
     sizes = np.bincount(pseudo, minlength=4)
     assert np.abs(sizes - np.bincount(GROUPS) * n / 9).max() <= 1
     exact = []
@@ -105,12 +105,12 @@ def test_swaps_are_all_the_swaps(n):
 
 
 def test_groups_count_by_what_they_are():
-    assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
-    assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
-    assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
-    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
-    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
-    assert exchanged_units.effective_groups(np.zeros(3)) == 0
+    assert permuted_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
+    assert permuted_units.permuted_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
+    assert permuted_units.permuted_units((None, None), (2, 3), 0) is None
+    assert permuted_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert permuted_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert permuted_units.effective_groups(np.zeros(3)) == 0
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -225,17 +225,17 @@ def test_swaps_give_verdicts_where_they_are_sound():
         assert row.value > 0
         assert math.isnan(row.p_adjusted)
         assert row.note.startswith(f"no verdict: {reason}; ")
-    assert rows["length", "ks"].note.startswith("exchanged: groups of the reference with as many")
+    assert rows["length", "ks"].note.startswith("permuted: groups of the reference with as many")
     assert rows["unigram", "tvd"].note.startswith("tested by the held-out distance")
     assert rows["unigram", "tvd"].p_value == expected
 
 
-def test_rows_say_what_was_exchanged():
+def test_rows_say_what_was_permuted():
     codes = np.arange(120) // 3
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
-    assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
+    assert "permuted: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
-    assert rows["length", "ks"].note.startswith("exchanged: whole groups")
+    assert rows["length", "ks"].note.startswith("permuted: whole groups")
     codes = np.arange(300) // 5
     rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
     for key in COMPARED:
@@ -261,13 +261,13 @@ def nearly_single(n: int) -> np.ndarray:
         (1, np.arange(120) // 3, "draws", ""),
     ],
 )
-def test_groups_of_other_sizes_are_not_exchanged(size, own, scheme, reason):
+def test_groups_of_other_sizes_are_not_permuted(size, own, scheme, reason):
     """The fourth has one group of 20 and 100 single documents: neither groups nor documents."""
     codes = np.arange(120) // size
     with pair_of(draw(3, 120), draw(4, 120), (codes, own)) as pair:
-        assert exchanged_units.scheme_of(pair.groups) == scheme
+        assert permuted_units.scheme_of(pair.groups) == scheme
         rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
-        told = measures.exchanged_told(pair, (codes, own))
+        told = measures.permuted_told(pair, (codes, own))
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
@@ -314,7 +314,7 @@ def test_what_permutations_cannot_reach_is_said():
     assert "1,600 are needed" in warning(rows(0.5, 8), 1599)  # 8 / 1600 = .005
     assert warning(rows(0.5, 11), 1999).startswith("1,999 permutations cannot")
     assert "2,200 are needed" in warning(rows(0.5, 11), 1999)
-    assert "p < 0.05 in a family of 16" in warning(rows(0.5, 8), 199, bodies=2)
+    assert "p < 0.05 in a family of 16" in warning(rows(0.5, 8), 199, sample_sets=2)
     adjusted = measures.adjusted_rows(rows(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
@@ -353,14 +353,17 @@ def test_the_largest_difference_is_named_in_plain_text():
     )
 
 
-def test_floors_fill_their_columns():
-    floors = {("unigram", "tvd"): Floor(0.1, 0.05, 0.2), ("length", "ks"): Floor(0.1, 0, 1, 0.03)}
-    rows = rows_of(draw(3, 30), draw(4, 30), floors=floors)
+def test_baselines_fill_their_columns():
+    baselines = {
+        ("unigram", "tvd"): Baseline(0.1, 0.05, 0.2),
+        ("length", "ks"): Baseline(0.1, 0, 1, 0.03),
+    }
+    rows = rows_of(draw(3, 30), draw(4, 30), baselines=baselines)
     row = rows["unigram", "tvd"]
     assert row.excess == pytest.approx(row.value - 0.1)
-    assert (row.floor, row.floor_low, row.floor_high) == (0.1, 0.05, 0.2)
+    assert (row.baseline, row.baseline_low, row.baseline_high) == (0.1, 0.05, 0.2)
     assert rows["length", "ks"].excess == 0.03
-    assert math.isnan(rows["symbols", "ks"].floor)
+    assert math.isnan(rows["symbols", "ks"].baseline)
 
 
 def test_limits_are_those_of_their_formulas():
@@ -476,7 +479,7 @@ def test_thresholds_are_those_that_were_fixed():
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
     assert power_laws.OCCURRENCES == 10
     assert power_laws.SPLIT_RANKS == 30
-    assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)
+    assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (2, 0.9)
 
 
 FEW = MeasurementOptions(permutations=40, bootstrap=0, monte_carlo=0, zipf_ranks=None)
@@ -492,10 +495,10 @@ def test_every_draw_takes_one_document_of_each_block(n, groups):
     for reference, samples in draws:
         assert len(reference) == len(samples) == m
         assert len(set(reference)) == len(set(codes[samples])) == m
-        for body, units in enumerate((reference, codes[samples])):
-            seen[body] |= set(units.tolist())
+        for sample_set, units in enumerate((reference, codes[samples])):
+            seen[sample_set] |= set(units.tolist())
             for block, unit in enumerate(units.tolist()):
-                assert blocks[body].setdefault(unit, block) == block  # in all draws alike
+                assert blocks[sample_set].setdefault(unit, block) == block  # in all draws alike
     assert [len(found) for found in seen] == [n, groups]
     assert len(list(draws)) == GROUP_DRAWS
     for first, again in zip(draws, GroupDraws(codes, n, 3), strict=True):
@@ -508,7 +511,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
     codes = np.arange(3 * groups) // 3
     with pair_of(reference, samples, (None, codes)) as pair:
         observed, null = averaged_draws(Measuring(pair, FEW, 5))
-        draws = exchanged_units.group_draws(pair.groups, pair.n_documents, 5)
+        draws = permuted_units.group_draws(pair.groups, pair.n_documents, 5)
     m = min(n, groups)
     expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]
     for first, second in draws:
@@ -530,7 +533,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
         assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
 
 
-def test_the_floor_takes_one_document_of_each_group():
+def test_the_baseline_takes_one_document_of_each_group():
     codes = np.arange(200) // 5
     with pair_of(draw(3, 60), draw(4, 200), (None, codes)) as pair:
         halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
@@ -564,7 +567,7 @@ def p_value(
 @pytest.mark.parametrize("alike", [0.0, 0.7])
 @pytest.mark.parametrize(("n", "groups"), [(40, 40), (160, 30), (30, 120)])
 def test_the_level_holds_and_draws_add_power(n, groups, alike):
-    """500 repeats of skew numbers, whose means a quarter more than the level may tell apart.
+    """500 repeats of skew numbers, whose means a quarter more than the level may distinguish.
 
     Permuted units would reject 15 to 25% where 120 groups meet 30 documents.
     """

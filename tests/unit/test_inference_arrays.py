@@ -68,7 +68,7 @@ def grouped(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("scheme", ["groups", "swaps", "draws"])
-def test_groups_of_one_distribution_are_seldom_told_apart(scheme: str) -> None:
+def test_groups_of_one_distribution_are_seldom_distinguished(scheme: str) -> None:
     rng = np.random.default_rng(1)
     rejected = {"given": 0, "ignored": 0}
     for seed in range(60):

@@ -265,7 +265,7 @@ LARGER = {
 @pytest.mark.parametrize("name", LARGER)
 @torch.no_grad()
 def test_rows_do_not_depend_on_their_neighbours(name):
-    """Cut otherwise bit for bit; alone, without the filling of longer ones, up to rounding."""
+    """Cut otherwise bit for bit; alone, without the padding of longer ones, up to rounding."""
     modules, drawn_by, batch_of, documents, rounding = LARGER[name]()
     batch, owner = batch_of(*documents), torch.arange(3).repeat_interleave(48)
     random = np.random.default_rng(1)

@@ -119,7 +119,7 @@ def test_results_have_figures_tables_and_json(compared):
     assert found["version"] == beyond_perplexity.__version__
     assert len(found["table"]) == len(compared.table)
     for row, (_, held) in zip(found["table"], compared.table.iterrows(), strict=True):
-        for name in ("value", "floor", "p_value"):
+        for name in ("value", "baseline", "p_value"):
             if math.isnan(held[name]):
                 assert row[name] is None
             else:
@@ -380,7 +380,7 @@ def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path):
         beyond_perplexity.perplexity(tmp_path / "model.arpa", ["a"], arpa=False)
 
 
-def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path, capsys):
+def test_sentences_in_memory_are_distinguished_as_those_of_a_file(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     good, bad = ["a b", "b b", "a a b"], ["b a", "b b", "b b b"]
     lines = [f"{one}\t{two}" for one, two in zip(good, bad, strict=True)]
@@ -444,7 +444,7 @@ def call(given, name, inputs, *others, **options):
 
 
 IGNORED = [
-    ("perplexity", "arpa texts", {"cleaned": True, "speller": "x"}, "cleaned, speller: have no"),
+    ("perplexity", "arpa texts", {"cleaned": True, "spelling_model": "x"}, "cleaned, spelling mod"),
     ("perplexity", "arpa texts", {"tokenized": True}, "tokenized: has no effect with an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as": "a"}, "unk as: has no effect without an ARPA file"),
     ("perplexity", "lstm texts", {"unk_as_unknown": True}, "unk as unknown: has no effect"),
@@ -569,8 +569,8 @@ def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
 
 
 def test_commands_refuse_in_the_same_words_and_remarks_name_arguments(given, capsys):
-    flags = ["--arpa", str(given["arpa"]), "--text", "x", "--speller", "y"]
-    with pytest.raises(InputError, match=r"^speller: has no effect with an ARPA file"):
+    flags = ["--arpa", str(given["arpa"]), "--text", "x", "--spelling-model", "y"]
+    with pytest.raises(InputError, match=r"^spelling model: has no effect with an ARPA file"):
         perplexity_command.main(flags)
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)

@@ -311,7 +311,7 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 def configured(source, **sections):
     config, split = load(), {"train": 1, "valid": 0, "test": 0}
-    config["corpora"]["brought"] = {"source": source, "split": split, **sections}
+    config["corpora"]["external"] = {"source": source, "split": split, **sections}
     return config
 
 
@@ -321,29 +321,29 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
     validate(config)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
-    assert run.corpora.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
-    options = ExtractionOptions.from_config(json.loads(run.corpora.options("brought")))
+    assert run.corpora.source_files("external") == ["d.jsonl", downloaded, "k.pkl"]
+    options = ExtractionOptions.from_config(json.loads(run.corpora.options("external")))
     assert options.source.aliases == downloaded
     assert not options.preprocessing.normalize_punctuation
     assert options.preprocessing.tokenizer == "none"
     assert options.preprocessing.lower_case
-    assert run.corpora.code("brought") == ["beyond_perplexity/corpus/linked.py"]
+    assert run.corpora.code("external") == ["beyond_perplexity/corpus/linked.py"]
     assert run.corpora.code("wikipedia") == ["beyond_perplexity/corpus/mediawiki.py"]
 
 
 @pytest.mark.parametrize(
     ("source", "sections", "message"),
     [
-        ({"format": "text", "document": "tree"}, {}, r"corpora\.brought\.source: document is for"),
+        ({"format": "text", "document": "tree"}, {}, r"corpora\.external\.source: document is for"),
         ({"format": "penn", "aliases": "a.pkl"}, {}, "aliases is for format linked-wikitext only"),
         ({"format": "penn", "word_column": 2}, {}, "word_column is for format conll only"),
         ({"format": "penn", "mentions": "all"}, {}, "mentions is for format conll and linked"),
-        ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"brought\.trees\.kind: is shallow"),
+        ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"external\.trees\.kind: is shallow"),
         ({"format": "conll"}, {"trees": {"kind": "deep"}}, "is 'deep', expected 'none'"),
         (
             {"format": "conll"},
             {"preprocessing": {"tokenizer": "moses"}},
-            r"corpora\.brought\.preprocessing\.tokenizer: a corpus of format conll keeps",
+            r"corpora\.external\.preprocessing\.tokenizer: a corpus of format conll keeps",
         ),
     ],
 )

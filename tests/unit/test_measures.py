@@ -1,7 +1,7 @@
 """The table of measures, the curves and the command that writes them.
 
 Needs nothing but the package. Oracles: plain Python over the documents, scipy's statistics, the
-values of a body against itself, invariance to how documents are cut into batches.
+values of a sample set against itself, invariance to how documents are cut into batches.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def bodies(folder):
+def sample_sets(folder):
     files = zip(("r", "s"), (REFERENCE, SAMPLES), strict=True)
     return [statistics_of(texts, path=folder / f"{name}.parquet") for name, texts in files]
 
 
-def run(bodies, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
+def run(sample_sets, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
     batches = batched(texts[0], cut), batched(texts[1], cut)
-    with paired(*bodies, batches if options.draws else None) as pair:
+    with paired(*sample_sets, batches if options.draws else None) as pair:
         return measure_table(measure_rows(pair, options, seed), pair, "model/nucleus")
 
 
@@ -70,11 +70,11 @@ def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def table(bodies):
+def table(sample_sets):
     """Measure texts of few types, whose split fits are of the few ranks that there are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(power_laws, "SPLIT_RANKS", 3)
-        yield run(bodies)
+        yield run(sample_sets)
 
 
 def test_each_measure_stands_once_tested_where_it_is_defined(table):
@@ -132,7 +132,7 @@ def assert_word_values(rows, sides: list[list[list[str]]], ranks: int = 1000) ->
     assert rows["unigram", "tvd"]["value"] == pytest.approx(sum(apart.values()) / 2)
     assert rows["unigram", "max_difference"]["value"] == pytest.approx(max(apart.values()))
     word = max(apart, key=lambda w: apart[w])
-    shares = [counts[body][word] / n[body] for body in (1, 0)]
+    shares = [counts[sample_set][word] / n[sample_set] for sample_set in (1, 0)]
     note = f'word "{word}": {shares[0]:.4f} here, {shares[1]:.4f} in the reference'
     assert rows["unigram", "max_difference"]["note"] == note
     kept = first_types(counts[0], both, ranks) | first_types(counts[1], both, ranks)
@@ -153,7 +153,9 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(rows, [at_most(side, min(n), body, 3) for body, side in enumerate(tokens)])
+    assert_word_values(
+        rows, [at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)]
+    )
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -161,33 +163,33 @@ def test_values_are_those_of_plain_programs(table):
     assert rows["vocabulary", "tokens_reference"]["value"] == n[0]
 
 
-def test_a_body_against_itself_has_no_distance_and_batches_do_not_matter(bodies, table):
-    rows = as_dict(run((bodies[0], bodies[0]), texts=(REFERENCE, REFERENCE)))
+def test_a_body_against_itself_has_no_distance_and_batches_do_not_matter(sample_sets, table):
+    rows = as_dict(run((sample_sets[0], sample_sets[0]), texts=(REFERENCE, REFERENCE)))
     tested = {"ks", "ks_empirical", "tvd", "max_difference", "mean_difference"}
     for (_, name), row in rows.items():
         assert name not in {*tested, "novel_types"} or row["value"] == 0
         assert name not in tested or row["p_value"] == 1
     assert rows["vocabulary", "coverage"]["value"] == 1
-    assert run(bodies, cut=7).equals(table)
-    assert not run(bodies, seed=4).equals(table)
+    assert run(sample_sets, cut=7).equals(table)
+    assert not run(sample_sets, seed=4).equals(table)
 
 
-def test_without_draws_the_values_stay(bodies, table):
+def test_without_draws_the_values_stay(sample_sets, table):
     options = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
     with pair_of(REFERENCE, SAMPLES) as pair:
         bare = measure_table(measure_rows(pair, options, 3), pair, "model/nucleus")
     assert bare["value"].equals(table["value"])
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
-    unread = as_dict(run(bodies, options, texts=([], [])))
-    counts = [np.sort(body.counts)[::-1].astype(float) for body in bodies]
+    unread = as_dict(run(sample_sets, options, texts=([], [])))
+    counts = [np.sort(sample_set.counts)[::-1].astype(float) for sample_set in sample_sets]
     assert unread["rank_frequency", "zipf_s"]["value"] == fit_zipf(counts[1])
     assert ("rank_frequency", "zipf_s_split") not in unread  # halves need documents
 
 
-def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(bodies):
+def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(sample_sets):
     for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
         with pytest.raises(InputError, match="sample documents are not those"):
-            run(bodies, texts=(REFERENCE, wrong))
+            run(sample_sets, texts=(REFERENCE, wrong))
     empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
@@ -227,8 +229,8 @@ def points(table: pa.Table, name: str) -> list[dict[str, float]]:
     return [row for row in table.to_pylist() if row["curve"] == name]
 
 
-def test_curves_are_those_of_plain_programs(bodies, table):
-    drawn = curves(bodies[1], QUICK, "model", bodies[0])
+def test_curves_are_those_of_plain_programs(sample_sets, table):
+    drawn = curves(sample_sets[1], QUICK, "model", sample_sets[0])
     assert drawn.schema == CURVES
     tokens = [text.split() for text in SAMPLES]
     at = {point["x"]: point for point in points(drawn, "type_token_unigrams")}
@@ -261,7 +263,7 @@ def test_curves_are_those_of_plain_programs(bodies, table):
         assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)
 
 
-def test_the_command_asks_for_what_its_outputs_need(folder, bodies, tmp_path):
+def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_path):
     common = ["--reference-statistics", folder / "r.parquet", "--source", "m"]
     drawn, measures, sizes = (tmp_path / f"{name}.parquet" for name in ("c", "m", "n"))
     run_script(measure_tendencies, *common, "--curves", drawn)
@@ -299,9 +301,9 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
     texts = documents_of(n_first + n_second, lengths)
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]
-    bodies = [statistics_of(side) for side in sides]
+    sample_sets = [statistics_of(side) for side in sides]
     options = MeasurementOptions(permutations=3999, bootstrap=0, monte_carlo=0, zipf_ranks=None)
-    found = as_dict(run(bodies, options, texts=sides))
+    found = as_dict(run(sample_sets, options, texts=sides))
     tokens = [text.split() for text in texts]
     types = sorted({word for document in tokens for word in document})
     X = np.array([list(map(Counter(document).__getitem__, types)) for document in tokens])
@@ -437,14 +439,14 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
         more = pa.array(["never", "seen"])
         with pair.documents.selected(places, more) as documents:
             names = [*pair.types.to_pylist(), "never", "seen"]
-            for body in (0, 1):
+            for sample_set in (0, 1):
                 chosen = [
                     text.split()
                     for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
                     for text, place in zip(texts, own, strict=True)
-                    if place == body
+                    if place == sample_set
                 ]
-                assert documents.values(body)["length"].tolist() == list(map(len, chosen))
+                assert documents.values(sample_set)["length"].tolist() == list(map(len, chosen))
                 counts = Counter(word for text in chosen for word in text)
-                totals = dict(zip(names, documents.totals(body), strict=True))
+                totals = dict(zip(names, documents.totals(sample_set), strict=True))
                 assert {word: n for word, n in totals.items() if n} == counts

@@ -53,10 +53,10 @@ def published(text: str) -> nodes.document:
 def measures() -> pd.DataFrame:
     """Give two sources of which one is as human text is, and the other has one large distance."""
     table = make_measures(["lstm/beam", "trigram/beam"])
-    floored = table["floor"].notna()
-    table.loc[floored, "value"] = table["floor"]
-    table.loc[floored, "excess"] = 0.0
-    table.loc[floored, ["p_value", "p_adjusted"]] = [0.01, 0.4]
+    with_baseline = table["baseline"].notna()
+    table.loc[with_baseline, "value"] = table["baseline"]
+    table.loc[with_baseline, "excess"] = 0.0
+    table.loc[with_baseline, ["p_value", "p_adjusted"]] = [0.01, 0.4]
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
     table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
@@ -75,21 +75,23 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
     found = told(measures, "all")
     assert found == told(measures, "all; most in stop words")
-    assert found["farthest body"] == "Trigram, beam"
+    assert found["farthest sample set"] == "Trigram, beam"
     assert found["its distance"] == told(measures, "stop words (KS)")["its distance"] == "0.350**"
     assert found["human text of its size (95% of draws)"] == "0.050 (0.040 to 0.060)"
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
-    assert told(measures.assign(floor=np.nan), "all")["its distance"] == "—"
+    assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
 
 
-def test_withheld_verdicts_are_counted_and_the_floor_is_told_of_every_tendency(measures) -> None:
+def test_withheld_verdicts_are_counted_and_the_baseline_is_told_of_every_tendency(measures) -> None:
     found = told(withhold(measures, "length", "ks", WITHHELD_NOTE), "all")
     assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
-    measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "floor"] = 0.3
-    floors = {"rank-frequency": "0.020", "unigrams": "0.220–0.300", "length": "0.050"}
-    for tendency, floor in {**floors, "symbols": "0.050"}.items():
-        assert told(measures, tendency)["human text from itself"] == floor
+    measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "baseline"] = (
+        0.3
+    )
+    baselines = {"rank-frequency": "0.020", "unigrams": "0.220–0.300", "length": "0.050"}
+    for tendency, baseline in {**baselines, "symbols": "0.050"}.items():
+        assert told(measures, tendency)["human text from itself"] == baseline
 
 
 def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
@@ -98,11 +100,13 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
 
     table = make_sensitivity()
     at_1000 = table[(table["n"] == 1000) & (table["tendency"] == "length")]
-    shift = at_1000[at_1000["measure"] == "ks"]["shift"].iloc[0]
+    shift = at_1000[at_1000["measure"] == "ks"]["minimum_detectable_effect"].iloc[0]
     small = measures.assign(n_reference=4000, n_samples=2000)
     assert "with 1,000 documents in each text (compared were 2,000)" in line(small, table)
     assert "p < 0.005 in 80% of the cases" in line(small, table)
-    assert told(small, "length", table)["smallest shift found"].startswith(f"{shift:.3f} tokens")
+    assert told(small, "length", table)["minimum detectable effect"].startswith(
+        f"{shift:.3f} tokens"
+    )
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
     assert "with 1,000 documents in each text (compared were 40, which find less)" in line(
@@ -110,7 +114,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     )
     assert "was not measured" in line(measures, None)
     none = table.assign(shift=np.nan)
-    assert told(measures, "length", none)["smallest shift found"] == "none"
+    assert told(measures, "length", none)["minimum detectable effect"] == "none"
 
 
 def test_the_worst_of_the_texts_is_named(measures) -> None:
@@ -145,7 +149,7 @@ def test_the_main_table_has_a_row_for_each_body_of_text(measures) -> None:
 
 
 def test_the_answer_stands_first(measures) -> None:
-    """Bits per byte are those that were given; of two bodies one has a star and an excess."""
+    """Bits per byte are those that were given; of two sample sets one has a star and an excess."""
     bits = {
         name: scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
         for name, value in (("lstm", 1.9), ("gru", 1.4), ("cnn", 2.5))
@@ -153,12 +157,12 @@ def test_the_answer_stands_first(measures) -> None:
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
-        "Generated text: of 2 bodies LSTM, beam is nearest to human text (0 of 7 distances "
+        "Generated text: of 2 sample sets LSTM, beam is nearest to human text (0 of 7 distances "
         "differ significantly, largest excess over the human baseline 0.00 rank-frequency), "
         "Trigram, beam farthest (1 of 7, +0.30 stop words)."
     )
     assert paragraphs[1] == (
-        "Human text is likeliest under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
+        "Human text is most probable under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
         "2.50 [2.40, 2.60]."
     )
     assert answers([], {}) == []
@@ -195,7 +199,11 @@ def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), *
 
 
 def test_unseen_is_said_only_of_models_that_were_trained_here(measures) -> None:
-    for more, known in (({"counted", "latent"}, True), ({"brought"}, False), ({"external"}, False)):
+    for more, known in (
+        ({"counted", "latent"}, True),
+        ({"external"}, False),
+        ({"external"}, False),
+    ):
         compared = [Compared("wikipedia", "document", measures)]
         said = published(render(compared, {"trained", *more})).astext().replace("\n", " ")
         assert ("a test split that no model has seen." in said) == known
@@ -214,7 +222,7 @@ def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
     ]
 
 
-def test_corpora_are_told_apart(measures) -> None:
+def test_corpora_are_distinguished(measures) -> None:
     corpora = {"a": ["lstm/beam"], "b": ["trigram/beam"], "c": ["gru/beam"]}
     extractions = {"a": {"split": {"unit": "page"}}, "b": {}, "c": {}}
     first, second = by_corpus(corpora, extractions, measures, [make_sensitivity()])
@@ -223,7 +231,7 @@ def test_corpora_are_told_apart(measures) -> None:
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
     assert by_corpus(corpora, extractions, None, []) == []
     text = published(render([first, second])).astext()
-    assert text.count("smallest shift found") == 2
+    assert text.count("minimum detectable effect") == 2
     assert "Corpus b:" in text
 
 
@@ -254,7 +262,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     assert base64.b64decode(image["uri"].partition(",")[2]).decode() == drawing
     shown = tree.astext()
     for expected in (
-        *("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.350**"),
+        *("2 sample sets", "1,234 test documents", "93.50", "∞", "1.00%", "0.350**"),
         *("188.3", "Sequential Monte Carlo, crf"),  # no temperature was chosen for it
         *("180.6", "crf, τ = 2", "7.5 of 100", "199.8", "235.8"),
     ):

@@ -218,12 +218,20 @@ def test_groups_of_one_file_are_those_of_all_and_names_may_be_numbers(tmp_path):
 def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
     first, second = scores()
     unknown = np.arange(60) % 2
-    spelled = {**first, "unknown": unknown, "log_likelihood_spelled": first["log_likelihood"] - 9}
+    spelled = {
+        **first,
+        "unknown": unknown,
+        "log_likelihood_open_vocabulary": first["log_likelihood"] - 9,
+    }
     own_a, _, pair = together(tmp_path, spelled, second)
     paid = {**first, "log_likelihood": first["log_likelihood"] - 9}
     assert pair["value"] == together(tmp_path, paid, second)[2]["value"]
-    assert (own_a["spelled"], own_a["note"], pair["note"]) == (True, "", "")
-    free = {**first, "unknown": unknown, "log_likelihood_spelled": pa.nulls(60, pa.float64())}
+    assert (own_a["open_vocabulary"], own_a["note"], pair["note"]) == (True, "", "")
+    free = {
+        **first,
+        "unknown": unknown,
+        "log_likelihood_open_vocabulary": pa.nulls(60, pa.float64()),
+    }
     own_a, own_b, pair = together(tmp_path, free, second)
     assert "a: the spelling of unknown words is not charged" in pair["note"]
     assert own_a["note"] == pair["note"] != own_b["note"] == ""
@@ -323,10 +331,12 @@ def test_equal_scores_find_no_smallest_difference(tmp_path):
 
 def test_half_filled_spellings_are_refused(tmp_path):
     (one,) = scores(1)
-    one["log_likelihood_spelled"] = one["log_likelihood"]
+    one["log_likelihood_open_vocabulary"] = one["log_likelihood"]
     for place in (0, 30, 59):
-        path = write(tmp_path / "a.parquet", changed("log_likelihood_spelled", place, None)(one))
-        words = rf"row {place + 1}: log_likelihood_spelled is empty or NaN"
+        path = write(
+            tmp_path / "a.parquet", changed("log_likelihood_open_vocabulary", place, None)(one)
+        )
+        words = rf"row {place + 1}: log_likelihood_open_vocabulary is empty or NaN"
         with pytest.raises(InputError, match=words):
             read_scores(path)
 

@@ -46,8 +46,8 @@ def by_frequency(texts: list[str]) -> tuple[list[str], np.ndarray]:
 def stored(texts: list[str], n_reference: int, cut: int = 100):
     types, pooled = by_frequency(texts)
     with document_counts.DocumentCounts(pa.array(types), pooled) as counts:
-        for body, part in enumerate((texts[:n_reference], texts[n_reference:])):
-            counts.add(body, batched(part, cut))
+        for sample_set, part in enumerate((texts[:n_reference], texts[n_reference:])):
+            counts.add(sample_set, batched(part, cut))
         yield counts
 
 
@@ -193,7 +193,10 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
         with stored(texts, 41, cut) as counts:
             assert counts.n_documents(0) == 41
             drawn = list(counts.permutations(20, 5, "test"))
-            drawn += [counts.resampled(body, range(20), 5, f"test/{body}") for body in (0, 1)]
+            drawn += [
+                counts.resampled(sample_set, range(20), 5, f"test/{sample_set}")
+                for sample_set in (0, 1)
+            ]
             found.append(np.concatenate(drawn, axis=1))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -319,8 +322,8 @@ def test_poisson_distances_follow_their_exact_law(size):
 
 
 def paired_cells(*sides: Histogram):
-    bodies = [SimpleNamespace(histograms={"types": side}) for side in sides]
-    return type_token.pair_by_length(*bodies, "type_token_unigrams")
+    sample_sets = [SimpleNamespace(histograms={"types": side}) for side in sides]
+    return type_token.pair_by_length(*sample_sets, "type_token_unigrams")
 
 
 def test_type_token_test_permutes_within_lengths_only():

@@ -241,12 +241,12 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
     from beyond_perplexity.corpus.external import GroupField, read_grouped
-    from beyond_perplexity.perplexities import brought
+    from beyond_perplexity.perplexities import external
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))
     with pytest.raises(InputError, match=r"x\.jsonl: line \d: field 'page'.*is missing") as caught:
-        list(read_grouped(path, None, GroupField("page", True, brought._WHO)))
+        list(read_grouped(path, None, GroupField("page", True, external._WHO)))
     assert "leave the group column out" in str(caught.value)
     assert "reference" not in str(caught.value)
     assert "samples" not in str(caught.value)
@@ -268,7 +268,7 @@ def test_a_row_says_what_was_scored_and_what_the_model_says():
     )
     assert (first.doc_id, first.scored_text, first.group) == (7, "cleaned", "page")
     assert first.log_likelihood == pytest.approx(math.log(0.5 * 0.125 * 0.25), abs=1e-6)
-    assert first.log_likelihood_spelled == pytest.approx(first.log_likelihood - 3)
+    assert first.log_likelihood_open_vocabulary == pytest.approx(first.log_likelihood - 3)
     assert (first.tokens, first.words, first.characters, first.bytes) == (2, 2, 4, 5)
     assert first.text_hash == hash_bytes("é bb".encode())
     assert (second.doc_id, second.group, second.unknown, second.impossible) == (1, None, 1, 0)
@@ -278,7 +278,7 @@ def test_raw_text_is_counted_as_it_is_and_hashes_are_the_same_on_every_machine()
     (row,) = rows_of(["é \tbb"], text="raw")
     assert (row.scored_text, row.words, row.characters, row.bytes) == ("raw", 2, 5, 6)
     assert row.text_hash == hash_bytes("é \tbb".encode()) != rows_of(["é bb"])[0].text_hash
-    assert row.log_likelihood_spelled is None
+    assert row.log_likelihood_open_vocabulary is None
     # printf 'the same text' | b2sum -l 64
     digest = bytes.fromhex("6342281f14c1a306")
     assert hash_bytes(b"the same text") == int.from_bytes(digest, "little", signed=True)
@@ -297,7 +297,7 @@ def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
     held = check_schema(tmp_path / "rows.parquet", DOCUMENT_SCORES).read().to_pydict()
     assert held["doc_id"] == [3, 8, 9]
     assert held["group"] == ["A", "A", None]
-    assert held["log_likelihood_spelled"] == [None] * 3
+    assert held["log_likelihood_open_vocabulary"] == [None] * 3
     assert [item.group for item in texts_of_split(path, "test")] == [None] * 3
 
 
@@ -351,7 +351,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
     assert interval["effective_groups"] == pytest.approx(expected.effective)
     low, high = interval["perplexity"]["word"]
     assert low < found["perplexity"]["word"] < high
-    assert interval["spelled"]["bits"]["byte"][0] > interval["bits"]["byte"][0]
+    assert interval["open_vocabulary"]["bits"]["byte"][0] > interval["bits"]["byte"][0]
     few = measure(MODEL, VOCABULARY, texts[:30])["interval"]
     assert (few["groups"], few["note"]) == (15, "fewer than 20 effective groups")
     impossible = measure(Fixed([0.0, 0.5, 0.0, 0.5, 0.0]), VOCABULARY, texts)["interval"]

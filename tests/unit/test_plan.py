@@ -76,12 +76,12 @@ def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most
 
 def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
-    brought = {
+    external = {
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
         for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
     }
     words = {"words": {"kind": "closed", "maximum_size": 50_000}}
-    found = costs(SMOKE, tmp_path, models=brought, vocabularies=words)
+    found = costs(SMOKE, tmp_path, models=external, vocabularies=words)
     guess = found.models.weights("lstm")
     assert guess > 50_000
     for rule, size, start in (("train", 28, 3000), ("generate", 10, 2000)):
@@ -96,7 +96,7 @@ def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_pat
         with open(file, "wb") as stream:
             stream.truncate(size)
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 4_000)
-    found = costs(SMOKE, tmp_path, models=brought)
+    found = costs(SMOKE, tmp_path, models=external)
     sizes = {name: found.models.weights(name) for name in ("here", "lstm", "kn-3", "trigram")}
     assert sizes == {"here": 1_000, "lstm": 2_000, "kn-3": 10**9, "trigram": 0}
     assert (before, found.megabytes("measure_perplexity", scored)) == (3_000, 13_000)
@@ -316,7 +316,7 @@ def make_pilot(raw: dict[str, Any], run: Run) -> Run:
 
 @pytest.mark.parametrize("path", ["config.yaml", *map(str, ROOT.glob("configs/*.yaml"))])
 def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
-    """Its shards are few: two of every body of text, and as many of each model elsewhere."""
+    """Its shards are few: two of every sample set, and as many of each model elsewhere."""
     raw, run = load(path, tmp_path)
     before = yaml.safe_dump(raw)
     pilot = make_pilot(raw, run)
@@ -334,7 +334,7 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
     for name in (*run.config["models"], *run.config["proposals"]):
         steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
         assert (steps == 3) == (
-            pilot.models.row(name).kind not in ("counted", "brought")
+            pilot.models.row(name).kind not in ("counted", "external")
             and pilot.models.row(name).reference is not None
         )
 
@@ -489,8 +489,8 @@ SHA = "ab" * 32
 @pytest.fixture
 def config():
     place = {"url": "http://x.org/a/t.txt?b=1", "sha256": SHA}
-    brought = {"mine": {"corpus": "wikipedia", "path": place}}
-    return load(SMOKE, "results", external_samples=brought)[1].config
+    external = {"mine": {"corpus": "wikipedia", "path": place}}
+    return load(SMOKE, "results", external_samples=external)[1].config
 
 
 @pytest.mark.parametrize("per_shard", [1, 7, 30, 60, 1000])
@@ -523,7 +523,9 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
 
 
-def test_bodies_are_models_by_decodings_and_what_was_brought_and_small_ones_are_not_merged(config):
+def test_sample_sets_are_models_by_decodings_and_what_was_external_and_small_ones_are_not_merged(
+    config,
+):
     samples = Run(config).samples
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
     assert samples.sources() == [*expected, "external/mine"]
@@ -557,7 +559,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     report, (group, *others) = run.report, run.report.groups()
     assert group == "tendencies/wikipedia"
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
-    bodies = len(run.samples.sources("wikipedia"))
+    sample_sets = len(run.samples.sources("wikipedia"))
     figures, tables = ("sample_size", "figure_7", "training"), ("table_4", "sensitivity")
     named = [*((FIGURES, name) for name in figures), *((TABLES, name) for name in tables)]
     held = {
@@ -567,17 +569,17 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
         if files
     }
     assert held == {
-        ("sample_size", "sample_size"): bodies,
-        ("figure_7", "curves"): bodies + 2,  # human text in a vocabulary, and raw
+        ("sample_size", "sample_size"): sample_sets,
+        ("figure_7", "curves"): sample_sets + 2,  # human text in a vocabulary, and raw
         ("training", "training"): 1,  # a trigram has no curve
-        ("table_4", "raw_measures"): bodies,
+        ("table_4", "raw_measures"): sample_sets,
         ("table_4", "resamples"): config["tendencies"]["resamples"],
         ("sensitivity", "sensitivity"): 1,
     }
     codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
-    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are brought
+    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are external
     of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
     expected = 2 * 15 + 3 * 11 + of_contrasts + of_meaning + of_relations
     assert len(set(files)) == len(files) == expected
@@ -600,17 +602,21 @@ def test_only_neural_models_ask_for_a_gpu(config):
     assert all((ROOT / file).is_file() for file in models.code("lstm"))
 
 
-def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
+def test_a_model_that_is_external_depends_on_its_files_and_no_vocabulary(config, tmp_path):
     for name in ("config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin"):
         (tmp_path / name).write_text("")
-    brought = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
-    config["models"]["local"] = {**brought, "architecture": {"path": str(tmp_path)}}
-    config["models"]["hub"] = {**brought, "architecture": {"path": "a/b"}, "training": {"beta2": 1}}
+    external = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
+    config["models"]["local"] = {**external, "architecture": {"path": str(tmp_path)}}
+    config["models"]["hub"] = {
+        **external,
+        "architecture": {"path": "a/b"},
+        "training": {"beta2": 1},
+    }
     config["generation"]["models"] += ["local", "hub"]
     run = Run(config)
     expected = ["config.json", "model.safetensors", "tokenizer.json"]
-    assert run.models.brought_files("local") == [str(tmp_path / name) for name in expected]
-    assert run.models.brought_files("hub") == run.models.brought_files("lstm") == []
+    assert run.models.external_files("local") == [str(tmp_path / name) for name in expected]
+    assert run.models.external_files("hub") == run.models.external_files("lstm") == []
     assert run.models.vocabulary_files("local") == []
     assert run.models.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
     # A curve of one point is none: only what is trained has one.
@@ -627,7 +633,7 @@ def test_the_summary_adds_up(config):
     ]
     text = summarize_run(Run(config), jobs)
     for said in (
-        *("240 (4 bodies of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
+        *("240 (4 sample sets of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
         *("2  generate      75.0 min each\n", "1  plot          50.0 min each  guessed\n"),
         *("GPU-hours    2.5\n", "CPU-hours    0.8 ", "75% of the time", "3.0 GB"),
         "5,000 MB in a job at most (generate)",

@@ -23,7 +23,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance import posterior_latents as latents
 from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
 from beyond_perplexity.report.importance_latents import latents_table, words_table
 from beyond_perplexity.schemas.draws import POSTERIOR
@@ -275,7 +275,7 @@ def shown(instance: Instance) -> list[dict]:
 
 def test_of_a_long_document_the_part_with_most_mentions_is_shown():
     places = [(5, 0), (130, 1), (133, 0), (139, 1), (150, 1)]
-    annotation, likeliest = shown(document(400, places))
+    annotation, most_probable = shown(document(400, places))
     assert len(annotation["tokens"]) == latents.MOST_WORDS
     _, _, first, _, last, _, whole = annotation["title"].split()  # ..., words 1 to 2 of 3
     start = int(first) - 1
@@ -283,7 +283,7 @@ def test_of_a_long_document_the_part_with_most_mentions_is_shown():
     assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(latents.MOST_WORDS)]
     found = [start + mention["start"] for mention in annotation["mentions"]]
     assert found == [130, 133, 139, 150]
-    assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in likeliest["mentions"])
+    assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in most_probable["mentions"])
 
 
 def test_a_short_document_is_shown_whole_and_a_shorter_one_not():
@@ -302,8 +302,8 @@ class Finding:
     def beam(self, batch, size):
         codes = pair_of(self).model.annotated(batch)  # (1, W)
         if batch.ids.tolist() != [self.number]:
-            codes = torch.where(codes == FILLING, codes, 0)
-        return torch.stack([codes, torch.full_like(codes, FILLING)], 1)  # (1, 2, W)
+            codes = torch.where(codes == PADDING, codes, 0)
+        return torch.stack([codes, torch.full_like(codes, PADDING)], 1)  # (1, 2, W)
 
 
 def pair_of(proposal) -> Pair:
@@ -314,8 +314,8 @@ def test_the_document_is_shown_in_which_the_proposal_finds_most():
     """The others have more mentions, which this proposal does not find."""
     held = [document(9, [(k, 0) for k in range(9 - number)], number) for number in range(3)]
     vocabulary = ClosedVocabulary.build([WORDS], 1, None)
-    annotation, likeliest = latents.describe(pair_of(Finding(2)), "m", held, vocabulary)
+    annotation, most_probable = latents.describe(pair_of(Finding(2)), "m", held, vocabulary)
     assert annotation["instance_id"] == 2
-    assert [m["start"] for m in likeliest["mentions"]] == [*range(7)]
+    assert [m["start"] for m in most_probable["mentions"]] == [*range(7)]
     nothing = latents.describe(pair_of(Finding(-1)), "m", held, vocabulary)
     assert nothing[0]["instance_id"] == 0  # the one with most to see

@@ -1,4 +1,4 @@
-"""What models predict in sentences: the likeliest words, draws, continuations, unrelated sentences.
+"""What models predict in sentences: the argmax words, draws, continuations, unrelated sentences.
 
 Needs nothing beyond the package. Oracles: a plain loop that advances one document a step at a time;
 shares of draws on a grid of numbers, which are the probabilities; the same sentences in other

@@ -124,7 +124,7 @@ def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
     assert content_of(tmp_path / "a.parquet") == record["content_hash"] == hashed(ROWS).table()
 
 
-def test_what_looks_alike_is_told_apart():
+def test_what_looks_alike_is_distinguished():
     def of(values: list[object], kind: pa.DataType) -> str:
         return hashed(pa.table({"a": pa.array(values, kind)})).table()
 

@@ -177,7 +177,10 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
 
 def test_parquet_without_text_is_an_error(tmp_path):
     for content, message in (
-        (written(pa.table({"body": ["x"]})), r"'text' is missing; there are body: name that"),
+        (
+            written(pa.table({"body": ["x"]})),
+            r"'text' is missing; there are body: name that",
+        ),
         (written(pa.table({"text": [1]})), "column 'text' is int64"),
         (b"no parquet", "not a readable Parquet file"),
         (written(pa.table({"text": ["x", None, "z"]})), "row 2: unusable row"),
@@ -378,7 +381,7 @@ def configured(path, **more):
         ({"url": "https://x.org/a.jsonl?x=1", "sha256": "0" * 64}, {}, "jsonl"),
     ],
 )
-def test_samples_that_are_brought_are_read_by_their_suffix(path, more, format_):
+def test_samples_that_are_external_are_read_by_their_suffix(path, more, format_):
     corpora = Corpora(configured(path, **more), "results")
     assert corpora.external_format("own") == format_
     assert corpora.external_field("own") == ([more["field"]] if "field" in more else [])
@@ -469,7 +472,7 @@ def test_names_end_before_their_packing():
     ("name", "message"),
     [
         ("nowhere/a.txt", "no such file"),
-        ("https://example.org/a.txt", "is an address, not a file.*sha256"),
+        ("https://example.org/a.txt", "is a URL, not a file.*sha256"),
         (".", "is a folder"),
         ("a" * 5000, "name too long"),
         ("a\0b", "NUL character"),
@@ -598,8 +601,8 @@ def test_what_is_no_json_is_told(tmp_path, text, message):
     with pytest.raises(JSONTextError, match=message):
         parse_json(text)
     path = put(tmp_path / "a.json", text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=f"a.json: is no speller: .*{message}.*; build it$"):
-        read_json(path, "speller", "build it")
+    with pytest.raises(InputError, match=f"a.json: is no spelling model: .*{message}.*; build it$"):
+        read_json(path, "spelling model", "build it")
 
 
 def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path):

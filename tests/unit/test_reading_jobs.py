@@ -1,4 +1,4 @@
-"""How a run reads: the vocabulary of each body of text, the reference, the jobs end to end.
+"""How a run reads: the vocabulary of each sample set, the reference, the jobs end to end.
 
 Needs nothing. Oracles: the words of the configuration, tables of the same texts read by hand, and
 equality of what is cut into shards in different ways.
@@ -106,8 +106,10 @@ def test_a_body_is_measured_in_its_vocabulary_and_raw(files) -> None:
     lengths = [len(drawn(1, 150)[i].split()) for i in human]
     assert read["vocabulary", "documents_reference"] == sum(n >= 3 for n in lengths)
     assert read["text", "training_8grams"] == pytest.approx(copied(texts))
-    floors = [row["floor"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"]
-    assert 0 < floors[0] < 1
+    baselines = [
+        row["baseline"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"
+    ]
+    assert 0 < baselines[0] < 1
     assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
 
 
@@ -122,7 +124,7 @@ def test_shards_do_not_change_a_table(files) -> None:
     assert all(whole[name].equals(again[name]) for name in whole)
 
 
-def test_groups_of_the_reference_and_samples_that_were_brought(files) -> None:
+def test_groups_of_the_reference_and_samples_that_were_external(files) -> None:
     samples = [write_samples(files / "s.parquet", drawn(2, 40))]
     found = measured(files, samples, "--group-column", "title")
     rows = found["measures"].to_pylist()

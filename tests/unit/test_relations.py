@@ -57,7 +57,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "scored_text": [text] * n,
             "group": pa.nulls(n, pa.string()) if group is None else list(group),
             "log_likelihood": [-float(b) * math.log(2) for b in own],
-            "log_likelihood_spelled": [spelled] * n,
+            "log_likelihood_open_vocabulary": [spelled] * n,
             "bytes": [99] * n,
             "ended": [True] * n,
         }
@@ -187,7 +187,7 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     assert found[0]["value"] == 0.2
     assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
-    assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no floor")
+    assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
 
 
 # ---- resamples ----
@@ -261,7 +261,7 @@ def test_measures_of_models_alone_count_each_model_once_and_more_is_better():
     assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
 
 
-def test_brought_texts_are_rows_of_tendencies():
+def test_external_texts_are_rows_of_tendencies():
     names = ["external/one", "external/two", "external/three"]
     rows = related({(m, None, k): float(v) for k in "st" for v, m in enumerate(names)})
     rows += related({("a", "x", "s"): 5.0, ("a", "x", "t"): 4.0})

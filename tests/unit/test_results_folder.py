@@ -39,8 +39,8 @@ SUMMARY = {
         "n": {"token": 6, "byte": 48},
         "perplexity": {"token": None},
         "unknown_penalized": {"perplexity": {"token": 64.0}},
-        "spelled": {"bits": {"byte": 2.5}},
-        "interval": {"spelled": {"bits": {"byte": [2.0, 3.0]}}},
+        "open_vocabulary": {"bits": {"byte": 2.5}},
+        "interval": {"open_vocabulary": {"bits": {"byte": [2.0, 3.0]}}},
     },
 }
 
@@ -88,7 +88,7 @@ def test_only_what_is_there_is_named(tree) -> None:
 
 
 def test_a_body_of_text_is_told_once(tree) -> None:
-    """What joins the measures of all bodies stands for their own files; others are kept."""
+    """What joins the measures of all sample sets stands for their own files; others are kept."""
     table = load_results(tree).tendencies
     rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
     assert rows == [
@@ -118,7 +118,7 @@ def test_perplexities_are_a_row_a_number(tree) -> None:
         ["gru", "raw", "test", "as_unknown", "bits", "byte", 1.5, 1.25, 1.75, 50],
         ["gru", "cleaned", "test", "as_unknown", "perplexity", "token", math.inf, "", "", 6],
         ["gru", "cleaned", "test", "penalized", "perplexity", "token", 64.0, "", "", 6],
-        ["gru", "cleaned", "test", "spelled", "bits", "byte", 2.5, 2.0, 3.0, 48],
+        ["gru", "cleaned", "test", "open_vocabulary", "bits", "byte", 2.5, 2.0, 3.0, 48],
     ]
     assert {str(table[name].dtype) for name in ("value", "low", "high")} == {"float64"}
 

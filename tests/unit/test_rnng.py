@@ -14,7 +14,7 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
 from beyond_perplexity.models.latents.rnng_span_charts import inside
@@ -66,7 +66,7 @@ def test_joint_is_that_of_the_plain_program(options):
     model = make(**options)
     batch, owner, latents = everything()
     expected = [
-        reference.log_joint(model, SENTENCES[place], [a for a in row if a != FILLING])
+        reference.log_joint(model, SENTENCES[place], [a for a in row if a != PADDING])
         for place, row in zip(owner.tolist(), latents.tolist(), strict=True)
     ]
     found = model.log_joint(batch, owner, latents)
@@ -159,7 +159,7 @@ def test_crf_is_that_of_enumeration():
     for row, (place, actions) in enumerate(zip(owner.tolist(), latents.tolist(), strict=True)):
         words = SENTENCES[place]
         scores = reference.span_scores(crf, words)
-        tree = [action for action in actions if action != FILLING]
+        tree = [action for action in actions if action != PADDING]
         expected = [reference.log_prob(scores, len(words), tree, t) for t in TEMPERATURES]
         assert found[row].tolist() == pytest.approx(expected, abs=1e-6)
     for place in range(len(SENTENCES)):
@@ -180,12 +180,12 @@ def test_beam_is_exact_and_has_all_trees_once(length, count):
     for size in sorted({1, 2, 3, count, count + 2}):
         rows = crf.beam(batch, size)
         assert rows.shape == (2, size, 2 * length - 1)
-        held = [tuple(row) for row in rows[0].tolist() if row[0] != FILLING]
+        held = [tuple(row) for row in rows[0].tolist() if row[0] != PADDING]
         assert len(held) == len(set(held)) == min(size, count)
         owner = torch.zeros(len(held), dtype=torch.int64)
         values = crf.log_prob(batch, owner, torch.tensor(held), [1.0])[:, 0]
         torch.testing.assert_close(values, ranked[: len(held)], atol=1e-9, rtol=0)
-        assert [a for a in rows[1].flatten().tolist() if a != FILLING] == [0]
+        assert [a for a in rows[1].flatten().tolist() if a != PADDING] == [0]
 
 
 @torch.no_grad()

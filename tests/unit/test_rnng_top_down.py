@@ -14,7 +14,7 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_instances import labelled_actions, parse
 from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
@@ -61,7 +61,7 @@ def everything(model):
 
 
 def plain(row):
-    return tuple(action for action in row.tolist() if action != FILLING)
+    return tuple(action for action in row.tolist() if action != PADDING)
 
 
 @pytest.mark.parametrize(("labels", "run"), COUNTS)

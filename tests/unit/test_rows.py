@@ -27,8 +27,8 @@ from beyond_perplexity.report.sensitivity import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import (
-    bodies,  # noqa: F401 (fixtures)
     folder,  # noqa: F401 (fixtures)
+    sample_sets,  # noqa: F401 (fixtures)
     table,  # noqa: F401 (fixtures)
 )
 

@@ -213,7 +213,7 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
-def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:
+def test_every_measure_has_its_line_its_range_its_direction_and_its_baseline() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
@@ -221,7 +221,7 @@ def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> N
     assert lines["Cosine"][1].endswith("(equation 10)")
 
 
-def test_values_stand_beside_their_floors() -> None:
+def test_values_stand_beside_their_baselines() -> None:
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")

@@ -224,17 +224,19 @@ def jackknife(groups, function):
 
 
 @pytest.mark.parametrize("kind", ["predicted", "sampled"])
-def test_means_floors_and_excesses_are_those_of_the_rows(tmp_path, kind):
+def test_means_baselines_and_excesses_are_those_of_the_rows(tmp_path, kind):
     """Oracle: pandas, and groups left out one by one."""
     rows = predictions(documents=90)
     frame = summary(tmp_path, rows, ("glove", Vectors()))
     scores = scored(rows, Vectors(), "glove").to_pandas()
     for measure in ("wmd", "cosine_scaled", "aligned_cosine"):
         part = scores[(scores.measure == measure) & (scores.split == "test")]
-        own, floor = (part[part.kind == name].value.to_numpy() for name in (kind, PARTNER_OF[kind]))
+        own, baseline = (
+            part[part.kind == name].value.to_numpy() for name in (kind, PARTNER_OF[kind])
+        )
         found = row_of(frame, split="test", measure=measure, kind=kind)
         groups = groups_of(rows, "test")
-        named = {"value": own, "floor": floor, "excess": own - floor}
+        named = {"value": own, "baseline": baseline, "excess": own - baseline}
         for name, held in named.items():
             value, error, effective = jackknife(groups, lambda kept, held=held: held[kept].mean())
             low, high = (f"{name}_{end}".removeprefix("value_") for end in ("low", "high"))
@@ -254,10 +256,10 @@ def test_bleu_is_of_all_sentences_and_its_mean_stands_beside(tmp_path):
     for name, order in BLEU_NAMES.items():
         part = scores[(scores.split == "test") & (scores.measure == name)]
         found = row_of(frame, split="test", measure=name, kind="predicted")
-        own, floor = (part[part.kind == kind] for kind in ("predicted", "partner"))
+        own, baseline = (part[part.kind == kind] for kind in ("predicted", "partner"))
         assert found.value == pytest.approx(float(bleu_of(own.statistics.sum(), order)))
-        assert found.floor == pytest.approx(float(bleu_of(floor.statistics.sum(), order)))
-        assert found.excess == pytest.approx(found.value - found.floor)
+        assert found.baseline == pytest.approx(float(bleu_of(baseline.statistics.sum(), order)))
+        assert found.excess == pytest.approx(found.value - found.baseline)
         assert found.sentence_mean == pytest.approx(own.value.mean())
         matches = own.statistics.sum()[2 : 2 + order]
         if matches.all():
@@ -281,8 +283,8 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
     assert accuracy.value == pytest.approx(right / words)
     entropy = row_of(frame, measure="cross_entropy")
     assert entropy.value == pytest.approx(-sum(row["log_prob"] for row in rows) / words)
-    assert np.isnan(entropy.floor)
-    assert "floor" not in entropy.note
+    assert np.isnan(entropy.baseline)
+    assert "baseline" not in entropy.note
     for name in ("target", "predicted"):
         share = sum(row[f"unknown_{name}"] for row in rows) / words
         assert accuracy[f"unknown_{name}"] == pytest.approx(share)
@@ -312,9 +314,9 @@ def test_what_lacks_is_said(tmp_path):
     frame = summary(tmp_path, rows)
     assert not {"sampled", "proper"} & set(frame.kind)
     bleu = row_of(frame, split="test", measure="bleu_2", kind="predicted")
-    assert "no unrelated sentences: no floor" in bleu.note
+    assert "no unrelated sentences: no baseline" in bleu.note
     assert "fewer than 20 effective groups: no interval" in bleu.note
-    assert np.isnan([bleu.floor, bleu.excess, bleu.low, bleu.high]).all()
+    assert np.isnan([bleu.baseline, bleu.excess, bleu.low, bleu.high]).all()
     accuracy = row_of(frame, split="test", measure="accuracy", kind="predicted")
     assert accuracy.note == "not defined: tokens of the model are no words"
     assert (accuracy.sentences, accuracy.undefined) == (0, sum(r["split"] == "test" for r in rows))
@@ -636,8 +638,8 @@ def test_pairs_are_read_from_tabs_and_commas(tmp_path):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("one\ttwo\tscore\n", "has no pairs below the line of names"),
-        (" \n\n", "has no pairs below the line of names"),
+        ("one\ttwo\tscore\n", "has no pairs below the header row"),
+        (" \n\n", "has no pairs below the header row"),
         ("one\n", "line 1: has the one column 'one'"),
         ("one\ttwo\nx\ty\n", "line 1: has no column 'score' after the two texts; there is none"),
         ("score\ttwo\tz\nx\ty\t1\n", "has no column 'score' after the two texts; there is z"),

@@ -1,4 +1,4 @@
-"""The smallest detectable shifts: the shifted populations, and that the tests find what is claimed.
+"""The minimum detectable effects: the shifted populations, and that the tests find what is claimed.
 
 Needs nothing but the package. Oracles: permutation tests of drawn pairs of samples, document by
 document; the textbook's power of the difference of means; shifts applied to documents one by one;
@@ -28,7 +28,7 @@ from beyond_perplexity.tendencies.definitions import MeasurementOptions, Sensiti
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
@@ -133,28 +133,28 @@ def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:
     types = sorted({word for side in sides for text in side for word in text})
     with DocumentCounts(pa.array(types), np.ones(len(types))) as counts:
-        for body, side in enumerate(sides):
-            counts.add(body, [pa.array([" ".join(text) for text in side])])
-        totals = [counts.totals(body)[:, None] for body in (0, 1)]
+        for sample_set, side in enumerate(sides):
+            counts.add(sample_set, [pa.array([" ".join(text) for text in side])])
+        totals = [counts.totals(sample_set)[:, None] for sample_set in (0, 1)]
         pooled = (totals[0] + totals[1]).astype(float)
         drawn = counts.permutations(PERMUTATIONS, seed, "test")
         permuted = np.concatenate([measure(first, pooled - first) for first in drawn])
         return permutation_p(float(measure(*totals)[0]), permuted)
 
 
-def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts, reference):
+def test_permutation_tests_find_the_smallest_swap_as_often_as_claimed(counts, reference):
     shift = document_shifts.UnigramShift(counts, None, seed=1)
     x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
     ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
-    exchange = dict(zip(ordered[shift.exchange], ordered, strict=True))
+    permute = dict(zip(ordered[shift.permute], ordered, strict=True))
     rng = np.random.default_rng(4)
     p_values = []
     for seed in range(80):
         first, second = sample_texts(rng), sample_texts(rng)
         chosen = rng.random(N) < x
         pairs = zip(second, chosen, strict=True)
-        second = [[exchange[w] for w in text] if c else text for text, c in pairs]
+        second = [[permute[w] for w in text] if c else text for text, c in pairs]
         p_values.append(document_p([first, second], lambda *x: unigram_distances(*x)["tvd"], seed))
     check_power(p_values)
 
@@ -228,12 +228,12 @@ def test_lengths_are_stretched_and_types_lost(reference):
     assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
 
 
-def test_words_are_exchanged_and_made_rarer(counts):
+def test_words_are_permuted_and_made_rarer(counts):
     draw = shifts.PairDraw(200_000, 4, 1, "test")
-    exchanged = document_shifts.UnigramShift(counts, None, seed=1)
-    found = exchanged.draw(draw, 0.3)
+    permuted = document_shifts.UnigramShift(counts, None, seed=1)
+    found = permuted.draw(draw, 0.3)
     for measure, values in found.items():
-        assert values == pytest.approx(exchanged.size(measure, 0.3)[0], rel=0.02)
+        assert values == pytest.approx(permuted.size(measure, 0.3)[0], rel=0.02)
     rarer = document_shifts.RankShift(counts, None)
     rngs = [np.random.default_rng(1)]
     plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
@@ -242,7 +242,7 @@ def test_words_are_exchanged_and_made_rarer(counts):
 
 
 class _Normal(shifts.Shift):
-    """A measure whose smallest shift is known: normal with mean x and deviation 1 / sqrt(n)."""
+    """A measure whose detectable effect is known: normal with mean x and deviation 1 / sqrt(n)."""
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 
@@ -264,9 +264,13 @@ def test_the_search_finds_a_known_shift(guess):
 
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
-    found = smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference")
+    found = minimum_detectable_effects(
+        reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference"
+    )
     assert found.schema == SENSITIVITY
-    rows = found.to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
+    rows = found.to_pandas().pivot(
+        index=["tendency", "measure"], columns="n", values="minimum_detectable_effect"
+    )
     assert len(rows) == 11
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)
     assert rows[2].isna().any()
@@ -281,7 +285,9 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
 def by_groups(reference):
     how = SensitivityOptions(documents=(60, 600, 60_000), level=0.05, pairs=200)
     own = {"groups": np.arange(len(TEXTS)) // 5, "classes": ClassOptions(WORDS, True)}
-    return smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", **own)
+    return minimum_detectable_effects(
+        reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", **own
+    )
 
 
 def test_groups_get_rows_of_sound_tests_alone(by_groups):
@@ -291,7 +297,9 @@ def test_groups_get_rows_of_sound_tests_alone(by_groups):
         ("unigram", "max_difference"),
         *((name, m) for name in ("length", "stop_words", "symbols") for m in TWO_TESTS),
     }
-    rows = found.pivot(index=["tendency", "measure"], columns="n", values="shift")
+    rows = found.pivot(
+        index=["tendency", "measure"], columns="n", values="minimum_detectable_effect"
+    )
     assert rows[60].isna().all()  # 12 groups allow no verdict
     assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
     note = sensitivity_table(found, Labels()).note

@@ -397,7 +397,7 @@ def test_pairs_train_the_classifier(labels, tmp_path):
 
 
 def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
-    """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be told apart."""
+    """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be distinguished."""
     pairs, weights = tmp_path / "pairs.jsonl", tmp_path / "infersent1.pkl"
     rows = []
     for place, text in enumerate(some_texts(240, 6)):  # the same text again, or another

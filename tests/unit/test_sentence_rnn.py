@@ -47,9 +47,9 @@ def some_sentences(count=40, longest=30, size=SIZE):
     return [generator.integers(2, size, n) for n in lengths]
 
 
-def padded(rows, filling=0):
+def padded(rows, padding=0):
     lengths = torch.tensor([len(row) for row in rows])
-    tokens = torch.full((len(rows), int(lengths.max())), filling)
+    tokens = torch.full((len(rows), int(lengths.max())), padding)
     for row, ids in zip(tokens, rows, strict=True):
         row[: len(ids)] = torch.as_tensor(ids)
     return tokens, lengths
@@ -102,7 +102,7 @@ def test_word_by_word_the_score_is_the_same():
 
 
 @torch.no_grad()
-def test_batch_order_and_filling_do_not_change_a_bit():
+def test_batch_order_and_padding_do_not_change_a_bit():
     model, rows = make(500), some_sentences(100, 40, 500)
     whole = model.sentence_log_scores(*padded(rows))
     order = np.random.default_rng(3).permutation(100)

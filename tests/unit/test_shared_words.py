@@ -1,7 +1,7 @@
 """The words that texts are compared in.
 
 Oracles: sets and dictionaries in plain Python; a property: over many random splits of one text,
-training and test text have the same share of compared words, where the vocabulary's own share
+training and test text have the same share of shared vocabulary, where the vocabulary's own share
 differs because it was chosen on the training text.
 """
 

@@ -58,7 +58,7 @@ def test_one_score_a_pair_in_their_order_tokenized_or_not(files, run):
     """Raw texts are tokenized and lower-cased; words without a vector say nothing."""
     found = run()
     np.testing.assert_allclose([float(line) for line in found.out.split("\n")[:-1]], COSINES)
-    told = f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (line of names)\n"
+    told = f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (header row)\n"
     assert found.err == told
     lines = run("--tokenized").out.split()
     assert lines[0] == "0.0"  # "cat!" has no vector: the first text says nothing

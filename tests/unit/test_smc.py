@@ -33,7 +33,7 @@ from beyond_perplexity.importance.reduction import estimates_table, instances_ta
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents import rnng_stack_memory
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
@@ -560,7 +560,7 @@ def test_proposed_choices_have_the_probabilities_of_whole_trees(kind, temperatur
         widest = max(choice.shape[-1] for choice in choices)
         if choices[0].ndim > 1:
             pad = torch.nn.functional.pad
-            choices = [pad(one, (0, widest - one.shape[1]), value=FILLING) for one in choices]
+            choices = [pad(one, (0, widest - one.shape[1]), value=PADDING) for one in choices]
         lengths = batch.lengths[TOKENS][owner]
         drawn = model.join_choices(torch.stack(choices, 1), lengths)
         expected = proposal.log_prob(batch, owner, drawn, [temperature])[:, 0]

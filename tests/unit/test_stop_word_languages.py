@@ -22,7 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.sensitivity import smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from tests.unit.text_pairs import statistics_of
 
@@ -101,7 +101,7 @@ def test_a_language_without_a_list_has_no_numbers_but_a_reason(grouped, tmp_path
     assert reason in capsys.readouterr().err
     rows = stop_rows(found.table)
     assert rows.index.tolist() == ["ks"]
-    assert rows[["value", "p_value", "p_adjusted", "floor", "excess"]].isna().all(axis=None)
+    assert rows[["value", "p_value", "p_adjusted", "baseline", "excess"]].isna().all(axis=None)
     for text in (found.text, unescape((tmp_path / "compare.html").read_text())):
         assert f"no verdict: {reason}: give one as stop words" in text
     assert not (tmp_path / "stop_words.svg").exists()
@@ -161,13 +161,13 @@ def test_the_workflow_takes_the_language_of_the_corpus() -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_what_is_not_counted_has_no_smallest_shift(grouped) -> None:
+def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     classes = ClassOptions(load_stop_words("language:et"), True)
     texts = pa.array(GERMAN)
     reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
-    found = smallest_shifts(
+    found = minimum_detectable_effects(
         reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
     )
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())

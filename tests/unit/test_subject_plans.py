@@ -376,7 +376,7 @@ def test_without_an_encoder_all_is_as_it_was(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_as_many_shards_are_read_as_hold_the_documents() -> None:
-    """60 documents of a body lie in two shards of 30."""
+    """60 documents of a sample set lie in two shards of 30."""
     for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
         run = embedded(embedding={"encoder": "skipthought", "documents": documents})
         found = run.embeddings.sample_files("wikipedia")
@@ -423,7 +423,7 @@ def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
     files = samples.compared_files("lstm", "beam")
     assert files["reference"] == "<results>/references/wikipedia/words/statistics.parquet"
     assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
-    assert files["vocabulary"] == ["<results>/compared_words/wikipedia/words.txt"]
+    assert files["vocabulary"] == ["<results>/shared_vocabulary/wikipedia/words.txt"]
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
 
 
@@ -512,11 +512,11 @@ def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
 
 def test_files_come_by_path_or_by_address() -> None:
     address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
-    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
+    external = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
     held = judges(
         mine={"family": "vectors", "path": address, "width": 300},
         official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={"family": "skipthought", **brought},
+        skip={"family": "skipthought", **external},
     )
     local = f"results/downloads/{SHA256}/glove.txt"
     assert held.files("mine") == [local]
@@ -528,7 +528,7 @@ def test_files_come_by_path_or_by_address() -> None:
         "version": 1,
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
-    assert set(held.files("skip")) == set(brought.values())
+    assert set(held.files("skip")) == set(external.values())
     assert held.trained() == []
     assert held.title("official") == "InferSent architecture official"
 
@@ -560,7 +560,7 @@ def test_what_a_training_is_made_of() -> None:
     assert held.gpus("word2vec") == 0
 
 
-def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
+def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
     given = {"family": "infersent", "vectors": "word2vec", "path": "w.pkl", "pairs": "sts.tsv"}
     held = judges(scored=given | {"version": 2})
     assert held.trained() == ["word2vec", "scored"]

@@ -25,7 +25,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
     MINUS,
     WITHHELD,
-    beyond_floor,
+    beyond_baseline,
     note_alone,
     reason_withheld,
     shown,
@@ -67,7 +67,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit.synthetic_tables import (
-    FLOORS,
+    BASELINES,
     WITHHELD_NOTE,
     WORD_NOTE,
     make_measures,
@@ -135,10 +135,10 @@ def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
     assert plain == (0.134, "")
     starred = published("symbols", "mean_difference", "transformer-adaptive-softmax", "beam")
     assert starred == (0.0007, "*")
-    # 1 - F(10000) at the test set's s = 1.1997 is the floor of D_p_hat
+    # 1 - F(10000) at the test set's s = 1.1997 is the baseline of D_p_hat
     pairs = product(PUBLISHED_FAMILIES, PUBLISHED_KINDS)
-    floors = [_value("rank_frequency", "ks_zipf_reference", *pair) for pair in pairs]
-    assert min(floors) == pytest.approx(0.1421, abs=5e-4)
+    baselines = [_value("rank_frequency", "ks_zipf_reference", *pair) for pair in pairs]
+    assert min(baselines) == pytest.approx(0.1421, abs=5e-4)
     for nothing in (
         ("length", "ks", "gru", "beam"),
         ("length", "ks", "lstm", "min_p"),
@@ -209,12 +209,12 @@ PERPLEXITIES = {
         1.3,
         unknown=3,
         spelled={"bits": {"byte": 2.1}},
-        interval={"bits": {"byte": [1.2, 1.4]}, "spelled": {"bits": {"byte": [2.0, 2.2]}}},
+        interval={"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}},
     ),
     "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
     "free": scored(1.2, unknown=3),
     "impossible": scored(None, unknown=3, spelled={"bits": {"byte": None}}),
-    "brought": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
+    "external": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
 }
 
 
@@ -229,7 +229,7 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
         "open": ("2.300", ""),
         "free": ("", ""),
         "impossible": ("∞", ""),
-        "brought": ("1.900", "0.900"),
+        "external": ("1.900", "0.900"),
     }
     tidy = table.tidy.set_index("model")
     limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
@@ -399,12 +399,12 @@ def test_too_few_permutations_are_told_once() -> None:
     assert note_alone(withheld) == ""
 
 
-def test_a_distance_is_held_against_the_band_of_the_floor() -> None:
-    """Where the texts were made smaller for the floor, the value itself is of other sizes."""
-    row = {"value": 9.0, "floor": 0.125, "floor_low": 0.0625, "floor_high": 0.25}
-    places = [beyond_floor(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
+def test_a_distance_is_held_against_the_band_of_the_baseline() -> None:
+    """Where the texts were made smaller for the baseline, the value itself is of other sizes."""
+    row = {"value": 9.0, "baseline": 0.125, "baseline_low": 0.0625, "baseline_high": 0.25}
+    places = [beyond_baseline(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
     assert places == [-1, 0, 0, 1]
-    assert beyond_floor(row | {"floor_low": np.nan, "excess": 1.0}) == 0
+    assert beyond_baseline(row | {"baseline_low": np.nan, "excess": 1.0}) == 0
 
 
 @pytest.mark.parametrize("specification", [*MEASURED_TABLES.values(), RAW_TABLE])
@@ -419,7 +419,7 @@ def test_csv_has_every_column_in_full_precision(specification) -> None:
     extra = sum(c.measure == "zipf_s_split" for c in specification.columns)
     shown = len(specification.columns) + extra + len(TEXT_SHARES)
     assert len(joined) == len(csv) == len(SOURCES) * shown
-    for name in ("value", "p_value", "p_value_law", "floor", "excess"):
+    for name in ("value", "p_value", "p_value_law", "baseline", "excess"):
         assert joined[name].equals(joined[f"{name}_true"])
     assert (joined["stars"].fillna("") == joined["p_adjusted"].map(stars)).all()
     assert len(table.rows) == 2 + len(SOURCES)
@@ -439,20 +439,20 @@ def test_stars_are_of_adjusted_values_and_laws_have_none() -> None:
     assert cell(table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
 
-def test_the_floor_stands_above_and_the_excess_beside() -> None:
+def test_the_baseline_stands_above_and_the_excess_beside() -> None:
     measures = make_measures(["lstm/beam", "lstm/ancestral", "external/mine"])
     chosen = (measures["source"] == "lstm/beam") & (measures["measure"] == "tvd")
-    measures.loc[chosen, ["value", "floor", "excess"]] = [0.5, 0.31, 0.19]
+    measures.loc[chosen, ["value", "baseline", "excess"]] = [0.5, 0.31, 0.19]
     table = table_2(measures, Labels(decodings=["ancestral", "beam"]))
     assert [row[0] for row in table.rows[:2]] == ["Human text against itself"] * 2
     assert [row[2] for row in table.rows] == ["words", "raw", "words", "words", "raw"]
-    assert cell(table, 0, "Unigram TVD") == "0.220–0.310"  # sizes differ, and so do floors
+    assert cell(table, 0, "Unigram TVD") == "0.220–0.310"  # sizes differ, and so do baselines
     assert cell(table, 1, "Unigram TVD") == "0.220"
     assert cell(table, 3, "Unigram TVD").startswith("0.500")
     assert cell(table, 3, "Unigram TVD", EXCESS) == "+0.190"
     assert cell(table, 0, "Unigram TVD", EXCESS) == ""
     heads = {(column.group, column.title) for column in table.columns}
-    assert ("KS to the samples' Zipf fit", EXCESS) not in heads  # a law has no floor
+    assert ("KS to the samples' Zipf fit", EXCESS) not in heads  # a law has no baseline
     assert ("Unigram TVD", PAPER) not in heads  # the paper has none
 
 
@@ -519,7 +519,7 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     rows = {(row[0], row[1]): place for place, row in enumerate(table.rows)}
     assert cell(table, rows["my model", "Warm"], "Length KS", PAPER) == "0.051"
     assert cell(table, rows["LSTM", "Beam"], "Length KS", PAPER) == "0.516"
-    assert cell(table, rows["mine %", "Brought samples"], "Length KS", PAPER) == ""
+    assert cell(table, rows["mine %", "External samples"], "Length KS", PAPER) == ""
     chosen = table.tidy[(table.tidy["source"] == "my_model/warm") & table.tidy[COLUMN].notna()]
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
     # the raw table has every distance and no published value
@@ -527,7 +527,7 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {OWN, EXCESS}
     assert "raw text" in table.title
     own = {(c.tendency, c.measure) for c in RAW_TABLE.columns}
-    assert own == FLOORS.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
+    assert own == BASELINES.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
 
 
 def write(path: Path, *jobs: object) -> None:

@@ -3,7 +3,7 @@
 Property: a word of the last document, or the number of the last row, shows in the result. Files
 have more than four batches of any reader: 20,000 documents, or 11 and batches of 2 where a model
 runs. Needs torch; models are counted or have random weights.
-Models that were brought are scored on the text before cleaning, others on the cleaned one: oracles
+External models are scored on the text before cleaning, others on the cleaned one: oracles
 are the model's own loss and tokenizer, as transformers gives them for the string by itself.
 """
 
@@ -261,7 +261,7 @@ def test_estimate_uses_the_last_row(table, tmp_path, said):
     rows = np.arange(MANY)
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
-    quick = ["--no-bracket", "--options", '{"subsets": 2, "bootstrap": 2}']
+    quick = ["--no-two-sided", "--options", '{"subsets": 2, "bootstrap": 2}']
     run_function(
         "estimate",
         ["--weights", table("a", frame), *quick, "--output", str(tmp_path / "out_a.csv")],
@@ -297,7 +297,7 @@ def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix):
     run_function("similarity", [*flags, "--tokenized"])
     shown = capsys.readouterr()
     assert [float(line) for line in shown.out.split()] == pytest.approx([1.0] * MANY + [0.0])
-    assert "20,002 lines read, 20,001 used; left out: 1 (line of names)" in shown.err
+    assert "20,002 lines read, 20,001 used; left out: 1 (header row)" in shown.err
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +373,7 @@ def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix):
     run_function("contrast", [*flags, "--tokenized", "--device", "cpu"])
     shown = capsys.readouterr()
     assert "last: 1 pairs" in shown.out
-    line = "12 lines read, 11 used; left out: 1 (line of names)"
+    line = "12 lines read, 11 used; left out: 1 (header row)"
     assert (line if suffix == ".tsv" else "11 lines read, all used") in shown.err
 
 
@@ -403,8 +403,8 @@ def fit(corpus, folder, config, vocabulary=None):
 
 
 @pytest.fixture(params=MAKERS)
-def brought(request, corpus, tmp_path):
-    """Bring a model; return its own folder and the one that it was brought to."""
+def external_model(request, corpus, tmp_path):
+    """Bring a model; return its own folder and the one that it was loaded to."""
     MAKERS[request.param](tmp_path / "source")
     config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
     return tmp_path / "source", fit(corpus, tmp_path, config)
@@ -445,8 +445,8 @@ def texts_of_split_held(corpus, *, raw):
     ]
 
 
-def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus):
-    source, folder = brought
+def test_bits_per_byte_of_the_raw_text_are_the_models_own(external_model, corpus):
+    source, folder = external_model
     summary, rows = score(corpus, folder, corpus / "raw.parquet")
     raw, cleaned = (texts_of_split_held(corpus, raw=kind) for kind in (True, False))
     assert len(raw) > 3
@@ -508,8 +508,8 @@ def score_text(capsys, *arguments):
     return printed
 
 
-def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(brought, tmp_path, capsys):
-    source, folder = brought
+def test_a_file_is_scored_as_it_is_by_a_model_that_was_external(external_model, tmp_path, capsys):
+    source, folder = external_model
     plain, records = tmp_path / "t.txt", tmp_path / "t.jsonl"
     lines = ["  Two  Blanks, and the End ", "isn't “it”?"]
     plain.write_text("\n".join([lines[0], "   ", lines[1]]) + "\n", encoding="utf-8")

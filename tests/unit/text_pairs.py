@@ -20,7 +20,7 @@ from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import BodyPair, paired
+from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
@@ -64,12 +64,12 @@ def statistics_of(
 @contextmanager
 def pair_of(
     first: Sequence[str], second: Sequence[str], groups=(None, None), cut: int = 1000
-) -> Iterator[BodyPair]:
+) -> Iterator[SampleSetPair]:
     """Bring two lists of texts together, with the group of each document."""
-    bodies = statistics_of(first), statistics_of(second)
+    sample_sets = statistics_of(first), statistics_of(second)
     held = tuple(None if g is None else np.asarray(g, np.int32) for g in groups)
     texts = batched(first, cut), batched(second, cut)
-    with paired(*bodies, texts, groups=held, classes=ClassOptions(STOP, True)) as pair:
+    with paired(*sample_sets, texts, groups=held, classes=ClassOptions(STOP, True)) as pair:
         yield pair
 
 
@@ -122,12 +122,12 @@ def plain_measures(sides, counts=None) -> dict[tuple[str, str], Fraction | None]
     return found
 
 
-def at_most(documents: list[list[str]], tokens: int, body: int, seed: int) -> list[list[str]]:
+def at_most(documents: list[list[str]], tokens: int, sample_set: int, seed: int) -> list[list[str]]:
     """Take whole documents in the random order of the text, each that still fits."""
     if sum(map(len, documents)) <= tokens:
         return documents
     taken: list[list[str]] = []
-    for place in stream(seed, "equal_tokens", body).permutation(len(documents)):
+    for place in stream(seed, "equal_tokens", sample_set).permutation(len(documents)):
         if sum(map(len, [*taken, documents[place]])) <= tokens:
             taken.append(documents[place])
     return taken

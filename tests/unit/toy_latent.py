@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, Simulated
+from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import Vocabulary
 from tests.workflow.toys.hidden_bits import BitTagger, HiddenBits
@@ -31,7 +31,7 @@ class ToyModel(HiddenBits):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         tokens = batch.tokens[owner]  # (R, T)
-        inside = latents != FILLING  # (R, T)
+        inside = latents != PADDING  # (R, T)
         bits = latents.clamp(min=0)  # (R, T)
         before = torch.cat([torch.full_like(bits[:, :1], 2), bits[:, :-1]], 1)  # (R, T)
         log_bits = self.bits.log_softmax(1)[before, bits]  # (R, T)

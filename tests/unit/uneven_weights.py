@@ -88,7 +88,7 @@ class Claim(NamedTuple):
 
 
 def claim(log_w: np.ndarray, truth: float = 0.0, effective: np.ndarray | None = None) -> Claim:
-    """Enclose Σ log p of documents by their log weights (N, K), as the bracket does.
+    """Enclose Σ log p of documents by their log weights (N, K), as the two-sided bounds does.
 
     Of runs of particles the fewest effective samples, (N,), are given.
     """

@@ -1,4 +1,4 @@
-"""Corpora by address: a local web server stands for the real one; checksums decide what is kept.
+"""Corpora by URL: a local web server stands for the real one; checksums decide what is kept.
 
 Needs Snakemake's HTTP storage plugin. The oracle is the file that the server serves.
 """
@@ -15,7 +15,7 @@ import yaml
 
 @pytest.fixture
 def served(tmp_path):
-    """Give a folder that a web server on this machine serves, and its address."""
+    """Give a folder that a web server on this machine serves, and its URL."""
     folder = tmp_path / "served"
     folder.mkdir()
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
@@ -29,7 +29,7 @@ def served(tmp_path):
 
 
 def configure(checkout, url: str, sha256: str) -> None:
-    """Make the tiny run read its corpus from an address."""
+    """Make the tiny run read its corpus from a URL."""
     path = checkout.path / "configs" / "smoke.yaml"
     config = yaml.safe_load(path.read_text())
     corpus = config["corpora"]["wikipedia"]

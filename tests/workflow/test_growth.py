@@ -64,7 +64,7 @@ REFERENCE = jobs(
     measure_resample=3,
 )
 SCORED = jobs(train=1, measure_perplexity=1, compare_perplexity=1)
-READ = jobs(extract_corpus=1, build_vocabulary=1, build_speller=1, choose_words=1)
+READ = jobs(extract_corpus=1, build_vocabulary=1, build_spelling_model=1, choose_words=1)
 PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, write_overview=1)
 
 

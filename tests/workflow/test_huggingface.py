@@ -1,4 +1,4 @@
-"""A Hugging Face model that was brought goes through the stages like a model of our own.
+"""A Hugging Face external model goes through the stages like a model of our own.
 
 Needs Snakemake, transformers and a minute; the model is tiny and random, made by the test in a
 folder. Oracles: the rows that every other model has, and what may not be rerun.
@@ -15,12 +15,16 @@ from tests.workflow.conftest import SMOKE
 
 
 def test_a_model_in_a_folder_is_scored_and_generates(finished, checkout):
-    folder = checkout.path / "brought"
+    folder = checkout.path / "external"
     make_llama(folder)
     path = checkout.path / "configs" / "smoke.yaml"
     config = yaml.safe_load(path.read_text())
-    brought = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "brought"}}
-    config["models"]["mine"] = brought
+    external = {
+        "family": "huggingface",
+        "corpus": "wikipedia",
+        "architecture": {"path": "external"},
+    }
+    config["models"]["mine"] = external
     config["generation"]["models"] = ["mine"]
     path.write_text(yaml.safe_dump(config))
     results = checkout.path / "results"

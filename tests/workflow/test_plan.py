@@ -70,7 +70,7 @@ def test_the_summary_counts_what_the_configuration_says(untouched, printed):
     jobs = planned_jobs(printed)
     assert jobs["generate"] == sources * shards
     assert jobs["count_samples"] == jobs["measure_tendencies"] == sources
-    assert "merge_statistics" not in jobs  # a body of text fits into one job
+    assert "merge_statistics" not in jobs  # a sample set fits into one job
     semantics = config["semantics"]
     models = {*generation["models"], *config["contrastive"]["models"], *semantics["models"]}
     assert jobs["train"] == len(models)
@@ -86,7 +86,7 @@ def test_the_summary_counts_what_the_configuration_says(untouched, printed):
     last = printed[printed.index("\nThis run\n") :].rstrip().splitlines()
     assert [line.split()[0] for line in last[-4:]] == ["GPU-hours", "CPU-hours", "known", "memory"]
     assert f"models       {len(models)}: " in printed
-    assert "embedded     20 documents of each body at most, by skipthought" in printed
+    assert "embedded     20 documents of each sample set at most, by skipthought" in printed
     assert f"understood   {len(semantics['models'])} models on" in printed
 
 
@@ -108,7 +108,7 @@ def test_results_can_be_moved_by_a_path_variable(untouched):
 
 
 def test_a_plan_says_what_earlier_jobs_took_and_which_files_are_missing(checkout):
-    """Two shards of one body ran: 10 s for 30 documents each, so all of its 2 shards take 20 s."""
+    """Two shards of a sample set ran: 10 s for 30 documents each, so its 2 shards take 20 s."""
     for shard in range(2):
         path = checkout.path / f"results/benchmarks/generate/lstm/beam/{shard:05d}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
         jobs = finished.planned()
     assert jobs["train"] == 1
     assert jobs["generate"] == 4
-    assert jobs["count_samples"] == 2  # a job a body of text
+    assert jobs["count_samples"] == 2  # a job a sample set
     assert "extract_corpus" not in jobs
     assert "build_vocabulary" not in jobs
 
@@ -102,7 +102,7 @@ def test_smaller_shards_give_the_same_samples_statistics_tests_and_contrasts(fin
         assert text.count(old) == 1
         text = text.replace(old, new)
     smaller.write_text(text)
-    for folder in ("corpora", "vocabularies", "models", "compared_words", "references"):
+    for folder in ("corpora", "vocabularies", "models", "shared_vocabulary", "references"):
         copy_results(finished, checkout, folder)
     contrasts = "contrastive/wikipedia/kn-3.parquet"
     measures = [f"tendencies/trigram/{d}/measures.parquet" for d in ("ancestral", "beam")]
@@ -120,7 +120,7 @@ def test_smaller_shards_give_the_same_samples_statistics_tests_and_contrasts(fin
 
 
 def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
-    for folder in ("corpora", "vocabularies", "compared_words", "references", "evaluators"):
+    for folder in ("corpora", "vocabularies", "shared_vocabulary", "references", "evaluators"):
         copy_results(finished, checkout, folder)
     run = [*SMOKE, "--rerun-triggers", "mtime"]
     checkpoints = checkout.path / "results" / "checkpoints" / "lstm"

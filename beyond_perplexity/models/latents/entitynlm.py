@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM, round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, check_ends
+from beyond_perplexity.models.latent import PADDING, DrawnText, LatentModel, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     EntityModule,
@@ -159,7 +159,7 @@ class EntityNLM(EntityModule, LatentModel):
         One that runs past the end is cut there.
         """
         mentions, end = list[dict[str, int]](), 0
-        codes = [code for code in latent.tolist() if code != FILLING]
+        codes = [code for code in latent.tolist() if code != PADDING]
         for start, code in enumerate(codes):
             if code and start >= end:
                 entity, remaining = divmod(code - 1, RADIX)
@@ -289,7 +289,7 @@ class EntityNLM(EntityModule, LatentModel):
         A document that has not ended after N words has the length N + 1.
         """
         tokens = torch.full((count, most), EOS)  # (R, N)
-        codes = torch.full((count, most), FILLING)  # (R, N)
+        codes = torch.full((count, most), PADDING)  # (R, N)
         lengths = torch.full((count,), most + 1)  # (R,)
         place = torch.arange(count, device=self.device)  # (R',): the document of each row
         word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)

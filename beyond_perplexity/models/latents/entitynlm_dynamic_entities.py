@@ -32,7 +32,7 @@ from beyond_perplexity.corpus.latent_instances import (
     encode_with_text,
     without_overlaps,
 )
-from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.models.latent import PADDING, LatentModule
 from beyond_perplexity.vocabulary import Vocabulary
 
 RADIX = 1024
@@ -103,8 +103,8 @@ def read_codes(
 ) -> Codes:
     """Read rows of z, int64, (R, W), of documents of the given lengths (R,), T words at most."""
     missing = width - latents.shape[1]
-    outside = (latents[:, width:] != FILLING).any(1)  # (R,)
-    codes = functional.pad(latents[:, :width], (0, max(0, missing)), value=FILLING)  # (R, T)
+    outside = (latents[:, width:] != PADDING).any(1)  # (R,)
+    codes = functional.pad(latents[:, :width], (0, max(0, missing)), value=PADDING)  # (R, T)
     inside = torch.arange(width, device=codes.device) < lengths[:, None]  # (R, T)
     mention, entity, remaining = split_mention_codes(codes)  # (R, T)
     before = [functional.pad(part, (1, 0))[:, :-1] for part in (mention, entity, remaining)]
@@ -240,7 +240,7 @@ class DynamicEntities(nn.Module):
     @staticmethod
     def mix(before: Tensor, gate: Tensor, update: Tensor) -> Tensor:
         """Return vectors, (N, D), after a mention word: δ before + (1 − δ) update, of length 1."""
-        # torch.sigmoid rounds a number by its place in the tensor; this does not.
+        # torch.sigmoid rounds a number by its position in the tensor; this does not.
         logit = (gate * before).sum(-1, keepdim=True)  # (N, 1)
         share = functional.logsigmoid(logit).exp()  # (N, 1): δ
         return functional.normalize(share * before + (1 - share) * update, dim=-1)

@@ -41,7 +41,7 @@ class NamedParticles(NamedTuple):
     # int64, (K, 1 + E): names of the vectors of the context and of the entities; equal names are
     # equal vectors
     names: Tensor
-    # What `OptimalEntities.weigh_choices` has found for the next word, by its place
+    # What `OptimalEntities.weigh_choices` has found for the next word, by its position
     weighed: dict[int, Tensor]
 
     def select(self, rows: Tensor) -> NamedParticles:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     DynamicEntities,
     EntityMemory,
@@ -65,7 +65,7 @@ class TextStates(nn.Module):
 
 
 def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
+    """Return one position a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
     return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
 
@@ -192,7 +192,7 @@ def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: f
     wanted = begins(state.steps.begin[owner], lots[..., 0], temperature)  # (R, T)
     found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
     following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
-    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
+    codes = torch.where(times[:-1] < lengths[:, None], 0, PADDING)  # (R, T)
     rows, position = torch.arange(len(owner), device=owner.device), torch.zeros_like(owner)  # (R,)
     for step in range(width):
         time = torch.where(state.running, position, following[rows, position])  # (R,)

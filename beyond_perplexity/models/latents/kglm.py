@@ -27,7 +27,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.factored import summed_cross_entropy
-from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, check_ends
+from beyond_perplexity.models.latent import PADDING, DrawnText, LatentModel, check_ends
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
@@ -133,7 +133,7 @@ class KGLM(LinkedWords, LatentModel):
         self.alias_encoder = nn.LSTM(size, size, batch_first=True)
         self.alias_output = nn.Linear(size, size)
         shape = (self.graph.n_entities, options.aliases, options.alias_words)
-        self.register_buffer("alias_words", torch.full(shape, FILLING, dtype=torch.int32))
+        self.register_buffer("alias_words", torch.full(shape, PADDING, dtype=torch.int32))
         ids = torch.full((self.graph.sizes["words"],), UNK, dtype=torch.int32)  # (W,)
         self.register_buffer("word_ids", ids)
         nn.init.normal_(self.embedding.weight, std=size**-0.5)

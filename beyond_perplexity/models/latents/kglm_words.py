@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM, invert, round_up
-from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.models.latent import PADDING, LatentModule
 from beyond_perplexity.models.latents.kglm_instances import (
     SPELLINGS,
     UNSPELLED,
@@ -136,7 +136,7 @@ class LinkedWords(GraphModule):
     bias: Tensor
     alias_encoder: nn.LSTM
     alias_output: nn.Linear
-    # int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied
+    # int32, (N, S, L): spellings; `PADDING` after the last, `UNCOPIED` for what is not copied
     alias_words: Tensor
     word_ids: Tensor  # int32, (W,): the id in the vocabulary of each spelling
 
@@ -250,8 +250,8 @@ class LinkedWords(GraphModule):
     def encode_aliases(self, entities: Tensor) -> tuple[Tensor, Tensor]:
         """Return spellings, (Y, S · L), and vectors, (Y, S · L, D), of the places to copy from."""
         words = self.alias_words[entities].long()  # (Y, S, L)
-        held = words[..., 0] != FILLING  # (Y, S)
-        longest = int((words != FILLING).sum(2).max()) if len(words) else 0  # L' ≤ L
+        held = words[..., 0] != PADDING  # (Y, S)
+        longest = int((words != PADDING).sum(2).max()) if len(words) else 0  # L' ≤ L
         rows = words[held][:, :longest]  # (Z, L')
         rows = functional.pad(rows, (0, 0, 0, -len(rows) % QUANTUM))  # (Z', L')
         slots = self.embedding.weight.new_zeros(*words.shape, self.alias_output.out_features)

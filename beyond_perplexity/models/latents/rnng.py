@@ -28,7 +28,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryCourse,
     Traced,
@@ -153,7 +153,7 @@ class RNNG(TreeModel):
         return self.options.eos and self.options.count_eos
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Write a tree as brackets over the places of the words."""
+        """Write a tree as brackets over the positions of the words."""
         stack, word = list[str](), 0
         for action in latent.tolist():
             if action == SHIFT:
@@ -255,7 +255,7 @@ class RNNG(TreeModel):
         if ended:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
         logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
-        free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
+        free = (depth >= 2)[here] & (latents != PADDING)  # (R, W): forced actions cost nothing
         choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
         actions = sum_rows(torch.where(free, choice, 0.0))  # (R,)
         return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)

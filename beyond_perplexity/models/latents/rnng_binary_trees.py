@@ -1,6 +1,6 @@
 """Binary trees as rows of SHIFT and REDUCE, and as they grow, with the vectors of the RNNG.
 
-A row of T words has 2T − 1 actions and then `FILLING`. Every action pushes a node: SHIFT the next
+A row of T words has 2T − 1 actions and then `PADDING`. Every action pushes a node: SHIFT the next
 word, REDUCE the two topmost nodes joined. Node 0 is the empty stack, node n what action n − 1
 pushed. Particles and samples, which grow action by action, are numbers of nodes in a `NodeTable`;
 those whose actions were the same so far have the same node. The choice of a word is how many
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_instances import (
     REDUCE,
     SHIFT,
@@ -53,8 +53,8 @@ def trace(latents: Tensor, lengths: Tensor) -> Traced:
     start = (1, 0)
     words = functional.pad(shifts.cumsum(1), start)  # (R, W + 1)
     depth = words - functional.pad(reduces.cumsum(1), start)  # (R, W + 1)
-    known = shifts | reduces | (latents == FILLING)  # (R, W)
-    filled = latents != FILLING  # (R, W)
+    known = shifts | reduces | (latents == PADDING)  # (R, W)
+    filled = latents != PADDING  # (R, W)
     valid = (
         known.all(1)
         & (filled.sum(1) == 2 * lengths - 1)
@@ -87,7 +87,7 @@ def from_closings(closings: Tensor, lengths: Tensor) -> Tensor:
     """Make rows of actions, (R, 2 T − 1), from the number of REDUCEs after each word, (R, T)."""
     rows, longest = closings.shape
     places = torch.arange(2 * longest - 1, device=closings.device).expand(rows, -1)  # (R, W)
-    latents = torch.where(places < 2 * lengths[:, None] - 1, REDUCE, FILLING)  # (R, W)
+    latents = torch.where(places < 2 * lengths[:, None] - 1, REDUCE, PADDING)  # (R, W)
     word = torch.arange(longest, device=closings.device)  # (T,)
     shifts = word + closings.cumsum(1) - closings  # (R, T): places of the SHIFTs
     inside = word < lengths[:, None]  # (R, T)
@@ -232,7 +232,7 @@ def draw_binary_trees(
         words[shifting, lengths[shifting]] = drawn
         lengths[shifting] += 1
         after[shifting] = course.shift(at[shifting], drawn)
-        columns.append(torch.full_like(at, FILLING))
+        columns.append(torch.full_like(at, PADDING))
         columns[-1][rows], columns[-1][shifting] = REDUCE, SHIFT
         going = torch.cat([rows, shifting]).sort().values
         if not len(going):

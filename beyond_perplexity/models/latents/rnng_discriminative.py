@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
-from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.latent import PADDING, Proposal
 from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, run_packed
 from beyond_perplexity.models.latents.rnng_top_down import (
@@ -78,7 +78,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             parts = [self._draw(batch, owner[b], uniforms[b], temperature) for b in blocks]
         width = max(part.shape[1] for part in parts)
         return torch.cat(
-            [nn.functional.pad(p, (0, width - p.shape[1]), value=FILLING) for p in parts]
+            [nn.functional.pad(p, (0, width - p.shape[1]), value=PADDING) for p in parts]
         )
 
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
@@ -89,7 +89,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         with torch.no_grad():
             found = [self._search(batch, i, size, temperature) for i in range(len(batch))]
         width = max(rows.shape[1] for rows in found)
-        filled = torch.full((len(batch), size, width), FILLING, device=batch.ids.device)
+        filled = torch.full((len(batch), size, width), PADDING, device=batch.ids.device)
         for place, rows in enumerate(found):
             filled[place, : rows.shape[0], : rows.shape[1]] = rows
         return filled
@@ -115,7 +115,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             action = invert(each.exp().cumsum(1), number)[:, 0]  # (R,)
             taken = each.gather(1, action[:, None])[:, 0]  # (R,)
             log_q = log_q.index_add(0, rows, taken)
-            columns.append(torch.full_like(state.at, FILLING).index_copy(0, rows, action))
+            columns.append(torch.full_like(state.at, PADDING).index_copy(0, rows, action))
             state = state.take(rows, action)
             rows = rows[action != SHIFT]
         return torch.stack(columns, 1), log_q, state
@@ -134,7 +134,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     # ---- parts ----
 
     def _read(self, batch: InstanceBatch) -> Tensor:
-        """Run the LSTM over the buffer: its output from each place to the end, (B, T + 1, D)."""
+        """Run the LSTM over the buffer: its output from each position to the end, (B, T + 1, D)."""
         lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
         place = torch.arange(longest + 1, device=lengths.device)  # (T + 1,)
         back = (lengths[:, None] - place).clamp(min=0)  # (B, T + 1): the sentence read backwards
@@ -185,7 +185,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             shares = action_log_probs(scores, possible, temperature).exp().cumsum(1)  # (R, A)
             number = uniforms[:, len(columns), None]  # (R, 1)
             action = invert(shares, number)[:, 0]  # (R,)
-            columns.append(torch.where(done, FILLING, action))
+            columns.append(torch.where(done, PADDING, action))
             # A finished row goes on by words that nobody looks at, so that all rows keep step.
             at = course.extend(at, torch.where(done, SHIFT, action))  # (R,)
 
@@ -211,4 +211,4 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             going = ~done & (score > bar)  # (K',)
             course.contexts[-1] = course.contexts[-1][going]
             at, score, rows = at[going], score[going], rows[going]
-        return nn.utils.rnn.pad_sequence([row for _, row in best], True, FILLING)  # (K, W)
+        return nn.utils.rnn.pad_sequence([row for _, row in best], True, PADDING)  # (K, W)

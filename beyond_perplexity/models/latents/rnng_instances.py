@@ -28,7 +28,7 @@ from beyond_perplexity.corpus.latent_instances import (
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import invert, round_up
-from beyond_perplexity.models.latent import FILLING, DrawnText, LatentModel, LatentModule
+from beyond_perplexity.models.latent import PADDING, DrawnText, LatentModel, LatentModule
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -263,7 +263,7 @@ class TreeModule(LatentModule):
 class DrawnSentences(NamedTuple):
     """What was drawn."""
 
-    actions: Tensor  # int64, (R, W): rows of z, `FILLING` after their ends
+    actions: Tensor  # int64, (R, W): rows of z, `PADDING` after their ends
     words: Tensor  # int64, (R, at least T)
     lengths: Tensor  # int64, (R,): T of each
     truncated: Tensor  # bool, (R,)
@@ -285,10 +285,10 @@ def draw_words(
 
 def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
     """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
-    count = (actions != FILLING).sum(1)  # (R,)
+    count = (actions != PADDING).sum(1)  # (R,)
     width = int((count + missing).max())
     place = torch.arange(width, device=actions.device)  # (W',)
-    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
+    wide = actions.new_full((len(actions), width), PADDING)  # (R, W')
     kept = min(width, actions.shape[1])
     wide[:, :kept] = actions[:, :kept]
     closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
@@ -318,7 +318,7 @@ class TreeModel(TreeModule, LatentModel):
         drawn = self.draw_trees(count, lots, maximum_words)
         for row in zip(*(part.cpu().numpy() for part in drawn), strict=True):
             actions, words, length, cut = row
-            arrays = {TOKENS: words[:length], ACTIONS: actions[actions != FILLING]}
+            arrays = {TOKENS: words[:length], ACTIONS: actions[actions != PADDING]}
             spelled = _spelled(arrays[TOKENS], vocabulary, self.unknown_classes)
             yield spelled, arrays, bool(cut)
 

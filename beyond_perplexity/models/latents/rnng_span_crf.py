@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
-from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.latent import PADDING, Proposal
 from beyond_perplexity.models.latents.rnng_binary_trees import from_closings, spans, trace
 from beyond_perplexity.models.latents.rnng_instances import SentenceOptions, TreeModule
 from beyond_perplexity.models.latents.rnng_span_charts import (
@@ -122,7 +122,7 @@ class SpanCRF(TreeModule, Proposal):
         """Return the most probable trees, int64, (B, size, W): exact at any temperature alike."""
         scores = self._scores(batch).detach()  # (B, T, T)
         width = 2 * batch.tokens.shape[1] - 1
-        found = torch.full((len(batch), size, width), FILLING, device=scores.device)
+        found = torch.full((len(batch), size, width), PADDING, device=scores.device)
         for place, length in enumerate(batch.lengths[TOKENS].tolist()):
             closings = best_closings(scores[place], length, size)  # (K, T)
             rows = from_closings(closings, torch.full_like(closings[:, 0], length))  # (K, W)

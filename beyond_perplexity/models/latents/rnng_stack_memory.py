@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.invariant_tensors import QUANTUM
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 
 # Rows that are computed together at most: what bounds the memory.
 ROWS_AT_ONCE = 512
@@ -101,14 +101,14 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     """Find the distinct prefixes of rows of actions.
 
     `owner`: int64, (R,): the instance of each row; rows of different ones share nothing; `latents`:
-    int64, (R, W): actions from 0 up, then `FILLING`.
+    int64, (R, W): actions from 0 up, then `PADDING`.
     """
     rows, width = latents.shape
     # Sorted, rows that begin alike lie beside each other.
     keys = torch.cat([owner[:, None], latents], 1)  # (R, W + 1)
     distinct, place = torch.unique(keys, dim=0, return_inverse=True)  # (U, W + 1), (R,)
     other = (distinct[1:] != distinct[:-1]).cumsum(1) > 0  # (U − 1, W + 1)
-    filled = functional.pad(distinct[:, 1:] != FILLING, (1, 0), value=True)  # (U, W + 1)
+    filled = functional.pad(distinct[:, 1:] != PADDING, (1, 0), value=True)  # (U, W + 1)
     fresh = functional.pad(other, (0, 0, 1, 0), value=True) & filled  # (U, W + 1): makes a node
     counts = fresh.sum(0)  # (W + 1,)
     sizes = (counts + QUANTUM - 1) // QUANTUM * QUANTUM  # (W + 1,)

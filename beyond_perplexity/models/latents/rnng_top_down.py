@@ -1,7 +1,7 @@
 """What the networks of the labelled, top-down RNNG and of its proposal share: vectors of the stack.
 
 They follow the actions of `rnng_top_down_actions`; the vectors of all nodes lie in common tensors.
-A particle's choice of a word is its actions up to SHIFT, (K, C), padded with `FILLING`; after the
+A particle's choice of a word is its actions up to SHIFT, (K, C), padded with `PADDING`; after the
 last word REDUCEs close what is open. Particles with the same actions so far share a node.
 
 B instances, T words of the longest, P nodes of a step, M nodes in all, A actions, D width, L
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
@@ -83,7 +83,7 @@ class StackEncoder(nn.Module):
 class Course:
     """A growing set of nodes with their vectors.
 
-    `tokens`: int64, (B, T); `reading`: (B, T + 1, D): what the words before (or from) each place
+    `tokens`: int64, (B, T); `reading`: (B, T + 1, D): what the words before (or from) each position
     come to; `owner`: int64, (P,): makes the first nodes.
     """
 
@@ -224,7 +224,7 @@ class LabelledTreeModule(TreeModule):
 
     @abstractmethod
     def _read(self, batch: InstanceBatch) -> Tensor:
-        """Run the LSTM over the words: its output at each place, (B, T + 1, D)."""
+        """Run the LSTM over the words: its output at each position, (B, T + 1, D)."""
 
     def reading(self, batch: InstanceBatch) -> Tensor:
         """Return `_read`, worked out once a batch."""
@@ -264,7 +264,7 @@ class LabelledTreeModule(TreeModule):
         possible = self.possible(batch, nodes, torch.arange(len(nodes), device=owner.device))
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         valid = known & check_rows(nodes, prefixes, latents, lengths, possible)  # (R,)
-        counted = (latents != FILLING) & valid[:, None]  # (R, W)
+        counted = (latents != PADDING) & valid[:, None]  # (R, W)
         return Followed(latents, valid, counted, prefixes, nodes, contexts, possible)
 
 
@@ -323,7 +323,7 @@ class LabelledParticles(NamedTuple):
         state = self.pruned()
         log_prob = torch.zeros(len(choice), dtype=torch.float64, device=choice.device)  # (K,)
         for actions in choice.unbind(1):
-            rows = (actions != FILLING).nonzero()[:, 0]  # (R,)
+            rows = (actions != PADDING).nonzero()[:, 0]  # (R,)
             if len(rows):
                 log_prob = log_prob.index_add(0, rows, score(state, rows, actions[rows]))
                 state = state.take(rows, actions[rows])

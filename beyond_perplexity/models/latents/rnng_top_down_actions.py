@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
@@ -115,7 +115,7 @@ def check_rows(
     `latents`: int64, (R, W); `lengths`: int64, (R,): T of each row; `possible`: bool, (M, A):
     actions that can be taken at each node.
     """
-    filled = latents != FILLING  # (R, W)
+    filled = latents != PADDING  # (R, W)
     taken = possible[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
     end = prefixes.nodes[:, -1]  # (R,)
     return (
@@ -128,7 +128,7 @@ def check_rows(
 
 def known_actions(latents: Tensor, labels: int) -> tuple[Tensor, Tensor]:
     """Replace what is no action by SHIFT: the rows, int64, (R, W), and which had none, (R,)."""
-    known = (latents >= FILLING) & (latents < FIRST_LABEL + labels)  # (R, W)
+    known = (latents >= PADDING) & (latents < FIRST_LABEL + labels)  # (R, W)
     return torch.where(known, latents, SHIFT), known.all(1)
 
 

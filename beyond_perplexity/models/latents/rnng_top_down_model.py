@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, check_ends
+from beyond_perplexity.models.latent import PADDING, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
@@ -85,7 +85,7 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Write a tree as brackets over the places of the words."""
+        """Write a tree as brackets over the positions of the words."""
         parts, word = list[str](), 0
         for action in latent.tolist():
             if action == SHIFT:
@@ -131,24 +131,24 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         """Make rows of actions of those up to each word, (R, T, C): int64, (R, W)."""
         word = torch.arange(choices.shape[1], device=choices.device)  # (T,)
         inside = (word < lengths[:, None])[..., None]  # (R, T, 1)
-        flat = torch.where(inside, choices, FILLING).flatten(1)  # (R, T C)
-        order = (flat == FILLING).long().argsort(stable=True, dim=1)  # (R, T C)
+        flat = torch.where(inside, choices, PADDING).flatten(1)  # (R, T C)
+        order = (flat == PADDING).long().argsort(stable=True, dim=1)  # (R, T C)
         return close_phrases(flat.gather(1, order))
 
     def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
         """Cut rows of actions, (R, W), into those up to each word: int64, (R, T, C)."""
         longest, shifts = int(lengths.max()), (latents == SHIFT).long()  # (R, W)
         word = shifts.cumsum(1) - shifts  # (R, W): the word that an action leads to
-        counted = (latents != FILLING) & (word < longest)  # (R, W)
+        counted = (latents != PADDING) & (word < longest)  # (R, W)
         slot = torch.where(counted, word, longest)  # (R, W)
         counts = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
         counts = counts.scatter_add(1, slot, torch.ones_like(slot))  # (R, T + 1)
         place = torch.arange(latents.shape[1], device=latents.device)  # (W,)
         before = (counts.cumsum(1) - counts).gather(1, slot)  # (R, W): actions of earlier words
         widest = max(1, int(counts[:, :-1].max()))
-        found = latents.new_full((len(latents), (longest + 1) * widest + 1), FILLING)
+        found = latents.new_full((len(latents), (longest + 1) * widest + 1), PADDING)
         spot = torch.where(counted, slot * widest + place - before, found.shape[1] - 1)  # (R, W)
-        found = found.scatter(1, spot, torch.where(counted, latents, FILLING))
+        found = found.scatter(1, spot, torch.where(counted, latents, PADDING))
         return found[:, : longest * widest].unflatten(1, (longest, widest))
 
     def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
@@ -181,7 +181,7 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         return -self._block(batch, self.reading(batch), everyone, rows, ended)[0].float()
 
     def _read(self, batch: InstanceBatch) -> Tensor:
-        """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
+        """Run the LSTM over the words: its output before each position, (B, T + 1, D)."""
         words = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
         output: Tensor = self.terminals(self.encoder.drop(self.encoder.embedding(words)))[0]
         return output
@@ -271,7 +271,7 @@ def draw_labelled_trees(
         drawn = draw_words(state.context[rows], weight, bias, never, both[shifts, 1])  # (S,)
         reader.read(rows, lengths[rows], drawn)
         lengths[rows] += 1
-        columns.append(torch.full_like(lengths, FILLING).index_copy(0, going, action))
+        columns.append(torch.full_like(lengths, PADDING).index_copy(0, going, action))
         state = state.take(going, action).pruned() if len(going) else state
         going = going[~root_is_closed(state.course.nodes, state.at[going])]
     return DrawnSentences(_closed(torch.stack(columns, 1), cut), reader.words, lengths, cut)
@@ -280,7 +280,7 @@ def draw_labelled_trees(
 def _closed(actions: Tensor, cut: Tensor) -> Tensor:
     """Drop the phrases without a word of rows that are cut, (R, W), and close the others."""
     place = torch.arange(actions.shape[1], device=actions.device)  # (W,)
-    solid = (actions != FILLING) & (actions < FIRST_LABEL)  # (R, W)
+    solid = (actions != PADDING) & (actions < FIRST_LABEL)  # (R, W)
     last = torch.where(solid, place, -1).amax(1, keepdim=True)  # (R, 1)
-    actions = actions.masked_fill(cut[:, None] & (place > last), FILLING)  # (R, W)
+    actions = actions.masked_fill(cut[:, None] & (place > last), PADDING)  # (R, W)
     return close_phrases(actions)

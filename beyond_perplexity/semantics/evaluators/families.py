@@ -1,4 +1,4 @@
-"""One row says all that the rest of the house must know of a family of evaluators.
+"""One row says all that the other packages must know of a family of evaluators.
 
 Nothing heavy is imported. Rows do not count for the fingerprint of code: the modules that a row
 names do, by `evaluator_modules`, for the jobs of that family alone.
@@ -157,7 +157,7 @@ def _file(reference: str) -> str:
 
 
 def evaluator_locations(given: Options) -> Iterator[Any]:
-    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
+    """List the files that an evaluator of a configuration is given in: paths and URLs."""
     keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
     yield from (given[key] for key in keys if given.get(key) is not None)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, LatentModel, LatentModule, Proposal
+from beyond_perplexity.models.latent import PADDING, LatentModel, LatentModule, Proposal
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
@@ -51,11 +51,11 @@ class _Bits(LatentModule):
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the bits, (B, T)."""
-        return batch.arrays["bits"].masked_fill(~inside(batch), FILLING)
+        return batch.arrays["bits"].masked_fill(~inside(batch), PADDING)
 
 
 def inside(batch: InstanceBatch) -> Tensor:
-    """Return the places that are no filling, bool, (B, T)."""
+    """Return the places that are no padding, bool, (B, T)."""
     places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)  # (T,)
     return places < batch.lengths["tokens"][:, None]
 
@@ -79,7 +79,7 @@ class HiddenBits(_Bits, LatentModel):
         bits = latents.clamp(min=0)  # (R, T)
         log_bits = self.of_bits.double().log_softmax(0)[bits]  # (R, T)
         log_words = self.of_words.double().log_softmax(1)[bits, batch.tokens[owner]]  # (R, T)
-        terms = (log_bits + log_words + math.log(1 - STOP)).where(latents != FILLING, 0)  # (R, T)
+        terms = (log_bits + log_words + math.log(1 - STOP)).where(latents != PADDING, 0)  # (R, T)
         return terms.sum(1) + math.log(STOP)
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
@@ -121,7 +121,7 @@ class BitTagger(_Bits, Proposal):
         """Draw each bit with its own number, (R, T)."""
         zero = self._log_q(batch.tokens[owner], temperature)[..., 0].exp()  # (R, T)
         bits = (uniforms[:, : zero.shape[1]] >= zero).long()  # (R, T)
-        return bits.masked_fill(~inside(batch)[owner], FILLING)
+        return bits.masked_fill(~inside(batch)[owner], PADDING)
 
     def log_prob(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
@@ -131,7 +131,7 @@ class BitTagger(_Bits, Proposal):
         columns = [
             self._log_q(batch.tokens[owner], temperature)
             .gather(2, bits)[..., 0]
-            .where(latents != FILLING, 0)
+            .where(latents != PADDING, 0)
             .sum(1)
             for temperature in temperatures
         ]
@@ -140,7 +140,7 @@ class BitTagger(_Bits, Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Keep the best beginnings word by word: exact, as the bits are independent."""
         length = batch.tokens.shape[1]
-        found = torch.full((len(batch), size, length), FILLING, device=self.device)
+        found = torch.full((len(batch), size, length), PADDING, device=self.device)
         for row, tokens in enumerate(batch.tokens):
             scores, beams = torch.zeros(1), torch.zeros(1, 0, dtype=torch.int64)  # (K,), (K, t)
             for log_q in self._log_q(tokens[: batch.lengths["tokens"][row]], temperature):

@@ -1,4 +1,4 @@
-"""The floor: human text against human text of the same sizes.
+"""The baseline: human text against human text of the same sizes.
 
 Needs nothing but the package. Oracles: the nominal 95% of the band where nothing differs; distances
 of independent draws of the same population; the documents themselves; what differs by construction.
@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.inference.exchanged_units import effective_groups, whole_groups
 from beyond_perplexity.inference.halves import Halving
 from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import spread_of
+from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import human_baselines
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, is_distance
@@ -44,19 +44,19 @@ def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAI
         return {row.key: row for row in measure_rows(pair, options, 1)}
 
 
-def floors_of(pair, further, options, seed):
+def baselines_of(pair, further, options, seed):
     if further is None:
-        return human_baselines.reference_floors(pair, options, seed)
+        return human_baselines.reference_baselines(pair, options, seed)
     with further_pair(pair, further) as human_texts:
         if human_texts is None:
             return {}
-        return human_baselines.split_floors(
+        return human_baselines.split_baselines(
             human_texts, human_baselines.least_tokens(pair), options, seed
         )
 
 
 def measured(pair, further, seed):
-    rows = measure_rows(pair, OPTIONS, seed, floors=floors_of(pair, further, OPTIONS, seed))
+    rows = measure_rows(pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed))
     return [row for row in rows if is_distance(row.measure)]
 
 
@@ -68,30 +68,30 @@ def test_equal_texts_lie_inside_the_band_and_have_no_excess(with_further):
         reference, samples, other = (TEXT.documents(rng, n) for n in (160, 80, 80))
         with alone(reference, samples) as pair:
             for row in measured(pair, human(other) if with_further else None, repeat):
-                above = row.floor + row.excess
-                inside.append(row.floor_low <= above <= row.floor_high)
-                relative.append(row.excess / row.floor)
+                above = row.baseline + row.excess
+                inside.append(row.baseline_low <= above <= row.baseline_high)
+                relative.append(row.excess / row.baseline)
                 if with_further:
-                    assert row.excess == pytest.approx(row.value - row.floor)
+                    assert row.excess == pytest.approx(row.value - row.baseline)
     assert len(inside) >= 40 * 8
     assert 0.91 <= np.mean(inside) <= 1  # of two halves the mean distance varies less
     assert abs(np.mean(relative)) < 0.04
 
 
 @pytest.mark.parametrize("with_further", [True, False])
-def test_a_shifted_text_lies_above_the_floor(with_further):
+def test_a_shifted_text_lies_above_the_baseline(with_further):
     rng = np.random.default_rng(2)
     reference, other = TEXT.documents(rng, 300), TEXT.documents(rng, 300)
     longer = TEXT.documents(rng, 300, factor=1.6)
     turned = Drawn(TEXT.types, len(TEXT.types) - 1 - longer.ids, longer.offsets, longer.groups)
     with alone(reference, turned) as pair:
         rows = measured(pair, human(other) if with_further else None, 1)
-    above = {row.key: row.floor + row.excess > row.floor_high for row in rows}
+    above = {row.key: row.baseline + row.excess > row.baseline_high for row in rows}
     assert len(above) >= 8
     assert all(above[key] for key in above if key[0] in ("unigram", "length", "stop_words"))
 
 
-def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
+def test_the_baseline_of_unequal_texts_is_the_distance_of_such_draws():
     """Oracle: the mean distance of 40 independent pairs of 240 and 60 documents."""
     rng = np.random.default_rng(3)
     drawn = [rows_of(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
@@ -99,11 +99,11 @@ def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
     for repeat in range(4):
         reference, samples, other = (TEXT.documents(rng, n) for n in (240, 60, 90))
         with alone(reference, samples) as pair:
-            found.append(floors_of(pair, human(other), OPTIONS, repeat))
+            found.append(baselines_of(pair, human(other), OPTIONS, repeat))
     for key in found[0]:
         expected = np.array([rows[key].value for rows in drawn])
-        floor = np.mean([floors[key].mean for floors in found])
-        assert floor == pytest.approx(expected.mean(), rel=0.12, abs=0.003), key
+        baseline = np.mean([baselines[key].mean for baselines in found])
+        assert baseline == pytest.approx(expected.mean(), rel=0.12, abs=0.003), key
 
 
 def test_words_are_taken_at_equal_tokens():
@@ -113,22 +113,22 @@ def test_words_are_taken_at_equal_tokens():
         lengths = np.diff(reference.offsets), np.diff(other.offsets)[:90]
         tokens = 900
         with fewer_tokens(further, tokens, 1) as cut:
-            for body, held in enumerate(lengths):
-                own, left = (reference, other)[body], tokens
+            for sample_set, held in enumerate(lengths):
+                own, left = (reference, other)[sample_set], tokens
                 kept = np.zeros(len(own), bool)
-                for place in stream(1, "floor/tokens", body).permutation(len(held)):
+                for place in stream(1, "floor/tokens", sample_set).permutation(len(held)):
                     kept[place] = held[place] <= left
                     left -= held[place] * kept[place]
-                assert cut.bodies[body].n_tokens == tokens - left
+                assert cut.sample_sets[sample_set].n_tokens == tokens - left
                 assert left < held[~kept[: len(held)]].min()
-                assert cut.bodies[body].n_documents == kept.sum()
+                assert cut.sample_sets[sample_set].n_documents == kept.sum()
                 inside = np.repeat(kept, np.diff(own.offsets))
                 expected = np.bincount(own.ids[inside], minlength=len(TEXT.types))
-                names = dict(zip(cut.types.to_pylist(), cut.counts[body], strict=True))
+                names = dict(zip(cut.types.to_pylist(), cut.counts[sample_set], strict=True))
                 found = [names.get(word, 0) for word in TEXT.types.to_pylist()]
                 assert found == expected.tolist()
-        fewer = human_baselines.smaller_floors(further, 20, 300, OPTIONS, 1)
-        whole = human_baselines.smaller_floors(further, 90, 10**9, OPTIONS, 1)
+        fewer = human_baselines.smaller_baselines(further, 20, 300, OPTIONS, 1)
+        whole = human_baselines.smaller_baselines(further, 90, 10**9, OPTIONS, 1)
     assert set(fewer) == set(whole)
     assert all(fewer[key].mean > whole[key].mean for key in whole if key[0] != "rank_frequency")
 
@@ -146,9 +146,9 @@ def test_cuts_do_not_matter_and_no_more_is_read_than_needed():
         for cut in (7, 40):
             pieces = [first.slice(start, cut) for start in range(0, 40, cut)]
             further = HumanText(stop_after(pieces), TEXT.classes)
-            found.append(floors_of(pair, further, OPTIONS, 3))
+            found.append(baselines_of(pair, further, OPTIONS, 3))
         assert found[0] == found[1]
-        assert floors_of(pair, human(other), OPTIONS, 4) != found[0]
+        assert baselines_of(pair, human(other), OPTIONS, 4) != found[0]
 
 
 def test_further_text_is_read_as_the_reference():
@@ -170,22 +170,22 @@ def test_further_text_is_read_as_the_reference():
             names = dict(zip(further.types.to_pylist(), further.counts[1], strict=True))
             assert [names.get(w, 0) for w in reference.types.to_pylist()] == expected.tolist()
             assert further.samples.n_documents == 50
-        assert floors_of(pair, human(other), OPTIONS, 1)
+        assert baselines_of(pair, human(other), OPTIONS, 1)
 
 
-def test_too_few_documents_have_no_floor():
+def test_too_few_documents_have_no_baseline():
     rng = np.random.default_rng(8)
     reference, samples, other = (TEXT.documents(rng, n) for n in (20, 12, 11))
     with alone(reference, samples) as pair:
-        assert floors_of(pair, human(other), OPTIONS, 1) == {}
-        assert floors_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
-        assert floors_of(pair, None, OPTIONS, 1)
+        assert baselines_of(pair, human(other), OPTIONS, 1) == {}
+        assert baselines_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
+        assert baselines_of(pair, None, OPTIONS, 1)
         none = MeasurementOptions(permutations=0, bootstrap=1)
-        assert floors_of(pair, None, none, 1) == {}
+        assert baselines_of(pair, None, none, 1) == {}
     for sizes in ((3, 12), (20, 1)):
         few = [TEXT.documents(rng, n) for n in sizes]
         with alone(*few) as pair:
-            assert floors_of(pair, None, OPTIONS, 1) == {}
+            assert baselines_of(pair, None, OPTIONS, 1) == {}
 
 
 def test_every_split_has_new_disjoint_parts_of_as_many_documents():
@@ -238,16 +238,16 @@ def test_halves_have_as_many_groups_and_documents(n_samples, samples_grouped):
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_halves_of_few_groups_have_no_floor(few):
+def test_halves_of_few_groups_have_no_baseline(few):
     rng = np.random.default_rng(11)
     reference, samples = TEXT.groups(rng, 60 if few else 90), TEXT.documents(rng, 300)
     effective = effective_groups(np.bincount(reference.groups, np.diff(reference.offsets)))
     assert (effective < 39) == few
     with opened(reference, samples, TEXT.classes, (True, False)) as pair:
-        assert bool(human_baselines.reference_floors(pair, OPTIONS, 1)) != few
+        assert bool(human_baselines.reference_baselines(pair, OPTIONS, 1)) != few
 
 
-def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
+def test_the_baseline_of_groups_is_the_distance_of_draws_of_as_many():
     """Oracle: 60 independent pairs of 60 groups, of which 200 documents each are kept."""
     rng = np.random.default_rng(12)
     pairs = []
@@ -260,11 +260,11 @@ def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
     for repeat in range(4):
         sides = TEXT.groups(rng, 120), TEXT.documents(rng, 200)
         with opened(*sides, TEXT.classes, (True, False)) as pair:
-            found.append(human_baselines.reference_floors(pair, OPTIONS, repeat))
+            found.append(human_baselines.reference_baselines(pair, OPTIONS, repeat))
     for key in found[0]:
         expected = np.mean([rows[key].value for rows in pairs])
-        floor = np.mean([floors[key].mean for floors in found])
-        assert floor == pytest.approx(expected, rel=0.15, abs=0.004), key
+        baseline = np.mean([baselines[key].mean for baselines in found])
+        assert baseline == pytest.approx(expected, rel=0.15, abs=0.004), key
 
 
 def joined(first: Drawn, second: Drawn) -> Drawn:
@@ -288,9 +288,9 @@ def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
         rows = measured(pair, None, seed)
     assert len(rows) >= 8
     for row in rows:
-        assert abs(row.excess) < 1.5 * (row.floor_high - row.floor), row
+        assert abs(row.excess) < 1.5 * (row.baseline_high - row.baseline), row
         if row.key[0] == "rank_frequency":  # was the distance of the first pages from all
-            assert row.value < row.floor_high * 2
+            assert row.value < row.baseline_high * 2
 
 
 def test_the_excess_is_of_many_halvings():
@@ -319,9 +319,9 @@ def test_groups_stay_whole(samples_grouped):
             assert set(taken) <= set(np.bincount(other.groups))
             assert abs(len(codes) - len(samples)) <= np.bincount(other.groups).max()
             assert further.samples.n_documents == len(codes)
-        assert floors_of(pair, human(other), OPTIONS, 1) == {}
-        by_groups = floors_of(pair, human(other, grouped=True), OPTIONS, 1)
-        assert by_groups == floors_of(pair, human(other, 7, grouped=True), OPTIONS, 1)
+        assert baselines_of(pair, human(other), OPTIONS, 1) == {}
+        by_groups = baselines_of(pair, human(other, grouped=True), OPTIONS, 1)
+        assert by_groups == baselines_of(pair, human(other, 7, grouped=True), OPTIONS, 1)
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
 
 

@@ -33,7 +33,7 @@ THREE = ngrams.Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
 TYPES = ["ab", "abba", "b", "bab", "aab", "ba"]
 
 
-class PlainSpeller:
+class PlainSpellingModel:
     """The formulas of the module, a dictionary an n-gram: another program for the same numbers."""
 
     def __init__(self, types, smoothing):
@@ -77,7 +77,7 @@ def words_up_to(length, letters):
 
 
 def test_probabilities_are_those_of_a_plain_program():
-    model, plain = spelling.CharacterModel(TYPES, THREE), PlainSpeller(TYPES, THREE)
+    model, plain = spelling.CharacterModel(TYPES, THREE), PlainSpellingModel(TYPES, THREE)
     words = list(words_up_to(5, "ab"))
     expected = [plain.log_p(word) for word in words]
     np.testing.assert_allclose(model.log_probs(words), expected, rtol=1e-12)
@@ -103,7 +103,7 @@ def test_all_words_sum_to_one_with_the_mass_of_longer_ones(types, smoothing):
     # No more than 1, and what is missing falls by a share each time: it is that of longer words.
     assert 0 < missing[-1] < missing[0]
     assert all(0 < later < earlier for earlier, later in itertools.pairwise(missing))
-    plain = PlainSpeller(types, smoothing)
+    plain = PlainSpellingModel(types, smoothing)
     going = [("BEGIN", *word) for word in itertools.product([*letters, "ESC"], repeat=depth)]
     longer = 0.0
     for marked in going:
@@ -148,7 +148,7 @@ def test_what_is_no_word_is_refused(word, message):
 
 
 def test_the_end_is_possible_after_every_character_and_a_long_word_does_not_underflow():
-    plain = PlainSpeller(TYPES, THREE)
+    plain = PlainSpellingModel(TYPES, THREE)
     for history in itertools.product(["a", "b", "ESC"], repeat=3):
         assert plain.p("END", ["BEGIN", *history]) > 0
     model = spelling.CharacterModel(["abc"], spelling.UNTUNED)
@@ -216,8 +216,8 @@ def test_words_of_a_known_source_cost_little_more_than_under_the_source_itself()
     learnt = {source.word() for _ in range(6_000)}
     held_out, test = ([source.word() for _ in range(2_000)] for _ in range(2))
     vocabulary = ClosedVocabulary(["zz"], unknown_types=len(learnt))
-    speller = spelling.build_speller(learnt, held_out, vocabulary)
-    bits = -speller.log_probs(test).mean() / math.log(2)
+    spelling_model = spelling.build_spelling_model(learnt, held_out, vocabulary)
+    bits = -spelling_model.log_probs(test).mean() / math.log(2)
     least = np.mean([source.bits(word) for word in test])
     assert least * 0.999 < bits < least * 1.04
     uniform = np.mean([(len(word) + 1) * math.log2(10) for word in test])
@@ -240,15 +240,15 @@ def test_weights_of_the_best_order_are_the_best_of_all_tried():
 
 def test_without_the_vocabulary_unknown_words_sum_to_one_again():
     vocabulary = ClosedVocabulary(["ab", "b", "bbb"], unknown_types=3)
-    speller = spelling.Speller(spelling.CharacterModel(TYPES, THREE), vocabulary)
-    plain = PlainSpeller(TYPES, THREE)
+    spelling_model = spelling.SpellingModel(spelling.CharacterModel(TYPES, THREE), vocabulary)
+    plain = PlainSpellingModel(TYPES, THREE)
     mass = sum(math.exp(plain.log_p(word)) for word in ("ab", "b", "bbb"))
-    assert speller.mass == pytest.approx(mass, rel=1e-12)
+    assert spelling_model.mass == pytest.approx(mass, rel=1e-12)
     words = [word for word in words_up_to(6, "ab") if word not in ("ab", "b", "bbb")]
     expected = [plain.log_p(word) - math.log(1 - mass) for word in words]
-    np.testing.assert_allclose(speller.log_probs(words), expected, rtol=1e-12)
+    np.testing.assert_allclose(spelling_model.log_probs(words), expected, rtol=1e-12)
     with pytest.raises(InputError, match="'bbb' is in the vocabulary"):
-        speller.log_probs(["a", "bbb"])
+        spelling_model.log_probs(["a", "bbb"])
 
 
 def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
@@ -256,25 +256,25 @@ def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
         ["a"], ngrams.Smoothing((0.001, 0.001, 0.001), (0.001, 0.001, 0.001))
     )
     known = ["a" * length for length in range(1, 6)]
-    speller = spelling.Speller(model, ClosedVocabulary(known, 0))
-    assert 1 - speller.mass < 1e-4
-    plain = PlainSpeller(["a"], model.smoothing)
+    spelling_model = spelling.SpellingModel(model, ClosedVocabulary(known, 0))
+    assert 1 - spelling_model.mass < 1e-4
+    plain = PlainSpellingModel(["a"], model.smoothing)
     rest = ["a" * length for length in range(6, 30)]
     # What is left is escapes and longer words: by the plain program, one step at a time.
     left = 1 - math.fsum(math.exp(plain.log_p(word)) for word in known)
-    assert 1 - speller.mass == pytest.approx(left, rel=1e-6)
-    assert (speller.log_probs(rest) < 0).all()
+    assert 1 - spelling_model.mass == pytest.approx(left, rel=1e-6)
+    assert (spelling_model.log_probs(rest) < 0).all()
     with pytest.raises(InputError, match="leaves none"):
-        spelling.Speller(model, ClosedVocabulary(known, 0), mass=1.0)
+        spelling.SpellingModel(model, ClosedVocabulary(known, 0), mass=1.0)
 
 
-def test_perplexity_with_a_speller_is_the_sum_by_hand():
+def test_perplexity_with_a_spelling_model_is_the_sum_by_hand():
     vocabulary = ClosedVocabulary(["é", "bb"], unknown_types=3)
     model = Fixed([0.0, 0.25, 0.125, 0.5, 0.125])  # <s> </s> <unk> é bb
     types = ["ab", "é", "bb", "ba"]
-    speller = spelling.Speller(spelling.CharacterModel(types, THREE), vocabulary)
+    spelling_model = spelling.SpellingModel(spelling.CharacterModel(types, THREE), vocabulary)
     texts = ["é bb ab é", "xy <unk> é bb ba ab"]  # ten words
-    plain = PlainSpeller(types, THREE)
+    plain = PlainSpellingModel(types, THREE)
     escapes = ngrams.Alphabet(types)
 
     def spelled(word):
@@ -288,46 +288,52 @@ def test_perplexity_with_a_speller_is_the_sum_by_hand():
         for text in texts
         for word in text.split()
     )
-    found = measure(model, vocabulary, texts, spell=speller.spell)
-    assert found["spelled"]["log_prob"] == pytest.approx(expected, abs=1e-5)
+    found = measure(model, vocabulary, texts, spell=spelling_model.spell)
+    assert found["open_vocabulary"]["log_prob"] == pytest.approx(expected, abs=1e-5)
     size = sum(len(text.encode()) + 1 for text in texts)
     bits = -expected / math.log(2)
-    assert found["spelled"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
+    assert found["open_vocabulary"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
     per_word = math.exp(-expected / 12)
-    assert found["spelled"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
-    parts = score_rows(model, vocabulary, texts, spell=speller.spell)
-    total = math.fsum(row.log_likelihood_spelled for rows in parts for row in rows)
+    assert found["open_vocabulary"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
+    parts = score_rows(model, vocabulary, texts, spell=spelling_model.spell)
+    total = math.fsum(row.log_likelihood_open_vocabulary for rows in parts for row in rows)
     assert total == pytest.approx(expected, abs=1e-5)
-    assert "spelled" not in measure(model, vocabulary, texts)
+    assert "open_vocabulary" not in measure(model, vocabulary, texts)
 
 
 def test_the_spelled_distribution_sums_to_one_over_texts():
     """All texts of at most two words over one letter and the mass of what is longer."""
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])
-    speller = spelling.Speller(spelling.CharacterModel(["aa", "aaa"], THREE), vocabulary)
+    spelling_model = spelling.SpellingModel(
+        spelling.CharacterModel(["aa", "aaa"], THREE), vocabulary
+    )
     words = ["a" * length for length in range(1, 60)]
     unseen = "\N{SNOWMAN}"
-    logs = speller.log_probs(words[1:])
+    logs = spelling_model.log_probs(words[1:])
     total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(logs)))
     found = sum(
-        math.exp(measure(model, vocabulary, [word], spell=speller.spell)["spelled"]["log_prob"])
+        math.exp(
+            measure(model, vocabulary, [word], spell=spelling_model.spell)["open_vocabulary"][
+                "log_prob"
+            ]
+        )
         for word in words
     )
     assert 0.25 + found == pytest.approx(total, rel=1e-6)
-    assert speller.log_probs([unseen]) < 0
+    assert spelling_model.log_probs([unseen]) < 0
 
 
 def test_a_word_that_is_read_as_unknown_though_known_is_an_error():
-    speller = spelling.Speller(
+    spelling_model = spelling.SpellingModel(
         spelling.CharacterModel(TYPES, THREE), ClosedVocabulary(["a", "bb"], 4)
     )
-    assert speller.spell(["a bb", "a ba"], [0, 1]).tolist()[0] == 0
+    assert spelling_model.spell(["a bb", "a ba"], [0, 1]).tolist()[0] == 0
     with pytest.raises(InputError, match="reads 2 words of the text that begins 'a ba' as <unk>"):
-        speller.spell(["a ba"], [2])
+        spelling_model.spell(["a ba"], [2])
     other = ClosedVocabulary(["a"], 5)
     with pytest.raises(InputError, match="its vocabulary lacks 1"):
-        measure(Fixed([0.0, 0.5, 0.25, 0.25]), other, ["a bb ba"], spell=speller.spell)
+        measure(Fixed([0.0, 0.5, 0.25, 0.25]), other, ["a bb ba"], spell=spelling_model.spell)
 
 
 def small_corpus(number=400):
@@ -343,19 +349,19 @@ def test_building_is_the_same_in_whatever_order_and_says_what_was_tried():
     words = small_corpus()
     known, rare, held_out = words[:200], words[200:600], words[500:]
     vocabulary = ClosedVocabulary(known, len(rare))
-    speller = spelling.build_speller(known + rare, held_out + known, vocabulary)
-    again = spelling.build_speller(reversed(known + rare), set(held_out), vocabulary)
-    assert again.origin == speller.origin
-    assert (again.log_probs(held_out) == speller.log_probs(held_out)).all()
-    origin = speller.origin
+    spelling_model = spelling.build_spelling_model(known + rare, held_out + known, vocabulary)
+    again = spelling.build_spelling_model(reversed(known + rare), set(held_out), vocabulary)
+    assert again.origin == spelling_model.origin
+    assert (again.log_probs(held_out) == spelling_model.log_probs(held_out)).all()
+    origin = spelling_model.origin
     assert origin["held_out_types"] == len(held_out) >= spelling.LEAST_HELD_OUT
     assert set(origin["bits_per_held_out_type"]) == {"all", "rare"}
-    bits = -speller.log_probs(sorted(held_out)).mean() / math.log(2)
+    bits = -spelling_model.log_probs(sorted(held_out)).mean() / math.log(2)
     assert origin["bits_per_held_out_type"][origin["taught"]] == pytest.approx(bits, abs=1e-3)
     assert bits == pytest.approx(min(origin["bits_per_held_out_type"].values()), abs=1e-3)
     orders = origin["bits_by_order"][origin["taught"]]
     assert list(orders) == [str(order) for order in spelling.ORDERS]
-    assert speller.model.smoothing.order == int(min(orders, key=lambda order: orders[order]))
+    assert spelling_model.model.smoothing.order == int(min(orders, key=lambda order: orders[order]))
 
 
 @pytest.mark.parametrize("rare", [[], ["zq"]])
@@ -363,21 +369,23 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
     known = small_corpus()[:300]
     vocabulary = ClosedVocabulary(known, len(rare))
     for held_out in ([], small_corpus()[300:]):
-        speller = spelling.build_speller(known + rare, held_out, vocabulary)
-        logs = speller.log_probs(["zq", "abcing", "日本"])
+        spelling_model = spelling.build_spelling_model(known + rare, held_out, vocabulary)
+        logs = spelling_model.log_probs(["zq", "abcing", "日本"])
         assert np.isfinite(logs).all()
         assert (logs < 0).all()
-        assert speller.origin["held_out_types"] == len(held_out)
+        assert spelling_model.origin["held_out_types"] == len(held_out)
         assert logs[1] > logs[2]
 
 
 def test_special_tokens_of_a_text_are_words_like_others_and_another_text_is_refused():
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], 200)
-    speller = spelling.build_speller([*words[:400], "<unk>", "<s>"], words[400:], vocabulary)
-    assert np.isfinite(speller.log_probs(["<unk>", "</s>"])).all()
+    spelling_model = spelling.build_spelling_model(
+        [*words[:400], "<unk>", "<s>"], words[400:], vocabulary
+    )
+    assert np.isfinite(spelling_model.log_probs(["<unk>", "</s>"])).all()
     with pytest.raises(InputError, match="lacks 3 types of its training text, of this one 2"):
-        spelling.build_speller(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
+        spelling.build_spelling_model(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
 
 
 def test_a_sample_of_types_is_a_matter_of_their_letters():
@@ -392,17 +400,19 @@ def test_a_sample_of_types_is_a_matter_of_their_letters():
 def saved(tmp_path):
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], len(words) - 300)
-    speller = spelling.build_speller(words[:200] + words[300:], words[200:300], vocabulary)
-    speller.save(tmp_path / "words.speller.json")
-    return speller, vocabulary, tmp_path / "words.speller.json"
+    spelling_model = spelling.build_spelling_model(
+        words[:200] + words[300:], words[200:300], vocabulary
+    )
+    spelling_model.save(tmp_path / "words.spelling_model.json")
+    return spelling_model, vocabulary, tmp_path / "words.spelling_model.json"
 
 
-def test_a_file_gives_the_same_speller(tmp_path):
-    speller, vocabulary, path = saved(tmp_path)
-    again = spelling.load_speller(path, vocabulary)
+def test_a_file_gives_the_same_spelling_model(tmp_path):
+    spelling_model, vocabulary, path = saved(tmp_path)
+    again = spelling.load_spelling_model(path, vocabulary)
     words = [*small_corpus()[200:], "日本", "\n"]
-    assert (again.log_probs(words) == speller.log_probs(words)).all()
-    assert (again.mass, again.origin) == (speller.mass, speller.origin)
+    assert (again.log_probs(words) == spelling_model.log_probs(words)).all()
+    assert (again.mass, again.origin) == (spelling_model.mass, spelling_model.origin)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
@@ -412,7 +422,7 @@ def test_broken_files_give_one_clear_error(tmp_path):
     held = json.loads(path.read_text())
     broken = {
         "cut": path.read_text()[:200],
-        "no_json": "speller",
+        "no_json": "spelling_model",
         "list": "[]",
         "number": "3",
         "vocabulary": '{"kind": "closed", "words": []}',
@@ -423,34 +433,34 @@ def test_broken_files_give_one_clear_error(tmp_path):
     }
     for name, content in broken.items():
         other = put(tmp_path / f"{name}.json", content)
-        with pytest.raises(InputError, match=f"{name}.json: is no speller file") as caught:
-            spelling.load_speller(other, vocabulary)
+        with pytest.raises(InputError, match=f"{name}.json: is no spelling model file") as caught:
+            spelling.load_spelling_model(other, vocabulary)
         assert "\n" not in str(caught.value)
     binary, missing = put(tmp_path / "binary.json", b"\xff\xfe\x00"), tmp_path / "missing.json"
     for other, words, message in (
-        (binary, vocabulary, "is no speller file"),
+        (binary, vocabulary, "is no spelling model file"),
         (missing, vocabulary, r"missing\.json: no such file"),
         (path, ClosedVocabulary(["a"], 1), "made for another vocabulary"),
-        (path, BPEVocabulary.build([["a"]], 259), "open and needs no speller"),
+        (path, BPEVocabulary.build([["a"]], 259), "open and needs no spelling model"),
     ):
         with pytest.raises(InputError, match=message):
-            spelling.load_speller(other, words)
+            spelling.load_spelling_model(other, words)
 
 
-def test_a_model_folder_finds_its_speller(tmp_path):
+def test_a_model_folder_finds_its_spelling_model(tmp_path):
     _, vocabulary, path = saved(tmp_path)
     folder = tmp_path / "results/models/lstm"
     folder.mkdir(parents=True)
-    assert spelling.find_speller(folder, vocabulary) is None
-    made = tmp_path / "results/vocabularies/wikipedia/words.speller.json"
+    assert spelling.find_spelling_model(folder, vocabulary) is None
+    made = tmp_path / "results/vocabularies/wikipedia/words.spelling_model.json"
     made.parent.mkdir(parents=True)
     made.write_bytes(path.read_bytes())
-    assert spelling.find_speller(folder, vocabulary) == made
-    assert spelling.find_speller(folder, ClosedVocabulary(["a"], 1)) is None
-    assert spelling.find_speller(folder, BPEVocabulary.build([["a"]], 259)) is None
-    (folder / "speller.json").write_bytes(path.read_bytes())
-    assert spelling.find_speller(folder, vocabulary) == folder / "speller.json"
-    assert spelling.find_speller("/", vocabulary) is None
+    assert spelling.find_spelling_model(folder, vocabulary) == made
+    assert spelling.find_spelling_model(folder, ClosedVocabulary(["a"], 1)) is None
+    assert spelling.find_spelling_model(folder, BPEVocabulary.build([["a"]], 259)) is None
+    (folder / "spelling_model.json").write_bytes(path.read_bytes())
+    assert spelling.find_spelling_model(folder, vocabulary) == folder / "spelling_model.json"
+    assert spelling.find_spelling_model("/", vocabulary) is None
 
 
 def written_documents(tmp_path):
@@ -470,12 +480,12 @@ def written_documents(tmp_path):
     return path, vocabulary
 
 
-def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, capsys):
+def test_the_commands_build_a_spelling_model_and_take_that_of_the_run(tmp_path, capsys):
     from beyond_perplexity.commands import perplexity as command
-    from scripts import build_speller as build
+    from scripts import build_spelling_model as build
 
     documents, path = written_documents(tmp_path)
-    speller = path.with_suffix(".speller.json")
+    spelling_model = path.with_suffix(".spelling_model.json")
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
     vocabulary = load_vocabulary(path)
     folder = tmp_path / "results/models/lstm"
@@ -485,17 +495,23 @@ def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, capsys)
     run_script(command, *flags)
     free = capsys.readouterr()
     assert "leave the spelling of 2 unknown words free" in free.err
-    assert json.loads(free.out)["speller"] is None
-    built = ["--documents", documents, "--vocabulary", path, "--output", speller]
+    assert json.loads(free.out)["spelling_model"] is None
+    built = ["--documents", documents, "--vocabulary", path, "--output", spelling_model]
     run_script(build, *built)
-    for given in ([], ["--speller", speller]):
+    for given in ([], ["--spelling-model", spelling_model]):
         run_script(command, *flags, *given)
         found = capsys.readouterr()
         assert "free" not in found.err
         summary = json.loads(found.out)
-        assert summary["speller"] == str(speller)
-        spelled = spelling.load_speller(speller, vocabulary).log_probs(["quux", "zzz"]).sum()
-        assert summary["spelled"]["log_prob"] - summary["log_prob"] == pytest.approx(spelled)
+        assert summary["spelling_model"] == str(spelling_model)
+        spelled = (
+            spelling.load_spelling_model(spelling_model, vocabulary)
+            .log_probs(["quux", "zzz"])
+            .sum()
+        )
+        assert summary["open_vocabulary"]["log_prob"] - summary["log_prob"] == pytest.approx(
+            spelled
+        )
     built[3] = tmp_path / "bpe.json"
     BPEVocabulary.build([["a"]], 259).save(built[3])
     with pytest.raises(InputError, match="is an open vocabulary"):

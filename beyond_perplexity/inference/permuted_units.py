@@ -1,4 +1,4 @@
-"""What is exchanged between two texts: documents, groups, groups and pseudo-groups, or draws.
+"""What is permuted between two texts: documents, groups, groups and pseudo-groups, or draws.
 
 *documents*: neither text has groups. All documents are permuted.
 
@@ -87,7 +87,7 @@ def _single(codes: np.ndarray) -> bool:
 
 
 def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> tuple[float, float] | None:
-    """Return the mean group sizes of two texts that are too unlike to be exchanged; else None."""
+    """Return the mean group sizes of two texts that are too unlike to be permuted; else None."""
     if groups[0] is None or groups[1] is None:
         return None
     first, second = (
@@ -135,7 +135,7 @@ def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 
 
 
 @dataclass(frozen=True)
-class ExchangedUnits:
+class PermutedUnits:
     """Units of both texts, numbered together."""
 
     # ``groups``, ``swaps`` or ``draws``; ``documents`` where each is a unit (`single_documents`)
@@ -171,10 +171,8 @@ class ExchangedUnits:
         return labels
 
 
-def exchanged_units(
-    groups: Groups, n_documents: tuple[int, int], seed: int
-) -> ExchangedUnits | None:
-    """Say what is exchanged; None where it is every single document, or one of a draw.
+def permuted_units(groups: Groups, n_documents: tuple[int, int], seed: int) -> PermutedUnits | None:
+    """Say what is permuted; None where it is every single document, or one of a draw.
 
     The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
     """
@@ -188,13 +186,13 @@ def exchanged_units(
         weights = max(1.0, ratio), max(1.0, 1 / ratio)
     else:
         weights, n = (1.0, 1.0), (n_groups, int(second.max(initial=-1)) + 1)
-    return ExchangedUnits(scheme, (first, second + n_groups), n, weights)
+    return PermutedUnits(scheme, (first, second + n_groups), n, weights)
 
 
-def single_documents(n_documents: tuple[int, int]) -> ExchangedUnits:
+def single_documents(n_documents: tuple[int, int]) -> PermutedUnits:
     """Make every document a unit of its own, where neither text has groups."""
     n, m = n_documents
-    return ExchangedUnits("documents", (np.arange(n), np.arange(m) + n), (n, m), (1.0, 1.0))
+    return PermutedUnits("documents", (np.arange(n), np.arange(m) + n), (n, m), (1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,8 @@ class GroupDraws:
         sizes = np.bincount(self.groups)
         starts, by_group = np.cumsum(sizes) - sizes, np.argsort(self.groups, kind="stable")
         dealt = [
-            stream(self.seed, "group_draws/blocks", body).permutation(n)
-            for body, n in enumerate((self.n_reference, len(sizes)))
+            stream(self.seed, "group_draws/blocks", sample_set).permutation(n)
+            for sample_set, n in enumerate((self.n_reference, len(sizes)))
         ]
         for number in range(GROUP_DRAWS):
             rng = stream(self.seed, "group_draws", number)
@@ -226,11 +224,11 @@ class GroupDraws:
             place = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
             yield reference, by_group[starts[unit] + place]
 
-    def units(self, drawn: tuple[np.ndarray, np.ndarray]) -> ExchangedUnits:
+    def units(self, drawn: tuple[np.ndarray, np.ndarray]) -> PermutedUnits:
         """Return the units of a draw, whose documents are in the order of their text."""
         first, second = (np.argsort(places) for places in drawn)
         n = self.blocks
-        return ExchangedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
+        return PermutedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
 
 
 def group_draws(groups: Groups, n_documents: tuple[int, int], seed: int) -> GroupDraws:

@@ -1,4 +1,4 @@
-"""The bracket: log p from both sides, from the same weights as a stochastic bound."""
+"""The two-sided bounds: log p from both sides, from the same weights as a stochastic bound."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES
 if TYPE_CHECKING:
     from beyond_perplexity.importance.estimator import SampledInstance
 
-# Methods whose weights are independent with mean p, in the order in which brackets are listed.
-BRACKETED = ("importance_sampling", "mixture", "smc")
+# Methods whose weights are independent with mean p, in the order in which two-sided bounds are
+# listed.
+ENCLOSED = ("importance_sampling", "mixture", "smc")
 LEAST_SAMPLES = 25  # fewer have no tail that k̂ could be fitted to
 
 
-class Bracket(Estimator):
+class TwoSided(Estimator):
     """Σ_n log p̂ from below and Σ_n `tangent_bound` from above, each widened by its errors.
 
     Of plain samples, mixtures and runs of sequential Monte Carlo alike: of each setting of a `base`
-    of `BRACKETED`. What encloses log p are the expectations of both ends, where q misses no latent
+    of `ENCLOSED`. What encloses log p are the expectations of both ends, where q misses no latent
     of p. The ends of one sampling are widened by 1.960 standard errors each (`enclose`), the upper
     one at least to what the largest weights may lack (`PooledTail`), and the claim is made only
     where `doubts` has none: where all samples miss the same mass, the halves agree on what they
-    found, and the bracket is narrow and wrong. Left out with fewer than `LEAST_SAMPLES` samples or
-    particles of an instance, or a single sample of a temperature, or a single run.
+    found, and the bounds are narrow and wrong. Left out with fewer than `LEAST_SAMPLES`
+    samples or particles of an instance, or a single sample of a temperature, or a single run.
 
     `halves`, (2, N), are log p̂ of the halves of the samples of each instance; `between_runs`,
     (N,), the variance of log p̂ between runs, nats², NaN of samples.
     """
 
-    title = "Bracket"
-    words = "the bracket"
+    title = "Two-sided bounds"
+    words = "the two-sided bounds"
     bound = TWO_SIDED_UNSURE
     needs = ()
     stream = ""
@@ -62,8 +63,8 @@ class Bracket(Estimator):
 
     @classmethod
     def of(cls, inputs: Inputs) -> list[Self]:
-        """Make one for each setting of each method of `BRACKETED`."""
-        methods = BRACKETED if inputs.options.bracket else ()
+        """Make one for each setting of each method of `ENCLOSED`."""
+        methods = ENCLOSED if inputs.options.two_sided else ()
         return [
             cls(inputs, base, key) for key in methods for base in find_estimator(key).of(inputs)
         ]
@@ -109,7 +110,7 @@ class Bracket(Estimator):
         return iter(())
 
     def _made_of(self, ends: Ends) -> Iterator[str]:
-        """Say what the bracket rests on."""
+        """Say what the bounds rest on."""
         least, most = np.exp([ends.log_constants.min(), ends.log_constants.max()])
         constant = f"{least:.3g}" + (f" to {most:.3g}" if f"{most:.3g}" != f"{least:.3g}" else "")
         tuned = "tuned on the other instances" if len(ends.log_constants) > 2 else "not tuned"

@@ -1,10 +1,10 @@
-"""Build the speller of a closed vocabulary from the documents that it was built from."""
+"""Build the spelling model of a closed vocabulary from the documents that it was built from."""
 
 from __future__ import annotations
 
 from beyond_perplexity.arguments import output_file
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.spelling_model import build_speller
+from beyond_perplexity.ngrams.spelling_model import build_spelling_model
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import ClosedVocabulary, count_words, load_vocabulary
 from scripts._job import Given, job, needed
@@ -13,7 +13,7 @@ from scripts._job import Given, job, needed
 @job(
     needed("--documents", "documents file (Parquet) with splits train and valid"),
     needed("--vocabulary", "closed vocabulary of its training split (JSON)"),
-    needed("--output", "speller file (JSON) to write", output_file),
+    needed("--output", "spelling model file (JSON) to write", output_file),
 )
 def main(options: Given) -> None:
     vocabulary = load_vocabulary(options.vocabulary)
@@ -25,4 +25,4 @@ def main(options: Given) -> None:
     trained, validated = (
         count_words(read_texts([options.documents], split)) for split in ("train", "valid")
     )
-    build_speller(trained, validated, vocabulary).save(options.output)
+    build_spelling_model(trained, validated, vocabulary).save(options.output)

@@ -1,9 +1,9 @@
-"""The bracket: log p from both sides, its errors, the label that it may bear; gaps beside it.
+"""Two-sided bounds of log p, their errors, the label that they may bear; gaps beside them.
 
 Oracles: enumeration of all samples of tiny models, closed forms, log-normal weights whose mean is
 known, quantiles of tables; of the tail, SciPy's generalized Pareto distribution on a finer grid and
 the formula in plain loops; settings made up so that what is known of them can be told by hand,
-texts of tables, lines of figures. How often claims miss: `tests/long/test_bracket_levels.py`.
+texts of tables, lines of figures. How often claims miss: `tests/long/test_two_sided_levels.py`.
 """
 
 import csv
@@ -69,8 +69,8 @@ def estimates(path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
     return estimates_table(reduce_weights(WeightReader([path]), options=QUICK))
 
 
-def bracket_rows(path: Path, columns: dict[str, np.ndarray]) -> list[dict]:
-    wanted = {"method": "bracket", "measure": "perplexity"}
+def two_sided_rows(path: Path, columns: dict[str, np.ndarray]) -> list[dict]:
+    wanted = {"method": "two_sided", "measure": "perplexity"}
     return [row for row in estimates(path, columns).to_pylist() if wanted.items() <= row.items()]
 
 
@@ -166,7 +166,7 @@ def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, width):
     """Oracle: log p is 0 by construction; in 100 sets of 40 documents: tests/long."""
     inside, bound = 0, TWO_SIDED if sigma < 2 else TWO_SIDED_UNSURE
     for seed in range(12):
-        (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(sigma, seed=seed)))
+        (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(lognormal(sigma, seed=seed)))
         assert row["bound"] == bound
         named = ("instance", None, "importance_sampling")
         assert (row["aggregation"], row["value"], row["basis"]) == named
@@ -240,7 +240,7 @@ def test_the_limit_of_k_hat_is_that_of_the_fewest_samples(k, limit):
         assert any("the median of k̂" in one for one in said) == (k_hat > limit)
 
 
-def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
+def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
     """Oracle: log p of the tiny models."""
     p = model(20, 8)
     paths = [
@@ -261,7 +261,7 @@ def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
     write_shard(tmp_path / "smc.parquet", SMC, runs, {})
     draws = {"smc": SMCRuns([tmp_path / "smc.parquet"], reader)}
     table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
-    rows = [row for row in table if row["method"] == "bracket" and row["measure"] == "perplexity"]
+    rows = [row for row in table if row["method"] == "two_sided" and row["measure"] == "perplexity"]
     named = [(row["basis"], row["temperature"], row["n_samples"]) for row in rows]
     assert named == [
         *(("importance_sampling", tau, 200) for tau in GRID),
@@ -278,14 +278,14 @@ def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
 
 
 @pytest.mark.parametrize("k", [24, 25])
-def test_few_samples_have_no_bracket(tmp_path, k):
+def test_few_samples_have_no_two_sided_bounds(tmp_path, k):
     """Of 25 samples k̂ is defined, so that a claim can be refused for a reason of its own."""
-    rows = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5, k=k)))
+    rows = two_sided_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5, k=k)))
     assert len(rows) == (k >= 25)
     assert all(row["k_hat_undefined"] == 0 for row in rows)
     columns = weight_columns(lognormal(0.5, k=30))
     kept = (columns["instance_id"] != 3) | (columns["sample_id"] < 10)  # of one instance alone
-    assert not bracket_rows(tmp_path / "w.csv", {k: v[kept] for k, v in columns.items()})
+    assert not two_sided_rows(tmp_path / "w.csv", {k: v[kept] for k, v in columns.items()})
 
 
 @pytest.mark.parametrize("k", [25, 100])
@@ -294,7 +294,7 @@ def test_a_perfect_proposal_gets_the_claim_and_no_width(tmp_path, k):
     random = np.random.default_rng(k)
     log_p = random.normal(-300.0, 100.0, (10, 1))
     log_w = log_p + random.choice([-1, 0, 1], (10, k)) * 1e-13
-    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w, 50))
+    (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(log_w, 50))
     assert row["bound"] == TWO_SIDED
     assert row["low"] <= row["high"]
     truth = math.exp(-log_p.sum() / 500)
@@ -307,13 +307,13 @@ def test_zero_weights_single_instances_and_uneven_tokens_have_the_ends_they_allo
     Oracle: (Σ T)² / Σ T² is 1.02 where one of 40 has 99% of the tokens.
     """
     log_w = np.where(np.random.default_rng(1).random((40, 100)) < 0.5, math.log(2), -np.inf)
-    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w))
+    (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(log_w))
     assert row["bound"] == TWO_SIDED
     assert row["low"] < 1 < row["high"] < 1.1 * row["low"]
     columns = weight_columns(lognormal(0.5))
-    (even,) = bracket_rows(tmp_path / "a.csv", columns)
+    (even,) = two_sided_rows(tmp_path / "a.csv", columns)
     columns["n_tokens"] = np.where(columns["instance_id"] == 7, 40_000, 10)
-    (row,) = bracket_rows(tmp_path / "b.csv", columns)
+    (row,) = two_sided_rows(tmp_path / "b.csv", columns)
     assert even["bound"] == TWO_SIDED
     assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
     assert "one instance has nearly all of the tokens" in row["note"]
@@ -325,7 +325,7 @@ def test_zero_weights_single_instances_and_uneven_tokens_have_the_ends_they_allo
         (half, 0, lost),
         (none, 1, lost),
     ):
-        (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w))
+        (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(log_w))
         assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
         assert row["n_infinite"] == infinite
         assert said in row["note"]
@@ -334,15 +334,15 @@ def test_zero_weights_single_instances_and_uneven_tokens_have_the_ends_they_allo
 def test_ends_that_cross_are_said_and_left(tmp_path, monkeypatch):
     """The mean of an odd number of weights may lie above the bound of its halves."""
     ends = enclose(np.zeros(40), np.zeros((2, 40)))._replace(low=3.0, high=-3.0)
-    monkeypatch.setattr("beyond_perplexity.importance.bracket.enclose", lambda *_: ends)
-    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))
+    monkeypatch.setattr("beyond_perplexity.importance.two_sided.enclose", lambda *_: ends)
+    (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))
     assert row["low"] == pytest.approx(math.exp(3 / 400))
     assert row["high"] == pytest.approx(math.exp(-3 / 400))
     assert row["bound"] == TWO_SIDED_UNSURE
     assert "the ends cross: low is above high, and is left so" in row["note"]
 
 
-def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, capsys):
+def test_the_command_writes_two_sided_bounds_unless_it_is_left_out(tmp_path, capsys):
     columns = weight_columns(lognormal(1.0)) | {"n_unknown": np.ones(4000, int)}
     pyarrow.csv.write_csv(pa.table(columns), tmp_path / "w.csv")
     output = tmp_path / "o.csv"
@@ -351,7 +351,7 @@ def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, capsys):
     def rows(*more: str) -> list[dict[str, str]]:
         run_function("estimate", [*map(str, flags), *more])
         with open(output, newline="") as file:
-            return [row for row in csv.DictReader(file) if row["method"] == "bracket"]
+            return [row for row in csv.DictReader(file) if row["method"] == "two_sided"]
 
     plain, penalized = rows()
     said = capsys.readouterr().out
@@ -365,9 +365,11 @@ def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, capsys):
     assert "taken as given of these weights" in plain["note"]
     assert "may silently be above them" in plain["note"]
     ends = f"{float(plain['low']):.2f} to {float(plain['high']):.2f}"
-    assert f"Perplexity {ends} by the bracket of importance sampling; instance level" in said
-    assert not rows("--no-bracket")
-    assert "bracket" not in capsys.readouterr().out
+    assert (
+        f"Perplexity {ends} by the two-sided bounds of importance sampling; instance level" in said
+    )
+    assert not rows("--no-two-sided")
+    assert "two_sided" not in capsys.readouterr().out
 
 
 def repeated(sigma: float, k: int, folder: Path, times: int = 20) -> dict[str, list[dict]]:
@@ -406,9 +408,9 @@ def test_no_label_claims_what_does_not_hold(tmp_path, sigma, k):
                     assert abs(np.mean(closer)) < abs(np.mean(plain)) + 0.2 * np.std(plain)
                 assert not kept or sigma < 2
             case "two-sided":
-                claimed = [row for row in found["bracket"] if row["bound"] == label]
+                claimed = [row for row in found["two_sided"] if row["bound"] == label]
                 wrong = [row for row in claimed if not row["low"] <= 1 <= row["high"]]
-                assert len(wrong) <= 0.05 * len(found["bracket"])
+                assert len(wrong) <= 0.05 * len(found["two_sided"])
                 assert bool(claimed) == (sigma < 2)
             case "debiased?" | "two-sided?" | "none":
                 assert any(word in BOUNDS[label] for word in ("no claim", "claimed", "no bound"))
@@ -504,16 +506,20 @@ def setting(forward: float, reverse: float, **changed: object) -> dict[str, obje
     row = {"model": "m", "proposal": "m-one", "method": "importance_sampling", "temperature": 1.0}
     row |= {"n_samples": 100, "runs": 1, "n_documents": 20, "n_cut": 2, "n_missed": 0}
     row |= {"n_tokens": 900, "forward": forward, "reverse": reverse, "gap": forward - reverse}
-    row |= {"gap_error": 0.01, "bracket_low": 4.0, "bracket_high": 6.0, "at_most": 6.0}
-    row |= {"bracket_bound": "two-sided", "ess_median": 9.0, "ess_low_share": 0.1}
+    row |= {"gap_error": 0.01, "two_sided_low": 4.0, "two_sided_high": 6.0, "at_most": 6.0}
+    row |= {"two_sided_bound": "two-sided", "ess_median": 9.0, "ess_low_share": 0.1}
     return row | changed
 
 
 ROWS = [
-    setting(5.5, 4.0, bracket_low=5.3, bracket_high=5.6),
-    setting(5.2, 4.9, proposal="m-two", bracket_low=4.8, bracket_high=5.3, at_most=5.25),
-    setting(5.3, -math.inf, method="smc", runs=4, bracket_low=5.0, bracket_high=5.4, n_missed=1),
-    setting(9.0, 1.0, model="other", bracket_low=math.nan, bracket_bound=None, at_most=math.nan),
+    setting(5.5, 4.0, two_sided_low=5.3, two_sided_high=5.6),
+    setting(5.2, 4.9, proposal="m-two", two_sided_low=4.8, two_sided_high=5.3, at_most=5.25),
+    setting(
+        5.3, -math.inf, method="smc", runs=4, two_sided_low=5.0, two_sided_high=5.4, n_missed=1
+    ),
+    setting(
+        9.0, 1.0, model="other", two_sided_low=math.nan, two_sided_bound=None, at_most=math.nan
+    ),
 ]
 
 
@@ -601,27 +607,29 @@ def test_the_share_of_tokens_with_few_effective_samples_is_said(tmp_path):
             assert row["ess_low_share"] == 0.25
             assert row["ess_median"] > 50
     assert "25% of the tokens in instances with fewer than 5" in report(table)
-    bracket = next(row for row in table.to_pylist() if row["basis"])
-    assert bracket["bound"] == "two-sided?"
-    assert "25% of the tokens, above 10%" in bracket["note"]
+    two_sided = next(row for row in table.to_pylist() if row["basis"])
+    assert two_sided["bound"] == "two-sided?"
+    assert "25% of the tokens, above 10%" in two_sided["note"]
 
 
-def test_the_figure_of_bounds_has_the_brackets_that_need_no_choice(tmp_path):
+def test_the_figure_of_bounds_has_two_sided_bounds_that_need_no_choice(tmp_path):
     frame = estimates(tmp_path / "w.csv", weight_columns(lognormal(1.0))).to_pandas()
     frame = frame.assign(model="m", proposal="m-q")
     (axis,) = bounds(frame, None, Labels()).axes
     lines = [text.get_text() for text in axis.get_yticklabels()]
-    assert "Bracket: Importance sampling" in lines
+    assert "Two-sided bounds: Importance sampling" in lines
     row = frame[frame["basis"].notna() & frame["low"].notna()].iloc[0]
     drawn = [line.get_xdata().tolist() for line in axis.get_lines() if len(line.get_xdata()) == 2]
     assert [row["low"], row["high"]] in drawn
     several = pd.concat([frame.assign(temperature=1.0), frame.assign(temperature=2.0)])
     (axis,) = bounds(several, None, Labels()).axes
-    assert "Bracket: importance sampling" not in [t.get_text() for t in axis.get_yticklabels()]
+    assert "Two-sided bounds: importance sampling" not in [
+        t.get_text() for t in axis.get_yticklabels()
+    ]
 
 
-def test_a_bracket_that_simulated_documents_refute_claims_nothing():
-    """Oracle: m-one's bracket ends at 5.3; m-two shows the truth to be at most 5.25, by errors."""
+def test_two_sided_bounds_that_simulated_documents_refute_claims_nothing():
+    """Oracle: m-one's bounds end at 5.3; m-two shows the truth to be at most 5.25, by errors."""
     row = {"model": "m", "bound": "two-sided", "note": "rests on samples", "temperature": 1.0}
     row |= {"basis": "importance_sampling", "n_samples": 100}
     refuted = row | {"proposal": "m-one"}

@@ -27,7 +27,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import open_arpa
 from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
-from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
+from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
@@ -144,7 +144,7 @@ FREE_SPELLING = (
     "bits per character and byte leave the spelling of {unknown:,} unknown words free: they do not "
     "compare with those of another vocabulary"
 )
-SPELLER_ADVICE = "; give a speller (python -m scripts.build_speller makes one)"
+SPELLING_ADVICE = "; give a spelling model (python -m scripts.build_spelling_model makes one)"
 
 _WHO = "give it to every document, or to none and leave the group column out"
 
@@ -158,7 +158,7 @@ class Scoring(NamedTuple):
     vocabulary: Vocabulary
     texts: Iterator[ScoredText]
     kind: TextKind
-    speller: str | Path | None
+    spelling_model: str | Path | None
     checkpoint: Path | None
     source: Mapping[str, Any] = MappingProxyType({})
 
@@ -192,11 +192,11 @@ def _load_folder(options: ScoringOptions) -> Scoring:
         model, vocabulary = special
     how = {"cleaned": options.cleaned, "tokenized": options.tokenized}
     cleaning = cleaning_of(opened.description, **how)
-    found = None if is_foreign(name) else find_speller(name, vocabulary)
+    found = None if is_foreign(name) else find_spelling_model(name, vocabulary)
     kind: TextKind = "cleaned" if cleaning else "raw"
-    texts, speller = _read_texts(options, cleaning), options.speller or found
+    texts, spelling_model = _read_texts(options, cleaning), options.spelling_model or found
     files = opened.weights, opened.source
-    return Scoring(options, model, vocabulary, texts, kind, speller, *files)
+    return Scoring(options, model, vocabulary, texts, kind, spelling_model, *files)
 
 
 def _load_arpa(options: ScoringOptions) -> Scoring:
@@ -228,9 +228,14 @@ def load_scoring(options: ScoringOptions) -> Scoring:
 def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     """Score texts under a model: `summary.measure`'s and, where asked for, ``document_scores``.
 
-    The summary also has ``speller``, its path, and ``special_tokens``, those that the text says.
+    The summary also has ``spelling_model``, its path, and ``special_tokens``, those that the text
+    says.
     """
-    options, vocabulary, speller = scoring.options, scoring.vocabulary, scoring.speller
+    options, vocabulary, spelling_model = (
+        scoring.options,
+        scoring.vocabulary,
+        scoring.spelling_model,
+    )
     how: dict[str, Any] = {
         "text": scoring.kind,
         "context_length": options.context_length,
@@ -254,14 +259,14 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             scoring.model,
             vocabulary,
             special.watch(scoring.texts),
-            spell=load_speller(speller, vocabulary).spell if speller else None,
+            spell=load_spelling_model(spelling_model, vocabulary).spell if spelling_model else None,
             write=write if takers else None,
             count_bos=options.count_bos,
             **how,
         )
     summary["special_tokens"] = special.describe()
-    summary["speller"] = str(speller) if speller else None
-    if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not speller:
-        advice = "" if options.arpa else SPELLER_ADVICE
+    summary["spelling_model"] = str(spelling_model) if spelling_model else None
+    if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not spelling_model:
+        advice = "" if options.arpa else SPELLING_ADVICE
         remark(FREE_SPELLING.format(unknown=summary["unknown"]) + advice)
     return summary, pa.concat_tables(kept) if kept else None

@@ -177,7 +177,7 @@ def test_what_a_notebook_shows_is_no_markup_and_json_has_no_nan():
 
 
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("beyond_perplexity.report.comparison_page.FIGURE_FILES", {})  # of seconds
+    monkeypatch.setattr("beyond_perplexity.report.comparison_page.PAGE_FIGURES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
     human.write_text("\n".join(HUMAN))

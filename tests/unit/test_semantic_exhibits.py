@@ -327,11 +327,10 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
 def test_the_tree_is_scipys(leaves: int) -> None:
     random = np.random.default_rng(leaves)
     condensed = random.random(leaves * (leaves - 1) // 2)
-    merges = correlation_matrix.average_linkage(squareform(condensed))
+    merges, order = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])
     assert [{m.first, m.second} for m in merges] == [set(map(int, row[:2])) for row in expected]
-    order = correlation_matrix.leaf_order(merges, leaves)
     assert sorted(order) == list(range(leaves))
     held = {leaf: {leaf} for leaf in range(leaves)}
     for number, merge in enumerate(merges, start=leaves):  # no branches cross

@@ -103,9 +103,9 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
     models = ["kn-3", "rnn", "lstm", "sentence-rnn"]
     assert held.files() == [
         *(f"{folder}/wikipedia/{name}.parquet" for name in models),
-        "<results>/partitions/sentence-rnn.parquet",
         f"{folder}/wikipedia/differences.parquet",
         *(f"{folder}/pairs/islands/{name}.parquet" for name in models),
+        "<results>/partitions/sentence-rnn.parquet",
     ]
     assert held.normalized() == models[:3]
     assert held.substitutes("lstm") == ["<results>/vocabularies/wikipedia/words.json"]

@@ -323,6 +323,7 @@ _GAP_COLUMNS = [
     Column("at least", "It lacks", of="least", form=_shown),
     Column("at most", "It lacks", of="most", form=_shown),
     Column("Effective samples", of="ess_median", form=".1f"),
-    *text_columns("Two-sided bounds", "Label"),
+    *text_columns("Two-sided bounds", of="two_sided"),
+    *text_columns("Label"),
     *text_columns("The two-sided bounds", of="said"),
 ]

@@ -36,7 +36,7 @@ from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
-from beyond_perplexity.report import importance_choice
+from beyond_perplexity.report import importance_choice, tabulate
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
 from beyond_perplexity.report.importance_latents import beside_table, latents_table, words_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
@@ -827,8 +827,8 @@ def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     unannotated = posterior_rows()
     unannotated.loc[1, ["annotated", "found", "matched", "same_entity"]] = np.nan
     assert latents_table(unannotated, Labels()).tidy["n_instances"][0] == 1
-    with pytest.raises(InputError, match="no latents to compare"):
-        latents_table(posterior_rows().iloc[:0], Labels())
+    with pytest.raises(NothingToShowError, match="the files of 'posteriors' have no row"):
+        tabulate("importance/table_latents", {"posteriors": posterior_rows().iloc[:0]}, Labels())
     held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
     held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
     held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}

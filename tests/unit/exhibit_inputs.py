@@ -30,10 +30,9 @@ from tests.unit.synthetic_tables import (
     make_training,
     sources_of,
 )
-from tests.unit.test_bracket import ROWS as GAPS
-from tests.unit.test_posterior import posterior_rows
-from tests.unit.test_report_importance import costs
+from tests.unit.test_report_importance import costs, posterior_rows
 from tests.unit.test_tables import PERPLEXITIES
+from tests.unit.test_two_sided import ROWS as GAPS
 
 SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 

@@ -4,8 +4,6 @@ Oracles: the tables, figures and measures themselves, numbers counted by hand, a
 of the package. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

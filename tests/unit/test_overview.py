@@ -106,7 +106,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     tiny = measures.assign(n_reference=40)
     assert "with 1,000 documents in each text (compared were 40, which find" in line(tiny, table)
     assert "was not measured" in line(measures, None)
-    none = table.assign(shift=np.nan)
+    none = table.assign(minimum_detectable_effect=np.nan)
     assert told(measures, "length", none)["minimum detectable effect"] == "none"
 
 

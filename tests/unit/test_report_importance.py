@@ -827,7 +827,7 @@ def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     unannotated = posterior_rows()
     unannotated.loc[1, ["annotated", "found", "matched", "same_entity"]] = np.nan
     assert latents_table(unannotated, Labels()).tidy["n_instances"][0] == 1
-    with pytest.raises(NothingToShowError, match="'posteriors' have no row"):
+    with pytest.raises(NothingToShowError, match="the files of 'posteriors' have no row"):
         tabulate("importance/table_latents", {"posteriors": posterior_rows().iloc[:0]}, Labels())
     held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
     held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there

@@ -42,9 +42,18 @@ def shown(value: object, digits: int = 3) -> str:
     if value is None or pd.isna(value):  # type: ignore[call-overload]
         return ""
     number = float(value)  # type: ignore[arg-type]
+    size = abs(number)
     if math.isinf(number):
-        return ("" if number > 0 else MINUS) + "∞"
-    return _digits(number, digits).replace("-", MINUS)
+        text = f"{'-' * (number < 0)}∞"
+    elif number == int(number) and (size >= 100 or size == 0):
+        text = f"{int(number):,}"
+    elif size >= 100:
+        text = f"{number:,.1f}"
+    elif size < 10**-digits:
+        text = f"{number:.1e}".replace("e-0", "e-")
+    else:
+        text = f"{number:.{digits}f}"
+    return text.replace("-", MINUS)
 
 
 def shown_signed(value: float | None, digits: int = 3) -> str:
@@ -53,17 +62,6 @@ def shown_signed(value: float | None, digits: int = 3) -> str:
         return ""
     rounded = round(value, digits) + 0.0  # no negative zero
     return f"{rounded:+.{digits}f}".replace("-", MINUS) if rounded else f"{0:.{digits}f}"
-
-
-def _digits(number: float, digits: int) -> str:
-    size = abs(number)
-    if number == int(number) and (size >= 100 or size == 0):
-        return f"{int(number):,}"
-    if size >= 100:
-        return f"{number:,.1f}"
-    if size < 10**-digits:
-        return f"{number:.1e}".replace("e-0", "e-")
-    return f"{number:.{digits}f}"
 
 
 def shown_interval(low: float | None, high: float | None, digits: int = 3) -> str:

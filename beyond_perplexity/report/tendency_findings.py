@@ -10,7 +10,7 @@ import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import parts_by
+from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.figures.numbers import (
     beyond_baseline,
     effect_table,
@@ -52,7 +52,7 @@ class Compared(NamedTuple):
 
 def by_corpus(
     corpora: Mapping[str, Sequence[str]],
-    extractions: Mapping[str, Mapping[str, Any]],
+    extractions: Descriptions,
     measures: pd.DataFrame | None,
     sensitivities: Sequence[pd.DataFrame],
 ) -> list[Compared]:
@@ -191,8 +191,7 @@ def _counts(rows: _Rows) -> list[str]:
 
 def _told_size(compared: Compared) -> tuple[int, int]:
     """Return the documents that are compared, and the number nearest to it that was simulated."""
-    documents = (compared.measures[name].max() for name in ("n_samples", "n_reference"))
-    least = int(min(documents))
+    least = int(min(compared.measures[name].max() for name in ("n_samples", "n_reference")))
     held = compared.sensitivity
     sizes = sorted(set(held["n"])) if held is not None else []
     return least, max((n for n in sizes if n <= least), default=sizes[0] if sizes else 0)

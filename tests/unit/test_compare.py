@@ -41,8 +41,8 @@ from beyond_perplexity.report.compare import (
 )
 from beyond_perplexity.report.comparison_page import (
     CSV_COLUMNS,
-    FIGURE_FILES,
     MAIN_ROWS,
+    PAGE_FIGURES,
     all_measures_table,
     comparison_page,
     comparison_table,
@@ -850,7 +850,7 @@ def whole(tmp_path_factory) -> Path:
 
 def test_folder_gets_table_figures_and_a_whole_page(whole):
     out = whole / "new" / "out"
-    figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
+    figures = {f"{name}.{suffix}" for name in PAGE_FIGURES for suffix in ("svg", "pdf")}
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
     header = (out / "tendencies.csv").read_text().splitlines()[0]
     assert header.startswith("tendency,measure,value,low,high,p_value,n_reference,n_samples,")
@@ -858,7 +858,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
     assert header.split(",") == CSV_COLUMNS
     page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
     assert page.open == []
-    assert len(page.images) == len(FIGURE_FILES)
+    assert len(page.images) == len(PAGE_FIGURES)
     assert all(image["alt"] for image in page.images)
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 

@@ -593,7 +593,7 @@ def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
         "log_likelihood_open_vocabulary": pa.nulls(60, pa.float64()),
     }
     own_a, own_b, pair = together(tmp_path, free, second)
-    assert "a: the spelling of unknown words is not charged" in pair["note"]
+    assert "a: the spelling of unknown words is not penalized" in pair["note"]
     assert own_a["note"] == pair["note"] != own_b["note"] == ""
     second["log_likelihood"][[7, 9]] = -np.inf
     paths = saved(tmp_path, [first, second])

@@ -610,7 +610,7 @@ def test_the_summary_adds_up_counts_latent_models_and_names_missing_files(config
     ]
     text = summarize_run(Run(config), jobs)
     for said in (
-        *("240 (4 sample sets of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
+        *("240 (4 sets of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
         *("2  generate      75.0 min each\n", "1  plot          50.0 min each  guessed\n"),
         *("GPU-hours    2.5\n", "CPU-hours    0.8 ", "75% of the time", "3.0 GB"),
         "5,000 MB in a job at most (generate)",

@@ -462,7 +462,7 @@ def test_every_estimator_has_its_row_and_no_title_stands_twice():
     found = {
         f"{path.stem}:{node.name}"
         for path in FOLDER.glob("*.py")
-        for node in ast.parse(path.read_text()).sample_set
+        for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef) and "Estimator" in map(ast.unparse, node.bases)
     }
     assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
@@ -475,7 +475,7 @@ def test_the_code_of_a_run_is_that_whose_draws_it_has():
     def named(*kinds: str) -> set[str]:
         return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
-    plain = {"ImportanceSampling", "Jackknife", "Mixture", "Two-sided bounds"}
+    plain = {"ImportanceSampling", "Jackknife", "Mixture", "TwoSided"}
     assert named() == plain
     assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
     assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}

@@ -196,12 +196,12 @@ PERPLEXITIES = {
     "closed": scored(
         1.3,
         unknown=3,
-        spelled={"bits": {"byte": 2.1}},
+        open_vocabulary={"bits": {"byte": 2.1}},
         interval={"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}},
     ),
     "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
     "free": scored(1.2, unknown=3),
-    "impossible": scored(None, unknown=3, spelled={"bits": {"byte": None}}),
+    "impossible": scored(None, unknown=3, open_vocabulary={"bits": {"byte": None}}),
     "external": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
 }
 

@@ -291,15 +291,15 @@ def _shown(value: float) -> str:
 
 
 def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
-    """Write a setting: sizes, gap, and two-sided bounds that says of what it is, else dashes."""
+    """Write a setting: sizes, gap, and two-sided bounds with their claim, else dashes."""
     runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
     error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
     ends = [row["two_sided_low"], row["two_sided_high"]]
     two_sided = [EN_DASH] * 3
     if not (pd.isna(ends[0]) or pd.isna(row["two_sided_bound"])):
-        said = beside.verdict(*map(float, ends))
-        two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), said]
+        verdict = beside.verdict(*map(float, ends))
+        two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), verdict]
     return {
         **row,
         "title": find_estimator(row["method"]).title,
@@ -323,6 +323,7 @@ _GAP_COLUMNS = [
     Column("at least", "It lacks", of="least", form=_shown),
     Column("at most", "It lacks", of="most", form=_shown),
     Column("Effective samples", of="ess_median", form=".1f"),
-    *text_columns("Two-sided bounds", "Label"),
-    *text_columns("The two-sided bounds", of="said"),
+    *text_columns("Two-sided bounds", of="two_sided"),
+    *text_columns("Label"),
+    *text_columns("Claim", of="said"),
 ]

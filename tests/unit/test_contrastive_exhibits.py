@@ -465,7 +465,7 @@ def test_accuracy_on_external_pairs_is_over_all_phenomena() -> None:
     pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
     first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
     pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
-    rows = found("external", pair_contrasts=pairs)
+    rows = found("External", pair_contrasts=pairs)
     assert rows["value"].round(3).to_dict() == {"LSTM": 0.8, "RNN": 0.62}
     assert rows["verdict"].to_dict() == {"LSTM": "highest", "RNN": "lowest"}
 

@@ -431,7 +431,7 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
     words = ["a", "b", "a", "<unk>", "c", "a"]
     seen = set()
     for _ in range(300):
-        changed = probing.exchange_words(words, rng)
+        changed = probing.swap_words(words, rng)
         moved = [place for place in range(6) if words[place] != changed[place]]
         assert len(moved) == 2
         one, other = moved
@@ -439,7 +439,7 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
         seen.add((one, other))
     # every pair of different words, none with what is no word
     assert seen == {(0, 1), (0, 4), (1, 2), (1, 4), (1, 5), (2, 4), (4, 5)}
-    assert probing.exchange_words(["a", "a", "<unk>"], rng) is None
+    assert probing.swap_words(["a", "a", "<unk>"], rng) is None
     rng = np.random.default_rng(2)
     found = {tuple(probing.shuffle_words(["a", "b", "c"], rng)) for _ in range(200)}
     assert len(found) == 5

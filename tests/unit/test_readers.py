@@ -569,7 +569,7 @@ def test_what_is_no_json_is_told(tmp_path, text, message):
         inputs.parse_json(text)
     path = put(tmp_path / "a.json", text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=f"a.json: is no spelling model: .*{message}.*; build it$"):
-        inputs.read_json(path, "spelling_model", "build it")
+        inputs.read_json(path, "spelling model", "build it")
 
 
 def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(tmp_path):

@@ -361,39 +361,26 @@ def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
     assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
 
 
-def test_correlations_of_few_models_are_scatters_with_their_rho() -> None:
-    """Oracle: SciPy's correlation of the points that are drawn, with less as better."""
-    random = np.random.default_rng(2)
-    measures = related()["relation_measures"]
-    texts = measures["measure"] == "tendencies/length.ks"
-    measures.loc[texts, "value"] = random.random(10)
-    measures.loc[measures["measure"] == PERPLEXITY, "value"] = [2.0, 2.1, 2.3, 2.2, np.inf]
+def test_correlations_of_few_models_are_scatters_with_their_rho(compared: dict[str, Any]) -> None:
+    """Oracle: SciPy's correlation of the values of the table; the points are those values."""
+    measures = related()["relation_measures"].sort_values("model")
+    texts, bits = (measures["measure"] == n for n in ("tendencies/length.ks", PERPLEXITY))
+    measures.loc[texts, "value"] = y = np.random.default_rng(2).random(10)
+    measures.loc[bits, "value"] = x = np.array([2.0, 2.1, 2.3, 2.2, np.inf])
     rows = measures.astype(object).where(measures.notna(), None).to_dict("records")
-    changed = {"relation_measures": measures}
-    changed["relation_correlations"] = correlate_ranks(rows).to_pandas()
-    figure = draw_figure("relations/figure_1", given(**changed), LABELS)
+    found = {"relation_correlations": correlate_ranks(rows).to_pandas()}
+    figure = draw_figure("relations/figure_1", given(relation_measures=measures, **found), LABELS)
     axis = figure.axes[1]
-    x, y = np.transpose([line.get_xydata()[0] for line in axis.lines])
-    assert sorted(y) == sorted(measures.loc[texts, "value"])
-    x[x < 1] = np.inf  # at the worse edge, in parts of the panel
-    title, rho = axis.get_title(loc="left").split("\n")
-    found = spearmanr(np.where(np.isinf(x), 9, x), y)[0]
-    shown = f"{found:.2f}".replace("0.", ".").replace("-", "\N{MINUS SIGN}")
-    assert (title, rho) == ("Length (KS), excess", f"ρ = {shown}, n = 10 (5)")
-    assert axis.xaxis_inverted()
+    rho = f"{spearmanr(np.repeat(x, 2), y)[0]:.2f}".replace("-0", "\N{MINUS SIGN}").lstrip("0")
+    assert axis.get_title(loc="left") == f"Length (KS), excess\nρ = {rho}, n = 10 (5)"
+    assert {line.get_ydata()[0] for line in axis.lines} == set(y)
+    assert {line.get_xdata()[0] for line in axis.lines} - set(x) == {0.03}  # the worse edge
     assert "Transformer ∞" in figure.legends[0].get_title().get_text()
-
-
-def test_semantic_measures_of_few_models_stand_against_cross_entropy(
-    compared: dict[str, Any],
-) -> None:
-    figure = draw_figure("semantics/figure_1", given(**compared), LABELS)
-    assert len(figure.axes) == 8  # of 9 measures
-    values = make_semantics(SKILLS).query("kind == 'predicted'").set_index(["measure", "split"])
-    points = {tuple(line.get_xydata()[0]) for line in figure.axes[0].lines}
-    own = (values.loc["cross_entropy", "value"], values.loc["bleu_2", "value"])
-    assert points == set(zip(*own, strict=True))
-    assert "n = 5" in figure.axes[0].get_title(loc="left")
+    axes = draw_figure("semantics/figure_1", given(**compared), LABELS).axes
+    assert len(axes) == 8  # 9 measures, against cross-entropy
+    own = make_semantics(SKILLS).query("kind == 'predicted'").groupby("measure")["value"]
+    points = zip(*(own.get_group(name) for name in ("cross_entropy", "bleu_2")), strict=True)
+    assert {tuple(line.get_xydata()[0]) for line in axes[0].lines} == set(points)
 
 
 @pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])

@@ -41,7 +41,7 @@ ALLOWED = re.compile(
     r"|from the law|no law|a law of s"
     r"|[Ee]ight floors|\bown floor\b|\| floor \|"  # of the packages
     r"|floor/|calibration/exchange|sensitivity/exchange"  # keys of random streams, as of old
-    r"|trigram.py:\d+: floor$"  # a mode of rounding
+    r"|trigram.py:\d+: floor$|probes.py:\d+: exchanged$"  # of rounding; of a stream
 )
 PAGES = ("docs/**/*.md", "*.md", "config.yaml", "configs/*.yaml", "results/README.md")
 CODE = ("beyond_perplexity/**/*.toml", "beyond_perplexity/**/*.html", "beyond_perplexity/**/*.rst")

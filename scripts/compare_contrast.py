@@ -41,4 +41,6 @@ def main(given: Given) -> None:
     tests = ContrastTests(given.base_level, given.flips, given.seed)
     table = compare_contrasts(sums, tests)
     record = run_record("scripts/compare_contrast.py", tests._asdict(), seed=given.seed)
+    first = next(iter(sums.values()))
+    record["signature"] = first.signature(base=given.base_level, flips=given.flips)
     write_shard(given.output, CONTRAST_DIFFERENCES, table, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +13,9 @@ import pyarrow.compute as pc
 from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
+from beyond_perplexity.signature import parts_of, refuse_mixed, sign
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
 from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     MeasureRow,
@@ -112,6 +114,12 @@ class _Comparisons:
 )
 def main(given: Given) -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
+    signatures: dict[str, Any] = {p: read_record(p).get("signature") for p in given.measures}
+    refuse_mixed(signatures)
+    encoder: Any = read_record(given.embeddings).get("evaluator", {})
+    line = next(filter(None, signatures.values()), "tendencies")
+    embedded: Any = {"embedding": encoder.get("title"), "holm": given.sample_sets}
+    record["signature"] = sign(**parts_of(line) | embedded)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
     sources = tables["source"]

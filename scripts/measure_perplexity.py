@@ -35,7 +35,8 @@ def main(options: Given) -> None:
     model, vocabulary, _ = load_model(options.model, options.device)
     spelling_models = [load_spelling_model(path, vocabulary) for path in options.spelling_model[:1]]
     asked = {"split": options.split, "split_unit": options.split_unit}
-    record = model_record("measure_perplexity", options, model, asked)
+    signatures: dict[str, str] = {}
+    record = model_record("measure_perplexity", options, model, asked) | {"signature": signatures}
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
@@ -50,4 +51,5 @@ def main(options: Given) -> None:
                 write=writer.write,
             )
             summary = {**summary, "cleaned": found} if summary else found
+            signatures[found["text"]] = found["signature"]
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

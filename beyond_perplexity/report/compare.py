@@ -99,6 +99,7 @@ class Comparison:
     groups: tuple[int | None, int | None] = (None, None)
     permuted: str = ""
     encoder: str = ""
+    signature: str = ""
 
 
 class _Fields:
@@ -254,18 +255,34 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         others = embedding.rows(reference, samples, views[main]) if embedding else []
         tables, permuted = _measured(reference, samples, views, classes, options, others)
         counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in sample_sets]
+        described = check_comparable(reference.counted, samples.counted)
         yield Comparison(
             reference,
             samples,
             tables[main],
             _curves(reference, samples, options),
             Labels(names={COMPARED_SOURCE: "Samples"}, reference="Reference"),
-            check_comparable(reference.counted, samples.counted),
+            described,
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=embedding.title if embedding else "",
+            signature=_signature(options, described, counts),
         )
+
+
+def _signature(
+    options: CompareOptions, counted: Mapping[str, object], groups: Sequence[int | None]
+) -> str:
+    names = zip(("reference", "samples"), groups, strict=True)
+    encoder = options.embedding and Path(options.embedding).name
+    return options.measurement().signature(
+        counted,
+        text="tokenized" if options.tokenized else f"cleaned-{options.language}",
+        groups=[name for name, count in names if count is not None],
+        baseline="halves",
+        embedding=encoder and f"{encoder}-{options.embedding_documents}",
+    )
 
 
 def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -> pd.DataFrame:

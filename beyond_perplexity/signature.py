@@ -19,8 +19,8 @@ PARTS = {
     "bpb": "text eos bos spelling special unk context stride flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
     "confidence zipf baseline holm embedding",
-    "estimate": "counted methods levels temperatures samples beams two-sided subsets bootstrap "
-    "confidence",
+    "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "
+    "bootstrap confidence",
     "contrast": "text units distortion substitutes levels draws base flips",
 }
 _BREAKS = re.compile(r"[|\s]+")
@@ -35,7 +35,7 @@ def _value(held: object) -> str:
 
 
 def sign(kind: str, **parts: object) -> str:
-    """Build the signature of a result of a kind; of ``two-sided`` the keyword is ``two_sided``."""
+    """Build the signature of a result of a kind; in keywords hyphens are underscores."""
     given = {name.replace("_", "-"): _value(held) for name, held in parts.items()}
     assert given.keys() <= set(PARTS[kind].split()), given.keys()
     said = [f"{name}:{given[name]}" for name in PARTS[kind].split() if name in given]
@@ -49,13 +49,11 @@ def parts_of(signature: str) -> dict[str, str]:
     return {"kind": kind, **{name: value for name, _, value in pairs}}
 
 
-def signature_in(
-    path: object, metadata: Mapping[bytes, bytes] | None, text: str = ""
-) -> str | None:
+def signature_in(path: object, held: Mapping[bytes, bytes] | None, text: str = "") -> str | None:
     """Return the signature of a text in the footer of a Parquet file; None where it has none."""
-    held = parse_record(str(path), (metadata or {}).get(RECORD_KEY, b"{}")).get("signature")
-    found = held.get(text) if isinstance(held, dict) else held
-    return found if isinstance(found, str) else None
+    found = parse_record(str(path), (held or {}).get(RECORD_KEY, b"{}")).get("signature")
+    line = found.get(text) if isinstance(found, dict) else found
+    return line if isinstance(line, str) else None
 
 
 def footer_of(signature: str | None) -> dict[bytes, bytes]:

@@ -62,8 +62,7 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
-    own, none = "|vocabulary:own|", "|vocabulary:raw|"
-    raw = {**record, "signature": str(record["signature"]).replace(own, none)}
+    raw = record | {"signature": str(record["signature"]).replace(":own|", ":raw|")}
     for vocabulary in comparison.views:
         if vocabulary != main:
             sample_sets = _raw_sample_sets(given, comparison)

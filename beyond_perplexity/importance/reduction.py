@@ -33,15 +33,7 @@ from beyond_perplexity.schemas.estimates import (
 )
 from beyond_perplexity.signature import sign
 
-# Parts of a signature -> columns of schema ``estimates`` with their values.
-_SIGNED = {
-    "counted": "t_definition",
-    "methods": "method",
-    "levels": "aggregation",
-    "temperatures": "temperature",
-    "samples": "n_samples",
-    "beams": "beam_size",
-}
+_SIGNED = ("t_definition", "method", "aggregation", "temperature", "n_samples", "beam_size")
 
 
 @dataclass(frozen=True)
@@ -57,10 +49,8 @@ class Reduction:
 
     def signature(self, estimates: pa.Table) -> str:
         """Sign what is reduced; `estimates` are its table."""
-        held = {
-            part: sorted(pc.unique(estimates[name].drop_null()).to_pylist())
-            for part, name in _SIGNED.items()
-        }
+        columns = {name: pc.unique(estimates[name].drop_null()).to_pylist() for name in _SIGNED}
+        held = {name: sorted(values) for name, values in columns.items()}
         names = ("two_sided", "subsets", "bootstrap", "confidence")
         return sign("estimate", **held, **{n: getattr(self.inputs.options, n) for n in names})
 

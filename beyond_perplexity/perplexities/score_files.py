@@ -205,12 +205,10 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
             columns[name] = keys
     ended = _read_ended(file)
     scores = FileScores(file, "", np.arange(count), likelihood, columns, open_vocabulary, ended)
-    signed = [signature_in(path, file.metadata, name) for name in names]
+    parts = [scores.take(np.flatnonzero(kinds == code)) for code in range(len(names))]
     return [
-        replace(
-            scores.take(np.flatnonzero(kinds == code)), scored_text=name, signature=signed[code]
-        )
-        for code, name in enumerate(names)
+        replace(part, scored_text=name, signature=signature_in(path, file.metadata, name))
+        for part, name in zip(parts, names, strict=True)
     ]
 
 

@@ -268,14 +268,14 @@ def test_an_estimate_says_its_options_and_what_its_table_holds(tmp_path):
     line = found.summary["signature"]
     assert read_record(tmp_path / "e.parquet")["signature"] == line == found.text.splitlines()[-1]
     parts = parts_of(line)
-    assert set(parts.pop("methods").split("+")) == set(found.table["method"])
+    assert set(parts.pop("method").split("+")) == set(found.table["method"])
     assert parts == {
         "kind": "estimate",
-        "counted": "words",
-        "levels": "corpus+instance",
-        "temperatures": "1+2",
-        "samples": "30+60",
-        "beams": "1+2",
+        "t-definition": "words",
+        "aggregation": "corpus+instance",
+        "temperature": "1+2",
+        "n-samples": "30+60",
+        "beam-size": "1+2",
         "two-sided": "no",
         "subsets": "10",
         "bootstrap": "0",
@@ -287,7 +287,7 @@ def test_an_estimate_says_its_options_and_what_its_table_holds(tmp_path):
     stored = [str(read_record(tmp_path / n)["signature"]) for n in ("w.parquet", "c.parquet")]
     assert stored[0] == stored[1]
     assert parts_of(stored[0])["two-sided"] == "yes"
-    assert parts_of(stored[0])["temperatures"] == "1"
+    assert parts_of(stored[0])["temperature"] == "1"
 
 
 def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):

@@ -7,15 +7,43 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from beyond_perplexity.arguments import COUNT, ITEM, THREADS, CommandParser
+from beyond_perplexity.arguments import COUNT, ITEM, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
 
-Given = argparse.Namespace
 Flag = Callable[[CommandParser], object]
 # Flags that change no number, and so are in no record.
 _UNDETERMINING = ("output", "summary", "correlations", "pair_scores", "threads")
+
+
+class Given(argparse.Namespace):
+    """The flags of a command as they were given, and the records of what it makes."""
+
+    script: ClassVar[str]
+
+    def determining(self) -> dict[str, object]:
+        """Return the flags that change a number."""
+        return {key: value for key, value in vars(self).items() if key not in _UNDETERMINING}
+
+    def record(self, options: dict[str, object] | None = None, **more: Any) -> dict[str, object]:
+        """Start the record of a job; `options` in place of its flags."""
+        from beyond_perplexity.storage.provenance import run_record
+
+        given = vars(self) if options is None else options
+        return run_record(self.script, given, seed=getattr(self, "seed", None), **more)
+
+    def model_record(
+        self, model: Any, options: dict[str, object] | None = None
+    ) -> dict[str, object]:
+        """Start the record of a job that runs a model; `options` in place of its flags."""
+        from beyond_perplexity.models.registry import WEIGHTS
+
+        checkpoint = f"{self.model}/{WEIGHTS}"
+        given = self.determining() if options is None else options
+        return self.record(given, device=str(model.device), checkpoint=checkpoint)
 
 
 def flag(name: str, words: str, kind: Any = None, **more: Any) -> Flag:
@@ -30,6 +58,29 @@ def needed(name: str, words: str, kind: Any = None, **more: Any) -> Flag:
     return flag(name, words, kind, required=True, **more)
 
 
+def json_flag(name: str, words: str, **more: Any) -> Flag:
+    """Declare a flag whose value is a JSON object; left out, it is empty."""
+    return flag(name, words, json_object, default={}, **more)
+
+
+def output(name: str, words: str, *, required: bool = True, **more: Any) -> Flag:
+    """Declare a flag that names a file to write."""
+    return flag(name, words, output_file, required=required, **more)
+
+
+def shards(name: str, words: str, *, required: bool = True) -> Flag:
+    """Declare a flag of files in order; ``x/{00000..00019}.parquet`` stands for twenty."""
+
+    def declare(parser: CommandParser) -> None:
+        from beyond_perplexity.storage.shards import FileRanges
+
+        how: Any = {"nargs": "+" if required else "*", "default": [], "action": FileRanges}
+        how |= {"required": required} if name.startswith("-") else {}
+        parser.add_argument(name, help=words, **how)
+
+    return declare
+
+
 def on_device(parser: CommandParser) -> None:
     """Declare the flags that say where a job runs."""
     parser.add_argument("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
@@ -40,7 +91,8 @@ READING = (
     flag("--maximum-tokens", "tokens that are read of a document", COUNT, nargs="?"),
     flag("--minimum-tokens", "of a document to be read", ITEM, default=0),
 )
-COUNTED_WORDS = (
+COUNTING = (
+    *READING,
     flag("--stop-words", "gensim, nltk, language:CODE, or a file", default="gensim"),
     flag(
         "--count-s-symbols",
@@ -55,39 +107,19 @@ OF_REFERENCE = (
 )
 
 
-def determining(given: Given) -> dict[str, object]:
-    """Return the flags that change a number."""
-    return {key: value for key, value in vars(given).items() if key not in _UNDETERMINING}
-
-
-def model_record(
-    script: str, given: Given, model: Any, options: dict[str, object] | None = None
-) -> dict[str, object]:
-    """Start the record of a job that runs a model; `options` in place of its flags."""
-    from beyond_perplexity.models.registry import WEIGHTS
-    from beyond_perplexity.storage.provenance import run_record
-
-    return run_record(
-        f"scripts/{script}.py",
-        determining(given) if options is None else options,
-        seed=getattr(given, "seed", None),
-        device=str(model.device),
-        checkpoint=f"{given.model}/{WEIGHTS}",
-    )
-
-
 def job(*flags: Flag) -> Callable[[Callable[[Given], None]], Callable[[], None]]:
     """Make a command of a function of its flags, the last of its module: ``python -m`` runs it."""
 
     def decorate(work: Callable[[Given], None]) -> Callable[[], None]:
         module = sys.modules[work.__module__]
+        kind = type("Given", (Given,), {"script": f"scripts/{Path(str(module.__file__)).name}"})
 
         @wraps(work)
         def main() -> None:
             parser = CommandParser(description=module.__doc__)
             for declare in flags:
                 declare(parser)
-            work(parser.parse_args())
+            work(parser.parse_args(namespace=kind()))
 
         if module.__name__ == "__main__":
             gc.freeze()  # what is imported stays to the end, and is not looked through then

@@ -29,12 +29,5 @@ def take_shard(
     given: Given, split: str, sentences: Sequence[int], limit: int | None
 ) -> list[CutDocument]:
     """Return sentences of a split: from a first on so many, in the random order."""
-    return take_units(
-        given.documents,
-        split,
-        *sentences,
-        seed=given.seed,
-        limit=limit,
-        grouped=given.split_unit == "page",
-        whole=given.whole,
-    )
+    how = {"seed": given.seed, "grouped": given.split_unit == "page", "whole": given.whole}
+    return take_units(given.documents, split, *sentences, limit=limit, **how)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from beyond_perplexity.arguments import ITEM, output_file
+from beyond_perplexity.arguments import ITEM
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.tendencies.document_files import DocumentFiles, shared_words
 from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, needed, output
 
 
 @job(
@@ -18,7 +18,7 @@ from scripts._job import Given, flag, job, needed
     needed("--vocabulary", "closed vocabulary of its training split (JSON)"),
     flag("--group-column", "column with the name of what is in one split as a whole", nargs="?"),
     flag("--minimum-tokens", "of a document to be read", ITEM, default=0),
-    needed("--output", "file of words to write, one a line", output_file),
+    output("--output", "file of words to write, one a line"),
 )
 def main(options: Given) -> None:
     words = vocabulary_words(options.vocabulary)

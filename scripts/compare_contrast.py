@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file, real
+from beyond_perplexity.arguments import COUNT, SEED, real
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
 from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 def _by_model(paths: list[str]) -> dict[str, list[str]]:
@@ -30,17 +29,17 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 
 
 @job(
-    flag("scores", "all shards of every model, in order", nargs="+", action=FileRanges),
+    shards("scores", "all shards of every model, in order"),
     flag("--base-level", "what ratios divide by (default 0.1)", real(above=0), default=0.1),
     flag("--flips", "drawn sign-flips of each test (default 9999)", COUNT, default=9_999),
     flag("--seed", "seed of the flips (default 1)", SEED, default=1),
-    needed("--output", "Parquet file to write", output_file),
+    output("--output", "Parquet file to write"),
 )
 def main(given: Given) -> None:
     sums = {name: read_sums(held) for name, held in _by_model(given.scores).items()}
     tests = ContrastTests(given.base_level, given.flips, given.seed)
     table = compare_contrasts(sums, tests)
-    record = run_record("scripts/compare_contrast.py", tests._asdict(), seed=given.seed)
     first = next(iter(sums.values()))
-    record["signature"] = first.signature(base=given.base_level, flips=given.flips)
+    signature = first.signature(base=given.base_level, flips=given.flips)
+    record = given.record(tests._asdict()) | {"signature": signature}
     write_shard(given.output, CONTRAST_DIFFERENCES, table, record)

@@ -5,7 +5,7 @@ Shards lie in `{model}/{evaluator}/`; block n of each model and evaluator is of 
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.semantics import SEMANTIC_CORRELATIONS, SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.differences import (
     CORRELATED_SENTENCES,
@@ -14,13 +14,12 @@ from beyond_perplexity.semantics.differences import (
     correlate_measures,
 )
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 @job(
-    flag("scores", "shards of all models and evaluators", nargs="+", action=FileRanges),
+    shards("scores", "shards of all models and evaluators"),
     flag("--flips", "drawn sign-flips of each test (default 49999)", COUNT, default=49_999),
     flag(
         "--correlated-sentences",
@@ -30,16 +29,12 @@ from scripts._job import Given, flag, job, needed
         default=CORRELATED_SENTENCES,
     ),
     flag("--seed", "seed of the flips (default 1)", SEED, default=1),
-    needed("--differences", "Parquet file to write", output_file),
-    needed("--correlations", "Parquet file to write", output_file),
+    output("--differences", "Parquet file to write"),
+    output("--correlations", "Parquet file to write"),
 )
 def main(given: Given) -> None:
     paired = read_paired_scores(given.scores, given.correlated_sentences)
     tests = SemanticTests(given.flips, given.seed)
-    record = run_record(
-        "scripts/compare_semantics.py",
-        {**tests._asdict(), "correlated_sentences": given.correlated_sentences},
-        seed=given.seed,
-    )
+    record = given.record({**tests._asdict(), "correlated_sentences": given.correlated_sentences})
     write_shard(given.differences, SEMANTIC_DIFFERENCES, compare_semantics(paired, tests), record)
     write_shard(given.correlations, SEMANTIC_CORRELATIONS, correlate_measures(paired), record)

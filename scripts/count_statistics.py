@@ -5,15 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import ITEM, SEED, output_file
+from beyond_perplexity.arguments import ITEM, SEED
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, count_documents
+from beyond_perplexity.storage.shards import count_documents
 from beyond_perplexity.tendencies.document_files import DocumentFiles, read_resample
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
-from scripts._job import COUNTED_WORDS, READING, Given, flag, job, needed
+from scripts._job import COUNTING, Given, flag, job, needed, output, shards
 
 
 def _subset_size(options: Given) -> int | None:
@@ -29,12 +28,7 @@ def _subset_size(options: Given) -> int | None:
 
 
 @job(
-    needed(
-        "--input",
-        "Parquet files, in order; x/{00000..00019}.parquet stands for twenty",
-        nargs="+",
-        action=FileRanges,
-    ),
+    shards("--input", "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"),
     needed("--kind", "what the files hold", choices=["documents", "samples"]),
     flag("--split", "count only this split of documents", nargs="?"),
     flag("--resample", "number of a random subset", ITEM, nargs="?"),
@@ -46,16 +40,15 @@ def _subset_size(options: Given) -> int | None:
     ),
     flag("--first", "only so many documents; a random subset: at most", ITEM, nargs="?"),
     flag("--vocabulary", "closed vocabulary that texts are read in", nargs="?"),
-    *READING,
     flag("--seed", "seed of the random subset", SEED, nargs="?", const=0, default=0),
-    *COUNTED_WORDS,
-    needed("--output", "statistics file to write", output_file),
+    *COUNTING,
+    output("--output", "statistics file to write"),
 )
 def main(options: Given) -> None:
     if options.split and options.kind == "samples":
         raise InputError("--split: samples have no split; leave it out")
     size = _subset_size(options)
-    record = run_record("scripts/count_statistics.py", vars(options), seed=options.seed)
+    record = options.record()
     words = vocabulary_words(options.vocabulary) if options.vocabulary else None
     view = TextView(words, options.maximum_tokens, options.minimum_tokens)
     if size is None:

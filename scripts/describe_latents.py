@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import output_file
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.importance.model_pair import load_pair
 from beyond_perplexity.importance.posterior_latents import describe
 from beyond_perplexity.storage.outputs import write_json
-from scripts._job import Given, job, needed
+from scripts._job import Given, job, needed, output
 
 
 @job(
@@ -16,7 +15,7 @@ from scripts._job import Given, job, needed
     needed("--corpus", "folder with the tables of the corpus"),
     needed("--split", "train, valid or test"),
     needed("--name", "what the model is called"),
-    needed("--output", "JSON file to write", output_file),
+    output("--output", "JSON file to write"),
 )
 def main(given: Given) -> None:
     pair, words = load_pair(given.model, given.proposal, "cpu", 0, "")

@@ -11,14 +11,14 @@ from pkgutil import resolve_name
 
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import ITEM, SEED, output_file
+from beyond_perplexity.arguments import ITEM, SEED
 from beyond_perplexity.importance.model_pair import Costs, open_job
 from beyond_perplexity.importance.ways_to_draw import DRAWS
-from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
-from scripts._job import Given, flag, job, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 
 
 @job(
@@ -29,12 +29,12 @@ from scripts._job import Given, flag, job, needed, on_device
     needed("--split", "train, valid or test"),
     needed("--name", "MODEL/PROPOSAL: keys the random streams"),
     needed("--seed", "seed of the run", SEED),
-    flag("--options", "JSON; see importance/ways_to_draw.py", json_object, default={}),
+    json_flag("--options", "JSON; see importance/ways_to_draw.py"),
     needed("--instances", "first, number; in a random order", ITEM, nargs=2),
     flag("--samples", "first, number, of samples or runs; empty: none", ITEM, nargs="*"),
     on_device,
-    needed("--output", "Parquet shard to write", output_file),
-    flag("--costs", "Parquet file for the seconds of each instance", output_file),
+    output("--output", "Parquet shard to write"),
+    output("--costs", "Parquet file for the seconds of each instance", required=False),
 )
 def main(given: Given) -> None:
     row = DRAWS[given.draw]

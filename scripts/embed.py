@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
-from beyond_perplexity.options import json_object
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
@@ -25,7 +23,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
     vectors_table,
 )
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
-from scripts._job import OF_REFERENCE, READING, Given, flag, job, needed
+from scripts._job import OF_REFERENCE, READING, Given, flag, job, json_flag, needed, output, shards
 
 
 def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
@@ -50,8 +48,8 @@ def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, Embedd
         others, chosen, own = further
         text = embedded_documents(others, chosen, len(chosen), own, read, encoder)
         yield (FURTHER, vocabulary), text
-    for source, shards in sources.items():
-        samples = DocumentFiles(tuple(shards), view=raw)
+    for source, held in sources.items():
+        samples = DocumentFiles(tuple(held), view=raw)
         m = sum(batch.num_rows for batch in samples.rows("text"))
         chosen = chosen_documents((0, m), (None, None), given.documents, given.seed)[1]
         read = views[read_in[source]].batch
@@ -68,23 +66,23 @@ def _sources(shards: list[str]) -> dict[str, list[str]]:
 
 
 @job(
-    needed("--encoder", "JSON object: an evaluator with vectors", json_object),
+    json_flag("--encoder", "JSON object: an evaluator with vectors", required=True),
     needed("--reference-documents", "Parquet files of the corpus", nargs="+"),
     flag("--reference-split", "split that is the reference", default="test"),
     flag("--pool-split", "split with further human documents, for baselines", default="train"),
     *OF_REFERENCE,
-    needed("--samples", "shards, {model}/{decoding}/{shard}.parquet", nargs="+", action=FileRanges),
-    flag("--readings", "JSON: vocabulary by model/decoding", json_object, default={}),
+    shards("--samples", "shards, {model}/{decoding}/{shard}.parquet"),
+    json_flag("--readings", "JSON: vocabulary by model/decoding"),
     flag("--vocabularies", "files {vocabulary}.txt, one word a line", nargs="*", default=[]),
     *READING,
     needed("--documents", "documents of each text, at most", COUNT),
     flag("--seed", "seed of the choice of documents", SEED, default=0),
     flag("--device", "auto, cpu or cuda", default="auto"),
-    needed("--output", "vectors to write", output_file),
+    output("--output", "vectors to write"),
 )
 def main(given: Given) -> None:
     evaluator = load_evaluator(given.encoder, device=given.device)
-    record = run_record("scripts/embed.py", vars(given), seed=given.seed)
+    record = given.record()
     record["evaluator"] = evaluator.describe()
     with ShardWriter(given.output, EMBEDDINGS, record) as writer:
         for key, text in _texts(given, encoder_of(evaluator)):

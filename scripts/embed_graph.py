@@ -10,15 +10,14 @@ from beyond_perplexity.arguments import SEED, output_path
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions, embed_corpus_graph
-from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.storage.provenance import run_record
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.options import parse_options
+from scripts._job import Given, flag, job, json_flag, needed
 
 
 @job(
     needed("--corpus", "folder of the corpus' tables (Parquet)", Path),
-    flag("--options", "JSON: dimension, epochs, cutoff, ...", json_object, default={}),
-    flag("--preprocessing", "JSON; aliases are cleaned so", json_object, default={}),
+    json_flag("--options", "JSON: dimension, epochs, cutoff, ..."),
+    json_flag("--preprocessing", "JSON; aliases are cleaned so"),
     flag("--seed", "seed of vectors, order and negatives (default 1)", SEED, default=1),
     needed("--output", "safetensors file to write", output_path),
 )
@@ -27,6 +26,6 @@ def main(arguments: Given) -> None:
     options = parse_options(GraphOptions, arguments.options, "options")
     cleaning = Preprocessing.from_config(arguments.preprocessing)
     given = {"options": arguments.options, "preprocessing": arguments.preprocessing}
-    record = run_record("scripts/embed_graph.py", given, seed=arguments.seed)
+    record = arguments.record(given)
     corpus = CorpusFiles.of(arguments.corpus)
     embed_corpus_graph(corpus, options, cleaning, arguments.seed, record, arguments.output)

@@ -37,14 +37,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.models.latent import UnnormalizedModel
 from beyond_perplexity.models.registry import load_any, load_model
-from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account, accounts, accounts_told
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import Vocabulary
-from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 from scripts._sentences import SPLIT_UNIT, WHOLE, take_shard
 
 UNIFORM = "uniform"  # the name of a proposal that is no model
@@ -150,11 +150,11 @@ def _perplexity_of_proposal(
     flag("--sentences", "at most so many of a split (default 500)", COUNT, default=500),
     flag("--tokenized", "the text is cleaned already", action="store_true"),
     WHOLE,
-    flag("--options", "JSON: samples, particles, uniform", json_object, default={}),
+    json_flag("--options", "JSON: samples, particles, uniform"),
     flag("--name", "what the table calls the model (default model)", default="model"),
     flag("--seed", "seed of the run (default 1)", SEED, default=1),
     on_device,
-    flag("--output", "Parquet file to write, one row a length", output_file),
+    output("--output", "Parquet file to write, one row a length", required=False),
     flag("--summary", "JSON file to write (default: to standard output)", output_file),
 )
 def main(given: Given) -> None:
@@ -169,7 +169,7 @@ def main(given: Given) -> None:
     wanted = np.unique(held.lengths)
     weights = draw_log_partitions(model, proposal, wanted, options, given.seed, purpose)
     found = GivenLength(held, weights, given.seed, purpose)
-    record = model_record("estimate_partition", given, model)
+    record = given.model_record(model)
     if given.output:
         write_shard(given.output, PARTITIONS, found.columns(given.name, name), record)
     summary = found.summary()

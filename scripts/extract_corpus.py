@@ -6,15 +6,13 @@ from beyond_perplexity.arguments import SEED, THREADS, output_path
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.tables import EXTRACTED
-from beyond_perplexity.options import json_object
-from beyond_perplexity.storage.provenance import run_record
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, json_flag, needed
 
 TABLES = (f"--{name.replace('_', '-')}" for name in EXTRACTED)
 
 
 @job(
-    needed("--config", "options of the corpus", json_object),
+    json_flag("--config", "options of the corpus", required=True),
     flag("--paths", "files to read instead of source.paths", nargs="+"),
     needed("--seed", "seed of the shuffle", SEED),
     flag("--workers", "processes (default: 1)", THREADS, default=1),
@@ -27,5 +25,4 @@ def main(given: Given) -> None:
         config["source"]["paths"] = given.paths
     options = ExtractionOptions.from_config(config)
     outputs = {name: getattr(given, name) for name in (*EXTRACTED, "report")}
-    record = run_record("scripts/extract_corpus.py", config, seed=given.seed)
-    extract(options, outputs, record, seed=given.seed, workers=given.workers)
+    extract(options, outputs, given.record(config), seed=given.seed, workers=given.workers)

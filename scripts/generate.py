@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, output_file
+from beyond_perplexity.arguments import COUNT, ITEM, SEED
 from beyond_perplexity.decoding.generation import (
     generate,
     set_precision,
@@ -21,15 +21,14 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.registry import load_any, load_model
-from beyond_perplexity.options import json_object
-from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 
 FULL = "float32"  # latents are drawn in full precision
 
 
 @job(
     needed("--model", "folder of the trained model"),
-    needed("--decoding", '{"kind": ..., ...}', json_object),
+    json_flag("--decoding", '{"kind": ..., ...}', required=True),
     needed("--name", "MODEL/DECODING: keys the random streams"),
     needed("--seed", "seed of the run", SEED),
     flag("--first", "id of the first document", ITEM, default=0),
@@ -39,7 +38,7 @@ FULL = "float32"  # latents are drawn in full precision
     flag("--memory-mb", "of the job, for auto on a CPU", COUNT),
     flag("--precision", "auto, float32 or bfloat16 (weights)", default="auto"),
     on_device,
-    needed("--output", "Parquet shard to write", output_file),
+    output("--output", "Parquet shard to write"),
 )
 def main(given: Given) -> None:
     torch.set_num_threads(max(given.threads, 1))
@@ -50,7 +49,7 @@ def main(given: Given) -> None:
         model = load_model(given.model)[0]  # which says why there is nothing to draw from
     precision = set_precision(model, given.precision) if isinstance(model, LanguageModel) else FULL
     asked = {"decoding": options.given(), "name": given.name, "precision": precision, **numbers}
-    record = model_record("generate", given, model, asked)
+    record = given.model_record(model, asked)
     record |= {"precision": precision}  # that of the log probabilities, too
     purpose = f"generate/{given.name}"
     if isinstance(model, LatentModel):

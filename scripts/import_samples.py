@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import output_file
 from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.accounts import accounts_told
-from beyond_perplexity.storage.provenance import content_hash, run_record
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.storage.provenance import content_hash
+from scripts._job import Given, flag, job, json_flag, needed, output
 
 
 @job(
     needed("--input", "file with one document a line"),
     needed("--format", "", choices=TEXT_FORMATS),
     flag("--field", "field or column of the texts (default: text)", nargs="*", default=[]),
-    flag("--preprocessing", "options of the cleaning steps, JSON", json_object, default={}),
-    needed("--output", "shard of samples to write", output_file),
+    json_flag("--preprocessing", "options of the cleaning steps, JSON"),
+    output("--output", "shard of samples to write"),
 )
 def main(options: Given) -> None:
     preprocessing = Preprocessing.from_config(options.preprocessing)
-    record = run_record(
-        "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
-    )
+    record = options.record({**vars(options), "sha256": content_hash(options.input)})
     source, output = Path(options.input), Path(options.output)
     field = options.field[0] if options.field else None
     with accounts_told():

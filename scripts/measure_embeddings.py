@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,17 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
-from beyond_perplexity.options import json_object
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.signature import parts_of, refuse_mixed, sign
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    MeasureRow,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
     HUMAN,
@@ -37,7 +30,7 @@ from beyond_perplexity.tendencies.embedding_measures import (
     without_vectors,
 )
 from beyond_perplexity.tendencies.sensitivity import shift_table
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, json_flag, needed, output
 
 
 def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
@@ -59,33 +52,22 @@ class _Comparisons:
 
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a sample set to its measures."""
-        first = table.slice(0, 1).to_pylist()[0]
-        names = str(first["source"]), HUMAN, FURTHER
-        texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
+        first, rows = table.slice(0, 1).to_pylist()[0], [without_vectors()]
+        vocabulary = str(first["vocabulary"])
+        texts = [self._texts.get((name, vocabulary)) for name in (first["source"], HUMAN, FURTHER)]
         held = [text for text in texts if text is not None and len(text) >= 2]
-        rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
+        if len(held) == len(texts):
+            # Documents were drawn from the first shards; the rows tell how many there are in all.
+            samples = replace(held[0], n_documents=int(first["n_samples"]))
+            reference, further = replace(held[1], n_documents=int(first["n_reference"])), held[2]
+            pair = EmbeddedPair.of(reference, samples, further)
+            baseline = (
+                further_baseline(further, pair, self._seed) if self._options.permutations else None
+            )
+            smallest = self._smallest(vocabulary, pair.n_documents)
+            own: Any = {"baseline": baseline, "smallest": smallest}
+            rows = list(embedding_rows(pair, self._options, self._seed, **own))
         return joined_measures(table, rows, self._options.permutations, self._sample_sets)
-
-    def _rows(
-        self,
-        first: Mapping[str, object],
-        samples: EmbeddedText,
-        reference: EmbeddedText,
-        further: EmbeddedText,
-    ) -> list[MeasureRow]:
-        """Compare a sample set, of whose measures the first row is given."""
-        # Documents were drawn from the first shards; the note tells how many there are in all.
-        reference = replace(reference, n_documents=int(str(first["n_reference"])))
-        samples = replace(samples, n_documents=int(str(first["n_samples"])))
-        pair = EmbeddedPair.of(reference, samples, further)
-        baseline = (
-            further_baseline(further, pair, self._seed) if self._options.permutations else None
-        )
-        smallest = self._smallest(str(first["vocabulary"]), pair.n_documents)
-        found = embedding_rows(
-            pair, self._options, self._seed, baseline=baseline, smallest=smallest
-        )
-        return list(found)
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
         shift = human_shift(*self._human(vocabulary))
@@ -104,16 +86,18 @@ class _Comparisons:
     needed("--measures", "measures of these sample sets", nargs="+"),
     flag("--sensitivity", "minimum detectable effects of the other tendencies of the corpus"),
     flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
-    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
-    flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
+    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
-    needed("--output", "all measures, with these", output_file),
-    flag(
-        "--output-sensitivity", "minimum detectable effects, with those of embeddings", output_file
+    output("--output", "all measures, with these"),
+    output(
+        "--output-sensitivity",
+        "minimum detectable effects, with those of embeddings",
+        required=False,
     ),
 )
 def main(given: Given) -> None:
-    record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
+    record = given.record()
     signatures: dict[str, Any] = {p: read_record(p).get("signature") for p in given.measures}
     refuse_mixed(signatures)
     encoder: Any = read_record(given.embeddings).get("evaluator", {})

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import SEED, output_file
-from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.arguments import SEED
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.semantics import SEMANTICS
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, job, json_flag, needed, output, shards
 
 
 @job(
-    flag("scores", "all shards, of each evaluator in order", nargs="+", action=FileRanges),
-    needed("--predictions", "all shards of predictions of the model", nargs="+", action=FileRanges),
+    shards("scores", "all shards, of each evaluator in order"),
+    shards("--predictions", "all shards of predictions of the model"),
     needed("--model", "name of the model"),
-    flag("--measures", "constants of measures, JSON object", json_object, default={}),
+    json_flag("--measures", "constants of measures, JSON object"),
     needed("--seed", "seed of the run, for resampled documents", SEED),
-    needed("--output", "Parquet file to write", output_file),
+    output("--output", "Parquet file to write"),
 )
 def main(given: Given) -> None:
     options = parse_options(MeasureOptions, given.measures, "measures")
-    record = run_record(
-        "scripts/measure_semantics.py", {"resamples": options.resamples}, seed=given.seed
-    )
-    table = summarize_scores(
-        given.scores, given.predictions, given.model, options.resamples, given.seed
-    )
+    record = given.record({"resamples": options.resamples})
+    files = given.scores, given.predictions
+    table = summarize_scores(*files, given.model, options.resamples, given.seed)
     write_shard(given.output, SEMANTICS, table, record)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import SEED, output_file
+from beyond_perplexity.arguments import SEED
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
@@ -14,7 +12,7 @@ from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detect
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
-from scripts._job import COUNTED_WORDS, OF_REFERENCE, READING, Given, flag, job, needed
+from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output
 
 
 @job(
@@ -22,18 +20,17 @@ from scripts._job import COUNTED_WORDS, OF_REFERENCE, READING, Given, flag, job,
     needed("--documents", "Parquet files of the reference", nargs="+"),
     flag("--split", "split of the reference's documents"),
     *OF_REFERENCE,
-    *COUNTED_WORDS,
-    *READING,
+    *COUNTING,
     flag("--source", "name of the reference in the table", default="reference"),
-    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
-    flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
+    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
-    needed("--output", "table to write", output_file),
+    output("--output", "table to write"),
 )
 def main(given: Given) -> None:
     options = MeasurementOptions.from_config(given.options)
     how = SensitivityOptions.from_config(given.sensitivity_options)
-    record = run_record("scripts/measure_sensitivity.py", vars(given), seed=given.seed)
+    record = given.record()
     view = TextView(None, given.maximum_tokens, given.minimum_tokens)
     files = DocumentFiles(given.documents, given.split, given.first, view, given.group_column)
     groups = files.groups()

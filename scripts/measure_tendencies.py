@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, write_shard
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
@@ -26,7 +24,7 @@ from beyond_perplexity.tendencies.statistics import check_comparable, read_stati
 from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
-from scripts._job import COUNTED_WORDS, OF_REFERENCE, READING, Given, flag, job, needed
+from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output, shards
 
 
 def _comparison(given: Given) -> TextComparison:
@@ -108,31 +106,24 @@ def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
     flag("--pool-split", "split of the same files with further human documents, for baselines"),
     flag("--training-split", "split of the same files that the model was trained on", nargs="?"),
     *OF_REFERENCE,
-    flag(
-        "--sample-documents",
-        "Parquet files of the samples",
-        nargs="+",
-        default=[],
-        action=FileRanges,
-    ),
+    shards("--sample-documents", "Parquet files of the samples", required=False),
     flag("--sample-split", "split of the samples, if they are documents"),
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
-    *READING,
-    *COUNTED_WORDS,
+    *COUNTING,
     needed("--source", "name of the samples in the tables"),
     flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
-    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
-    flag("--sample-size-options", "JSON object; likewise", json_object, default={}),
+    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--sample-size-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
-    flag("--measures", "table of measures to write", output_file),
-    flag("--raw", "table of measures without a vocabulary to write", output_file),
-    flag("--sample-size", "table of random subsets to write; needs --measures", output_file),
-    flag("--curves", "table of curves to write", output_file),
+    output("--measures", "table of measures to write", required=False),
+    output("--raw", "table of measures without a vocabulary to write", required=False),
+    output("--sample-size", "table of random subsets to write; needs --measures", required=False),
+    output("--curves", "table of curves to write", required=False),
 )
 def main(given: Given) -> None:
     options = MeasurementOptions.from_config(given.options)
     check_inputs(given, options)
-    record = run_record("scripts/measure_tendencies.py", vars(given), seed=given.seed)
+    record = given.record()
     paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
     record["signature"] = options.signature(
         check_comparable(*paths) | {"vocabulary": "own"},  # which is none of an open one

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import output_file
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges
 from beyond_perplexity.tendencies.statistics import merge_statistics
-from scripts._job import Given, job, needed
+from scripts._job import Given, job, output, shards
 
 
 @job(
-    needed("--inputs", "statistics files", nargs="+", action=FileRanges),
-    needed("--output", "statistics file to write", output_file),
+    shards("--inputs", "statistics files"),
+    output("--output", "statistics file to write"),
 )
 def main(options: Given) -> None:
-    record = run_record("scripts/merge_statistics.py", vars(options))
-    merge_statistics(options.inputs, options.output, record)
+    merge_statistics(options.inputs, options.output, options.record())

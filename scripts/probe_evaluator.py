@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.corpus.sentences import find_partners
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import (
     HUMAN_CORRELATIONS,
     HUMAN_SCORES,
@@ -27,9 +26,8 @@ from beyond_perplexity.semantics.scored_pairs import (
     score_pairs,
 )
 from beyond_perplexity.storage.accounts import accounts_told
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
-from scripts._job import Given, determining, flag, job, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 from scripts._sentences import SPLIT_UNIT, WHOLE, take_shard
 
 
@@ -63,19 +61,19 @@ def _ask_people(given: Given, evaluator: Evaluator, record: dict[str, object]) -
     WHOLE,
     needed("--sentences", "how many at most, in the random order", COUNT),
     needed("--evaluator", f"name of the evaluator; {WORDS_EVALUATOR} needs none"),
-    flag("--options", "of the evaluator, JSON object", json_object, default={}),
-    flag("--measures", "constants of measures, JSON object", json_object, default={}),
-    flag("--human", 'pairs: {"name": ["path", "column"], ...}', json_object, default={}),
+    json_flag("--options", "of the evaluator, JSON object"),
+    json_flag("--measures", "constants of measures, JSON object"),
+    json_flag("--human", 'pairs: {"name": ["path", "column"], ...}'),
     needed("--seed", "seed of the run", SEED),
     on_device,
-    needed("--output", "Parquet file of what is noticed", output_file),
-    needed("--correlations", "file of correlations with people", output_file),
-    needed("--pair-scores", "file of the scores of these pairs", output_file),
+    output("--output", "Parquet file of what is noticed"),
+    output("--correlations", "file of correlations with people"),
+    output("--pair-scores", "file of the scores of these pairs"),
 )
 def main(given: Given) -> None:
     evaluator = open_evaluator(given.evaluator, given.options, given.measures, given.device)
     set_threads(given.threads)
-    record = run_record("scripts/probe_evaluator.py", determining(given), seed=given.seed)
+    record = given.record(given.determining())
     _probe(given, evaluator, record)
     with accounts_told():
         _ask_people(given, evaluator, record)

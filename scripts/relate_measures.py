@@ -6,7 +6,7 @@ tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file, real
+from beyond_perplexity.arguments import COUNT, SEED, real
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
     RelationOptions,
@@ -19,16 +19,15 @@ from beyond_perplexity.schemas.relations import (
     RELATION_MEASURES,
     RELATION_ORDERS,
 )
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, write_shard
-from scripts._job import Given, flag, job, needed
+from beyond_perplexity.storage.shards import write_shard
+from scripts._job import Given, flag, job, output, shards
 
 
 @job(
     flag("--perplexities", "scores of documents of every model", nargs="*", default=[]),
     flag("--tendencies", "measures of every sample set", nargs="*", default=[]),
-    flag("--contrasts", "contrastive scores, all shards", nargs="*", default=[], action=FileRanges),
-    flag("--semantics", "semantic scores, all shards", nargs="*", default=[], action=FileRanges),
+    shards("--contrasts", "contrastive scores, all shards", required=False),
+    shards("--semantics", "semantic scores, all shards", required=False),
     flag("--split", "split of the semantic scores (default test)", default="test"),
     flag("--level", "of contrastive entropy (default 0.3)", real(above=0), default=0.3),
     flag("--base-level", "of its ratio (default 0.1)", real(above=0), default=0.1),
@@ -36,7 +35,7 @@ from scripts._job import Given, flag, job, needed
     flag("--resamples", "resamples of documents (default 1999)", COUNT, default=1_999),
     flag("--seed", "seed of the resamples (default 1)", SEED, default=1),
     *(
-        needed(f"--{name}", "Parquet file to write", output_file)
+        output(f"--{name}", "Parquet file to write")
         for name in ("measures", "correlations", "orders")
     ),
 )
@@ -46,7 +45,7 @@ def main(given: Given) -> None:
         given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed
     )
     found = gather_measures(files, options)
-    record = run_record("scripts/relate_measures.py", options._asdict(), seed=given.seed)
+    record = given.record(options._asdict())
     outputs = (
         (given.measures, RELATION_MEASURES, found.table()),
         (given.correlations, RELATION_CORRELATIONS, correlate_ranks(found.rows)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import take_instances
@@ -13,7 +13,7 @@ from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.schemas.draws import INSTANCE_SCORES
 from beyond_perplexity.storage.shards import ShardWriter
-from scripts._job import Given, job, model_record, needed, on_device
+from scripts._job import Given, job, needed, on_device, output
 
 
 @job(
@@ -26,7 +26,7 @@ from scripts._job import Given, job, model_record, needed, on_device
     needed("--seed", "seed of the run: it chooses the instances", SEED),
     needed("--instances", "number of the instances", COUNT),
     on_device,
-    needed("--output", "Parquet file to write", output_file),
+    output("--output", "Parquet file to write"),
 )
 def main(given: Given) -> None:
     torch.set_num_threads(max(given.threads, 1))
@@ -43,7 +43,7 @@ def main(given: Given) -> None:
     family = description["config"]["family"]
     groups = group_instances(family, held, str(corpus.documents), given.split_unit)
     flags = {"latent": given.latent, "split": given.split, "instances": given.instances}
-    record = model_record("score_beside", given, model, flags)
+    record = given.model_record(model, flags)
     named = {"model": given.names[0], "beside": given.names[1]}
     with ShardWriter(given.output, INSTANCE_SCORES, record) as writer:
         for row in score_beside(latent, model, taken):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import SEED, output_file
+from beyond_perplexity.arguments import SEED
 from beyond_perplexity.contrastive.scores import (
     Substitutes,
     make_scorer,
@@ -18,11 +18,11 @@ from beyond_perplexity.contrastive.scores import (
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any
-from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
-from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 from scripts._sentences import SENTENCES, take_shard
 
 
@@ -43,11 +43,11 @@ def _substitutes(given: Given, source: str) -> Substitutes:
     flag("--split", "split to score (default test)", default="test"),
     *SENTENCES,
     flag("--substitutes", "closed vocabulary that they come from", nargs="*", default=[]),
-    flag("--distortion", "options, JSON object", json_object, default={}),
-    needed("--versions", '{"level": [first draw, number], ...}', json_object),
+    json_flag("--distortion", "options, JSON object"),
+    json_flag("--versions", '{"level": [first draw, number], ...}', required=True),
     needed("--seed", "seed of the run", SEED),
     on_device,
-    needed("--output", "Parquet shard to write", output_file),
+    output("--output", "Parquet shard to write"),
 )
 def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
@@ -59,7 +59,7 @@ def main(given: Given) -> None:
     substitutes = _substitutes(given, distortion.substitutes)
     if units:
         substitutes.check(units)
-    record = model_record("score_contrast", given, model)
+    record = given.model_record(model)
     units_of = "document" if given.whole else "sentence"
     record["signature"] = distortion.signature(text="cleaned", units=units_of)
     rows = score_versions(scorer, units, substitutes, versions, distortion, given.seed)

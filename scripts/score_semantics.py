@@ -6,29 +6,26 @@ target and against an unrelated sentence, which gives the baseline.
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import output_file
-from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import PREDICTIONS, SEMANTIC_SCORES, WORDS_EVALUATOR
 from beyond_perplexity.semantics.evaluators.contract import open_evaluator, set_threads
 from beyond_perplexity.semantics.scores import SENTENCES_AT_ONCE, score_predictions
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
-from scripts._job import Given, determining, flag, job, needed, on_device
+from scripts._job import Given, job, json_flag, needed, on_device, output
 
 
 @job(
     needed("--predictions", "shard of predictions (Parquet)"),
     needed("--model", "name of the model that predicted"),
     needed("--evaluator", f"name of the evaluator; {WORDS_EVALUATOR} needs none"),
-    flag("--options", "of the evaluator, JSON object", json_object, default={}),
-    flag("--measures", "constants of measures, JSON object", json_object, default={}),
+    json_flag("--options", "of the evaluator, JSON object"),
+    json_flag("--measures", "constants of measures, JSON object"),
     on_device,
-    needed("--output", "Parquet shard to write", output_file),
+    output("--output", "Parquet shard to write"),
 )
 def main(given: Given) -> None:
     evaluator = open_evaluator(given.evaluator, given.options, given.measures, given.device)
     set_threads(given.threads)
-    record = run_record("scripts/score_semantics.py", determining(given))
+    record = given.record(given.determining())
     with ShardWriter(given.output, SEMANTIC_SCORES, record) as writer:
         batches = read_batches(given.predictions, PREDICTIONS, PREDICTIONS.names, SENTENCES_AT_ONCE)
         for rows in score_predictions(batches, evaluator, given.model, given.evaluator):

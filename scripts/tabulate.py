@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import output_file
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.options import json_object
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.inputs import read_inputs
 from beyond_perplexity.report.latex import write_table
 from beyond_perplexity.report.layout import empty_table
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, json_flag, needed, output
 
 
 @job(
     needed("--table", "which table", choices=TABLES),
-    flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
+    json_flag("--inputs", "lists of the files, by kind, JSON"),
     flag("--labels", "names and order of models and decodings, JSON"),
-    needed("--csv", "full precision, one number a row", output_file),
-    needed("--latex", "rounded, for booktabs", output_file),
-    needed("--html", "rounded, a page of its own", output_file),
+    output("--csv", "full precision, one number a row"),
+    output("--latex", "rounded, for booktabs"),
+    output("--html", "rounded, a page of its own"),
 )
 def main(options: Given) -> None:
     given = read_inputs(options.table, TABLES[options.table], options.inputs)

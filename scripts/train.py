@@ -9,16 +9,15 @@ import torch
 from beyond_perplexity.arguments import SEED, output_folder
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.models.registry import choose_device
-from beyond_perplexity.options import json_object
 from beyond_perplexity.training.fitting import fit_files
-from scripts._job import Given, flag, job, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device
 
 
 @job(
     needed("--documents", "documents file (Parquet) with splits train and valid"),
     flag("--vocabulary", "its file; none for a model that brings its own", nargs="?"),
-    needed("--config", "JSON: family, architecture, training", json_object),
-    flag("--preprocessing", "JSON, kept with the model", json_object, default={}),
+    json_flag("--config", "JSON: family, architecture, training", required=True),
+    json_flag("--preprocessing", "JSON, kept with the model"),
     flag("--wake", "model.json that a proposal then learns from", nargs="*", default=[]),
     flag("--seed", "seed of weights, order and dropout (default 1)", SEED, default=1),
     on_device,

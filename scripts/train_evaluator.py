@@ -9,18 +9,17 @@ from pkgutil import resolve_name
 from beyond_perplexity.arguments import SEED, output_folder
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.contract import find_evaluator
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.storage.accounts import accounts_told
-from scripts._job import Given, flag, job, needed, on_device
+from scripts._job import Given, flag, job, json_flag, needed, on_device
 
 
 @job(
-    needed("--options", "JSON: family and its options", json_object),
+    json_flag("--options", "JSON: family and its options", required=True),
     flag("--documents", "documents file (Parquet) to train on", Path, nargs="?"),
     flag("--vocabulary", "its vocabulary, for families that have one", Path, nargs="?"),
-    flag("--preprocessing", "JSON; all texts are cleaned so", json_object, default={}),
+    json_flag("--preprocessing", "JSON; all texts are cleaned so"),
     flag("--seed", "seed of weights, order and draws (default 1)", SEED, default=1),
     on_device,
     needed("--output", "folder for the evaluator", output_folder),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING
 from pathlib import Path
 from pkgutil import resolve_name
@@ -127,52 +126,41 @@ def _place(path: str, condition: str, kind: type) -> Place:
     return Place(path, condition, keys, branches, [])
 
 
+def _choice(path: str, condition: str, hint: Any) -> Place:
+    """Return the place of options that a key tells apart."""
+    key, kinds = variants(hint) or ("", {})
+    words = " ".join(f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
+    held = SectionKey(Literal[tuple(kinds)], MISSING, words)
+    branches = [Branch("", f"{key}: {value}", kind) for value, kind in kinds.items()]
+    return Place(path, condition, {key: held}, branches, [])
+
+
 class Reference:
     """The places of a configuration, each object once, at the first path that leads there."""
 
     def __init__(self, kind: type) -> None:
-        self._found: dict[tuple[type, str], Place] = {}
-        self.places: list[Place] = []
-        waiting = deque([_place("", "", kind)])
-        while waiting:
-            place = waiting.popleft()
-            self.places.append(place)
-            waiting.extend(self._below(place))
+        self._found: dict[Any, Place] = {}
+        self.places = [_place("", "", kind)]
+        for place in self.places:  # writing one finds those below it
+            list(self.section(place))
 
-    def _below(self, place: Place) -> Iterator[Place]:
-        """Find the objects that an object holds and that were not found before."""
-        for name, key in place.keys.items():
-            yield from self._objects(_joined(place.path, name), place.condition, key.hint)
-        for name, condition, kind, own in place.branches:
-            yield from self._objects(_joined(place.path, name), condition, kind, own)
+    def _find(self, key: Any, make: Callable[[], Place]) -> Place:
+        if key not in self._found:
+            self._found[key] = make()
+            self.places.append(self._found[key])
+        return self._found[key]
 
-    def _objects(self, path: str, condition: str, hint: Any, own: str = "") -> Iterator[Place]:
-        hint = _real(hint)
-        if told := variants(hint):
-            key, kinds = told
-            words = (f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
-            held = SectionKey(Literal[tuple(kinds)], MISSING, " ".join(words))
-            branches = [Branch("", f"{key}: {value}", kind) for value, kind in kinds.items()]
-            yield Place(path, condition, {key: held}, branches, [])
-        elif is_section(hint):
-            found = self._found.get((hint, own))
-            if found is None:
-                found = self._found[hint, own] = _place(path, condition, hint)
-                yield found
-            elif found.path == path and condition != found.condition:
-                found.shared.append(condition.rpartition(": ")[2])
-        else:
-            below = f"{path}.NAME" if typing.get_origin(hint) is dict else path
-            for part in typing.get_args(hint):
-                yield from self._objects(below, condition, part)
-
-    def value(self, path: str, hint: Any, own: str = "") -> str:
+    def value(self, path: str, condition: str, hint: Any, own: str = "") -> str:
         """Say in words what a value may be, with links to the objects."""
         hint = _real(hint)
         if variants(hint):
+            self._find(path, lambda: _choice(path, condition, hint))
             return f"[{path}](#{slug(path)})"
         if is_section(hint):
-            place = self._found[hint, own]
+            place = self._find((hint, own), lambda: _place(path, condition, hint))
+            also = condition.rpartition(": ")[2]
+            if place.path == path and condition != place.condition and also not in place.shared:
+                place.shared.append(also)
             return place.link if place.keys or path == place.path else "an object without keys"
         if choices := choices_of(hint):
             return ", ".join(map(_shown, choices))
@@ -181,14 +169,14 @@ class Reference:
             marks = [mark.keywords for mark in parts[1:] if isinstance(mark, Limit)]
             limits = [(text, held.get(key)) for held in marks for key, text in LIMITS.items()]
             words = [text.format(limit) for text, limit in limits if limit is not None]
-            return ", ".join([self.value(path, parts[0]), *words])
+            return ", ".join([self.value(path, condition, parts[0]), *words])
         if origin is dict:
-            more = self.value(f"{path}.NAME", parts[1])
+            more = self.value(f"{path}.NAME", condition, parts[1])
             return "object" if parts[1] is Any else f"by name: {more}"
         if origin in (list, tuple):
-            return f"list of {self.value(path, parts[0])}"
+            return f"list of {self.value(path, condition, parts[0])}"
         if parts:
-            texts = [self.value(path, part) for part in parts]
+            texts = [self.value(path, condition, part) for part in parts]
             return (" or " if set(texts) <= set(SCALARS.values()) else ", or ").join(texts)
         return SCALARS[hint]
 
@@ -200,7 +188,7 @@ class Reference:
             return
         rows = ["| key | value | default | |", "|---|---|---|---|"]
         for name, key in place.keys.items():
-            value = self.value(_joined(place.path, name), key.hint)
+            value = self.value(_joined(place.path, name), place.condition, key.hint)
             if key.default is MISSING:
                 default = "**needed**"
             else:
@@ -209,7 +197,7 @@ class Reference:
         yield "\n".join(rows)
         conditions: dict[str, list[str]] = {}  # by what is said under them
         for name, condition, kind, own in place.branches:
-            said = self.value(_joined(place.path, name), kind, own)
+            said = self.value(_joined(place.path, name), condition, kind, own)
             said = f"`{name}` is {said}" if name else said
             conditions.setdefault(said, []).append(f"`{condition}`")
         if conditions:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from beyond_perplexity.arguments import output_file
 from beyond_perplexity.storage.inputs import check_input, copy_member
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import check_sha256
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, needed, output
 
 
 def take(source: str, member: str | None, target: Path) -> None:
@@ -26,7 +25,7 @@ def take(source: str, member: str | None, target: Path) -> None:
     needed("--input", "the downloaded file"),
     needed("--sha256", "expected SHA-256, 64 hexadecimal digits"),
     flag("--member", "path in a zip archive; the sum is of this file", nargs="?"),
-    needed("--output", "where the verified file goes", output_file),
+    output("--output", "where the verified file goes"),
 )
 def main(options: Given) -> None:
     with atomic_path(options.output) as temporary:

@@ -12,7 +12,7 @@ from beyond_perplexity.report.layout import html_page, to_html_table
 from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.storage.outputs import write_text
-from scripts._job import Given, flag, job, needed
+from scripts._job import Given, flag, job, needed, output
 
 PAPERS = ("contrastive", "semantics", "relations")
 
@@ -34,21 +34,18 @@ PAPERS = ("contrastive", "semantics", "relations")
         flag(f"--{paper}", f"findings.csv of {paper}, by corpus", nargs="*", default=[])
         for paper in PAPERS
     ),
-    needed("--output", "reStructuredText file to write", output_file),
+    output("--output", "reStructuredText file to write"),
     flag("--benchmarks", "folder of the benchmark files of the run", Path),
     flag("--resources", "their table", output_file, nargs=2, metavar=("CSV", "HTML")),
 )
 def main(options: Given) -> None:
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
+    measures = read_input("measures", options.measures)
+    shifts = [read_input("sensitivity", [path]) for path in options.sensitivity]
     text = render_overview(
         extractions,
         read_input("perplexities", options.perplexities),
-        by_corpus(
-            options.compared["corpora"],
-            extractions,
-            read_input("measures", options.measures),
-            [read_input("sensitivity", [path]) for path in options.sensitivity],
-        ),
+        by_corpus(options.compared["corpora"], extractions, measures, shifts),
         options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,

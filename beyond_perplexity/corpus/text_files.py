@@ -56,7 +56,8 @@ def _group(value: dict[str, object], key: str) -> str | None:
         return None
     group = value[key]
     if isinstance(group, bool) or not isinstance(group, str | int):
-        raise UnusableError(f"field '{key}', which names the group, is no string and no integer")
+        what = "null" if group is None else "no string and no integer"
+        raise UnusableError(f"field '{key}', which names the group, is {what}")
     if isinstance(group, str) and _SURROGATE.search(group):
         raise UnusableError("holds half a surrogate pair, which is no character")
     return str(group)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import drawable
 from beyond_perplexity.tendencies.definitions import SHARES
@@ -56,12 +56,11 @@ def read_exhibits(file: Path) -> dict[str, Exhibit]:
     found = {}
     for name, row in rows.items():
         explained, published = (words.get(row.get(key)) for key in ("explained", "published"))
-        caption = "\n\n".join(text.strip() for text in (row["caption"], explained) if text)
         found[name] = Exhibit(
             row["code"],
             tuple(row["inputs"]),
             row["title"],
-            caption,
+            "\n\n".join(text.strip() for text in (row["caption"], explained) if text),
             tuple(row.get("optional", ())),
             f"\n\n{published.strip()}" if published else "",
         )
@@ -74,6 +73,9 @@ def make_exhibit(
     """Make a table or a figure by its name, a key of `rows`; `kind` is for the message."""
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
+    first = given[rows[name].inputs[0]]
+    if isinstance(first, pd.DataFrame) and first.empty:
+        raise NothingToShowError(f"the files of '{rows[name].inputs[0]}' have no row")
     make = resolve_name(rows[name].reference)
     shown, named = with_titles(given, labels)
     return make(*(shown[kind] for kind in rows[name].inputs), named)
@@ -87,31 +89,27 @@ def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
     seen = cache(drawable)
 
     def shown(table: pd.DataFrame) -> pd.DataFrame:
-        texts = table.select_dtypes(["object", "str"])
         return table.assign(
             **{
                 str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
-                for name, column in texts.items()
+                for name, column in table.select_dtypes(["object", "str"]).items()
             }
         )
 
-    return {
-        kind: shown(held) if isinstance(held, pd.DataFrame) else held
-        for kind, held in given.items()
-    }
+    tables = {kind: held for kind, held in given.items() if isinstance(held, pd.DataFrame)}
+    return {**given, **{kind: shown(held) for kind, held in tables.items()}}
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
     """Put titles for the names of models and proposals, in tables, lists of objects and labels."""
     if not labels.titles:
         return dict(given), labels
-    renamed = {
-        kind: {labels.titles.get(name, name): value for name, value in held.items()}
-        for kind, held in (("families", labels.families), ("data", labels.data))
-    }
-    return {kind: _titled(held, labels.titles) for kind, held in given.items()}, replace(
-        labels, families=renamed["families"], data=renamed["data"]
+    families, data = (
+        {labels.titles.get(name, name): value for name, value in held.items()}
+        for held in (labels.families, labels.data)
     )
+    shown = {kind: _titled(held, labels.titles) for kind, held in given.items()}
+    return shown, replace(labels, families=families, data=data)
 
 
 def _titled(held: Any, titles: Mapping[str, str]) -> Any:
@@ -175,6 +173,5 @@ FIGURES: Rows[Exhibit] = {
 
 def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
     """Draw the figure of a name, a key of `FIGURES`, of what files of each kind hold."""
-    shown = with_drawable_texts(given)
-    figure: Figure = make_exhibit("figure", FIGURES, name, shown, labels)
+    figure: Figure = make_exhibit("figure", FIGURES, name, with_drawable_texts(given), labels)
     return figure

@@ -62,10 +62,8 @@ def _two_sided(estimates: pd.DataFrame) -> pd.DataFrame:
         & np.isfinite(estimates["high"].astype(float))
         & (estimates["low"].astype(float) > 0)
     ]
-    keys = ["model", "proposal", "basis"]
-    alone = held[held.groupby(keys)["low"].transform("size") == 1]
-    basis = alone["basis"].map(titles)
-    return alone.assign(row=alone["method"].map(titles) + ": " + basis)
+    alone = held[held.groupby(["model", "proposal", "basis"])["low"].transform("size") == 1]
+    return alone.assign(row=alone["method"].map(titles) + ": " + alone["basis"].map(titles))
 
 
 @styled
@@ -89,8 +87,7 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
         own = two_sided[two_sided["model"] == model]
         _draw(axis, chosen[chosen["model"] == model], lines, colours)
         _draw_two_sided(axis, own, lines, colours)
-        axis.set_title(model)
-        axis.set_xlabel("Perplexity")
+        axis.set(title=model, xlabel="Perplexity")
     name_rows(axes[0], lines)
     shown = [handle(*named) for named in colours.items()]
     several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
@@ -128,15 +125,10 @@ def _draw_two_sided(
     limits = axis.get_xlim()
     proposals = list(dict.fromkeys(rows["proposal"]))
     for row in rows.to_dict("records"):
-        shift = _shift(proposals, row["proposal"])
-        axis.plot(
-            [row["low"], row["high"]],
-            [lines.index(row["row"]) + shift] * 2,
-            color=colours[short_proposal(row["model"], row["proposal"])],
-            linestyle=TWO_SIDED_LINES[row["bound"]],
-            linewidth=2,
-            marker="|",
-        )
+        height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
+        colour = colours[short_proposal(row["model"], row["proposal"])]
+        look: Any = {"linestyle": TWO_SIDED_LINES[row["bound"]], "linewidth": 2, "marker": "|"}
+        axis.plot([row["low"], row["high"]], [height] * 2, color=colour, **look)
     width = limits[1] - limits[0]
     ends = [value for name in ("low", "high") for value in rows[name]]
     axis.set_xlim(  # wide two-sided bounds are cut, or nothing else could be read
@@ -176,8 +168,7 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     figure, axes = panel_grid(len(panels), len(panels), height, 1.2, sharex=True)
     for axis, (model, panel) in zip(axes, panels.items(), strict=True):
         _draw_bars(axis, panel, colours, limits)
-        axis.set_title(model)
-        axis.set_xlabel("Missing of log p,\nnats per token")
+        axis.set(title=model, xlabel="Missing of log p,\nnats per token")
     legend_below(figure, [handle(*named) for named in colours.items()])
     return figure
 
@@ -195,8 +186,7 @@ def _draw_bars(
         axis.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
         mark = ("o", (low * high) ** 0.5) if np.isfinite(found.most) else (">", high)
         axis.plot(mark[1], place, marker=mark[0], color=colour, markersize=4)
-    axis.set_xscale("log")
-    axis.set_xlim(limits)
+    axis.set(xscale="log", xlim=limits)
     axis.xaxis.set_minor_formatter(NullFormatter())
     names = [f"τ = {row['temperature']:g}, K = {row['n_samples']:,.0f}" for row, _ in panel]
     runs = [f" × {row['runs']:.0f} runs" if row["runs"] > 1 else "" for row, _ in panel]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -13,13 +13,12 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.numbers import MINUS
-from beyond_perplexity.figures.style import styled
+from beyond_perplexity.figures.style import CENTRED, fill_cell, name_columns_above, styled
 from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
@@ -67,8 +66,7 @@ def cluster_measures(
     size = [[abs(either_way(held, one, two).value) for two in names] for one in names]
     distances = 1 - np.nan_to_num(np.array(size).reshape(len(names), len(names)))
     np.fill_diagonal(distances, 0)
-    merges = average_linkage(distances)
-    return merges, leaf_order(merges, len(names))
+    return average_linkage(distances)
 
 
 def _digits(value: float, digits: int) -> str:
@@ -95,19 +93,16 @@ def _interval(found: ShownCorrelation) -> str:
 def _draw_correlation(axis: Axes, place: tuple[int, int], found: ShownCorrelation) -> None:
     row, column = place
     if math.isnan(found.value):
-        axis.text(column, row, "·", fontsize=6, color=_UNSURE, ha="center", va="center")
+        axis.text(column, row, "·", fontsize=6, color=_UNSURE, **CENTRED)
         return
     if found.sure:
-        colour = colormaps[_COLOURS]((found.value + 1) / 2)
-        axis.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, linewidth=0))
+        fill_cell(axis, row, column, colormaps[_COLOURS]((found.value + 1) / 2))
     ink = "#FFFFFF" if abs(found.value) > _DARK else "#000000"
     ink = ink if found.sure else _UNSURE
     interval = _interval(found)
     height = row - 0.14 if interval else row
-    axis.text(
-        column, height, _shown_value(found.value), fontsize=6.2, color=ink, ha="center", va="center"
-    )
-    axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, ha="center", va="center")
+    axis.text(column, height, _shown_value(found.value), fontsize=6.2, color=ink, **CENTRED)
+    axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, **CENTRED)
 
 
 def matrix_figure(
@@ -134,21 +129,12 @@ def draw_correlations(
         kind = below if row > column else above
         _draw_correlation(axis, (row, column), either_way(kind, first, second))
     for place in range(n):
-        axis.add_patch(
-            Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#D9D9D9", linewidth=0)
-        )
-    axis.set_xlim(-0.5, n - 0.5)
-    axis.set_ylim(n - 0.5, -0.5)
-    axis.set_aspect("equal")
-    axis.set_anchor("E")
-    rows = [
-        f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), start=1)
-    ]
+        fill_cell(axis, place, place, "#D9D9D9")
+    axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal", anchor="E")
+    rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), 1)]
     axis.set_yticks(range(n), rows)
     axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])
-    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
+    name_columns_above(axis)
 
 
 def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None:
@@ -158,16 +144,10 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
     for number, merge in enumerate(merges, start=len(order)):
         rows = [places[one] for one in (merge.first, merge.second)]
         ends = [heights[one] for one in (merge.first, merge.second)]
-        axis.plot(
-            [ends[0], merge.height, merge.height, ends[1]],
-            [rows[0], rows[0], rows[1], rows[1]],
-            color="#333333",
-            linewidth=0.8,
-            solid_capstyle="round",
-        )
+        line = [ends[0], merge.height, merge.height, ends[1]], [rows[0], rows[0], rows[1], rows[1]]
+        axis.plot(*line, color="#333333", linewidth=0.8, solid_capstyle="round")
         places[number], heights[number] = sum(rows) / 2, merge.height
-    axis.set_ylim(len(order) - 0.5, -0.5)
-    axis.set_xlim(1, 0)
+    axis.set(ylim=(len(order) - 0.5, -0.5), xlim=(1, 0))
     axis.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
@@ -186,31 +166,22 @@ class Merge(NamedTuple):
     height: float
 
 
-def average_linkage(distances: np.ndarray) -> list[Merge]:
+def average_linkage(distances: np.ndarray) -> tuple[list[Merge], list[int]]:
     """Cluster by the mean distance of leaves, symmetric of shape (n, n) (Sokal, Michener 1958).
 
-    Merges are from the nearest on; of equal distances that of the lower leaves is first.
+    Merges are from the nearest on; of equal distances that of the lower leaves is first. Also
+    returns the leaves as they stand in the tree, so that no two branches cross.
     """
     members = {leaf: [leaf] for leaf in range(len(distances))}
     merges: list[Merge] = []
     while len(members) > 1:
-        names = sorted(members, key=lambda name: members[name])
-        pairs = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :]]
+        pairs = list(combinations(sorted(members, key=lambda name: members[name]), 2))
         heights = [float(distances[np.ix_(members[a], members[b])].mean()) for a, b in pairs]
         nearest = int(np.argmin(heights))
         first, second = pairs[nearest]
+        members[len(distances) + len(merges)] = members.pop(first) + members.pop(second)
         merges.append(Merge(first, second, heights[nearest]))
-        joined = members.pop(first) + members.pop(second)
-        members[len(distances) + len(merges) - 1] = joined
-    return merges
-
-
-def leaf_order(merges: list[Merge], leaves: int) -> list[int]:
-    """Return the leaves as they stand in the tree, so that no two branches cross."""
-    members = {leaf: [leaf] for leaf in range(leaves)}
-    for place, merge in enumerate(merges):
-        members[leaves + place] = members.pop(merge.first) + members.pop(merge.second)
-    return [leaf for held in members.values() for leaf in held]
+    return merges, [leaf for held in members.values() for leaf in held]
 
 
 @styled
@@ -225,8 +196,7 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
     below, above = (correlations_of(rows, rows["first"], rows["second"]) for rows in parts)
     merges, order = cluster_measures(above, names)
     figure, (left, axis) = matrix_figure(len(names), tree=True)
-    ordered = {names[place]: titles[names[place]] for place in order}
-    draw_correlations(axis, ordered, below, above)
+    draw_correlations(axis, {names[place]: titles[names[place]] for place in order}, below, above)
     draw_tree(left, merges, order)
     models = int(measures["model"].nunique())
     rows = len(measures[["model", "decoding"]].drop_duplicates())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,7 @@ EXTREMES = 2
 LENGTH_BINS = 60
 ENOUGH = 20  # documents of a length: fewer have no 5th and 95th percentile
 SMOOTHING = 15  # lengths
+FROM_ZERO: Any = {"xlim": (0, None), "ylim": (0, None)}
 
 
 def _bins(points: pd.DataFrame) -> pd.DataFrame:
@@ -56,8 +58,7 @@ def _bins(points: pd.DataFrame) -> pd.DataFrame:
     total = pd.Series(weights).groupby(place).sum()
     weighted = columns.reset_index(drop=True).mul(weights, axis=0)
     means = weighted.groupby(place).sum(min_count=1).div(total, axis=0)
-    scarce = pd.Series(weights).groupby(place).mean() < ENOUGH
-    means.loc[scarce, ["low", "high"]] = np.nan
+    means.loc[pd.Series(weights).groupby(place).mean() < ENOUGH, ["low", "high"]] = np.nan
     return means
 
 
@@ -96,9 +97,7 @@ def type_token_overview(table: pd.DataFrame, labels: Labels) -> Figure:
         model, decoding = parse_source(name)
         colour, style = looks.colour(model), looks.line_style(decoding)
         entries.append(handle(labels.source(name), colour, looks.marker(model), style))
-    axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)")
-    axis.set_xlim(left=0)
-    axis.set_ylim(bottom=0)
+    axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)", **FROM_ZERO)
     legend_below(figure, entries)
     return figure
 
@@ -116,17 +115,10 @@ def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -> Figure:
-    figure, axes, entries = draw_by_decoding(
-        select(table, curve),
-        labels,
-        xlabel="Length (tokens)",
-        ylabel=ylabel,
-        prepare=_bins,
-        band=True,
-    )
+    drawn, how = select(table, curve), {"xlabel": "Length (tokens)", "ylabel": ylabel}
+    figure, axes, entries = draw_by_decoding(drawn, labels, **how, prepare=_bins, band=True)
     for axis in axes:
-        axis.set_xlim(left=0)
-        axis.set_ylim(bottom=0)
+        axis.set(**FROM_ZERO)
     legend_below(figure, entries)
     return figure
 
@@ -160,8 +152,7 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
                 draw_line(axis, points.assign(y=smooth), name, looks)
     # The panels share their axes: a limit that is set too early cuts off what comes later.
     for axis in chain.from_iterable(placed.values()):
-        axis.set_ylim(0, 1.02)
-        axis.set_xlim(left=0)
+        axis.set(ylim=(0, 1.02), xlim=(0, None))
     legend_below(figure, model_handles(sources, labels, looks))
     return figure
 
@@ -177,13 +168,9 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     human = table["source"].map(is_reference)
     drawn = table[(table["curve"] == "zipf_fit") & human].sort_values("x")
     fits = [(name, drawn[drawn["source"] == name]) for name in labels.sort_sources(drawn["source"])]
-    figure, axes, entries = draw_by_decoding(
-        curves,
-        labels,
-        xlabel="Rank of the type",
-        ylabel="Relative frequency",
-        prepare=partial(thin, log=True),
-    )
+    titles: Any = {"xlabel": "Rank of the type", "ylabel": "Relative frequency"}
+    evenly = partial(thin, log=True)
+    figure, axes, entries = draw_by_decoding(curves, labels, **titles, prepare=evenly)
     for axis in axes:
         axis.set(xscale="log", yscale="log")
         for place, (_, fit) in enumerate(fits):
@@ -211,16 +198,12 @@ def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
 def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     """Draw the density over documents of the share of a class of tokens (paper, Figs. 8, 9)."""
     curves = select(table, f"{tendency}_density")
-    figure, axes, entries = draw_by_decoding(
-        curves,
-        labels,
-        xlabel=f"Fraction of {TENDENCIES[tendency].noun}",
-        ylabel="Density over documents",
-    )
+    share = f"Fraction of {TENDENCIES[tendency].noun}"
+    titles: Any = {"xlabel": share, "ylabel": "Density over documents"}
+    figure, axes, entries = draw_by_decoding(curves, labels, **titles)
     visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
     right = min(1.0, float(visible["x"].max()) + 0.02)
     for axis in axes:
-        axis.set_xlim(0, right)
-        axis.set_ylim(bottom=0)
+        axis.set(xlim=(0, right), ylim=(0, None))
     legend_below(figure, entries)
     return figure

@@ -53,14 +53,9 @@ class Settings:
         for (model, proposal), count in counts.items():
             if count > counts.get((model, main.get(model, "")), 0):
                 main[model] = proposal
-        self._labels = {
-            key: _label(*key, main=main[key[0]], alone=counts[key[:2]] == 1) for key in found
-        }
+        self._labels = {k: _label(*k, main=main[k[0]], alone=counts[k[:2]] == 1) for k in found}
         degrees = {self._labels[key]: key[2] for key in found}
-        self.order = sorted(
-            degrees, key=lambda name: (not name.startswith("τ"), degrees[name], name)
-        )
-        self._looks = {label: place for place, label in enumerate(self.order)}
+        self.order = sorted(degrees, key=lambda n: (not n.startswith("τ"), degrees[n], n))
 
     def label(self, model: Any, proposal: Any, temperature: Any) -> str:
         """Return how a setting is called."""
@@ -68,7 +63,7 @@ class Settings:
 
     def colour(self, label: str) -> str:
         """Return the colour of a label."""
-        return PALETTE[self._looks[label] % len(PALETTE)]
+        return PALETTE[self.order.index(label) % len(PALETTE)]
 
     def handles(self, *, marks: bool = True) -> list[Line2D]:
         """Make the entries of a legend."""
@@ -79,7 +74,7 @@ class Settings:
 
     def marker(self, label: str) -> str:
         """Return the mark of a label."""
-        return MARKERS[self._looks[label] % len(MARKERS)]
+        return MARKERS[self.order.index(label) % len(MARKERS)]
 
 
 def _label(model: str, proposal: str, temperature: float, *, main: str, alone: bool) -> str:
@@ -101,8 +96,7 @@ def _limit(axis: Axes, values: pd.Series) -> None:
         high = HIGHEST_RATIO * low
         _note(axis, f"cut at {high:,.0f}", NEUTRAL_COLOUR, 0.96)
     if high > 4 * low:
-        axis.set_yscale("log")
-        axis.set_ylim(low / 1.1, high * 1.1)
+        axis.set(yscale="log", ylim=(low / 1.1, high * 1.1))
         return
     margin = 0.06 * (high - low) or 0.05 * low
     axis.set_ylim(low - margin, high + margin)
@@ -110,16 +104,8 @@ def _limit(axis: Axes, values: pd.Series) -> None:
 
 def _note(axis: Axes, text: str, colour: str, height: float) -> None:
     """Say at the right end of a panel what it does not show."""
-    axis.text(
-        0.99,
-        height,
-        text,
-        transform=axis.transAxes,
-        ha="right",
-        va="top",
-        fontsize=NOTE_SIZE,
-        color=colour,
-    )
+    look: Any = {"ha": "right", "va": "top", "fontsize": NOTE_SIZE, "color": colour}
+    axis.text(0.99, height, text, transform=axis.transAxes, **look)
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
@@ -141,8 +127,7 @@ def _curve_figure(
     for axis, (title, own) in zip(axes, curves.items(), strict=True):
         _draw_curves(axis, own, settings, band=band)
         _limit(axis, own["mean"])
-        axis.set_title(title)
-        axis.set_xlabel("Samples per instance")
+        axis.set(title=title, xlabel="Samples per instance")
     axes[0].set_ylabel(ylabel)
     legend_below(figure, settings.handles())
     return figure
@@ -183,10 +168,8 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
     figure, axes = panel_grid(len(models), min(len(models), 3), 2.4)
     for axis, (model, rows) in zip(axes, models.items(), strict=True):
         _draw_densities(axis, rows, settings)
-        axis.set_title(model)
-        axis.set_xlabel(
-            f"Perplexity ({', '.join(map(str, sorted(set(rows['n_samples']))))} samples)"
-        )
+        sizes = ", ".join(map(str, sorted(set(rows["n_samples"]))))
+        axis.set(title=model, xlabel=f"Perplexity ({sizes} samples)")
     axes[0].set_ylabel("Density, highest = 1")
     legend_below(figure, settings.handles(marks=False))
     return figure
@@ -237,8 +220,7 @@ def gap_by_cost(
     for (model, own), (left, right) in zip(models.items(), grid, strict=True):
         _draw_panel(left, own, curves, colours, methods, "seconds")
         _draw_panel(right, own, curves, colours, methods, "evaluations")
-        left.set_title(model)
-        left.set_ylabel("Gap, nats a token")
+        left.set(title=model, ylabel="Gap, nats a token")
         left.set_xlabel(f"Seconds of one {own['seconds_of'].iloc[0]}, an instance")
         right.set_xlabel("Evaluations of p and of q, an instance")
     shown = [handle(*named) for named in colours.items()]
@@ -266,8 +248,7 @@ def _draw_panel(
         if row["method"] == _DRAWN_AS_LINES:
             x, y = _line(row, curves, spent)
             axis.plot(x, np.maximum(y, SMALLEST_GAP), color=colour, lw=0.8, alpha=0.7)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
+    axis.set(xscale="log", yscale="log")
     for side in (axis.xaxis, axis.yaxis):  # the powers of ten are room enough for words
         side.set_minor_formatter(NullFormatter())
     low, high = axis.get_xlim()

@@ -24,16 +24,8 @@ EXTERNAL = "external"
 # too light for a line on white. The last three leave the smallest difference (CIELAB, also under
 # simulated red and green blindness) as it is among the first seven and black.
 PALETTE = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#882255",
-    "#4B0092",
-    "#5B3A1E",
-    "#DDCC77",
+    *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#882255"),
+    *("#4B0092", "#5B3A1E", "#DDCC77"),
 )
 # Of the human text: as it is, then as vocabularies let it be read; grey and dashed, as it is the
 # same text.
@@ -134,9 +126,7 @@ class Labels:
     @classmethod
     def from_json(cls, text: str | None) -> Labels:
         """Read labels from the JSON of a command line, its attributes as keys, all optional."""
-        if text is None:
-            return cls()
-        return parse_options(cls, json_object(text), "labels")
+        return cls() if text is None else parse_options(cls, json_object(text), "labels")
 
     def model(self, name: str) -> str:
         """Return the printed label of a model."""

@@ -11,8 +11,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE, Labels
-from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+from beyond_perplexity.figures.style import CENTRED, PAGE_WIDTH, styled
 
 CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
 FONT_SIZE = 6.6
@@ -23,7 +24,7 @@ MARGIN, TITLE = 0.1, 0.3  # inches
 NAMES_HEIGHT = 0.42  # inches of the names of the entities
 TO_ITSELF = "@@REFLEXIVE@@"  # the relation of an entity to itself
 LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
-NOTHING = "No sentence or document of the split can be shown: all are too short or too long."
+NOTHING = "no sentence or document of the split can be shown, as all are too short or too long"
 UNLABELLED = "X"  # what binary trees have for a label
 LEVEL = 0.26  # inches of a level of a tree
 _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
@@ -31,15 +32,13 @@ _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 @styled
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
-    """Draw the latents of one instance of each model; without any the figure says so.
+    """Draw the latents of one instance of each model.
 
     Each has ``model``, ``title``, ``tokens`` and a ``tree`` or ``mentions``: see
     `LatentModel.readable`.
     """
     if not described:
-        figure = Figure(figsize=(PAGE_WIDTH, LINE_HEIGHT))
-        figure.text(0.5, 0.5, NOTHING, ha="center", va="center")
-        return figure
+        raise NothingToShowError(NOTHING)
     heights = [_height(entry) for entry in described]
     total = sum(heights)
     figure = Figure(figsize=(PAGE_WIDTH, total))
@@ -92,13 +91,12 @@ def _draw_tree(axis: Axes, tree: str, tokens: Sequence[str]) -> None:
         elif part["word"]:
             place = int(part["word"])
             x = (edges[place] + edges[place + 1]) / 2
-            axis.text(x, 0, tokens[place], ha="center", va="center", fontsize=8)
+            axis.text(x, 0, tokens[place], fontsize=8, **CENTRED)
             below[-1].append((x, 0, 0.3))
         else:
             children = below.pop()
             below[-1].append(_draw_node(axis, labels.pop(), children))
-    axis.set_xlim(0, edges[-1])
-    axis.set_ylim(-0.5, below[0][0][1] + 0.5)
+    axis.set(xlim=(0, edges[-1]), ylim=(-0.5, below[0][0][1] + 0.5))
 
 
 def _draw_node(
@@ -111,7 +109,7 @@ def _draw_node(
     labelled = bool(label) and label != UNLABELLED
     if labelled:
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-        axis.text(x, y, label, ha="center", va="center", fontsize=7, bbox=box)
+        axis.text(x, y, label, fontsize=7, bbox=box, **CENTRED)
     return x, y, 0.25 if labelled else 0.0
 
 
@@ -159,5 +157,4 @@ def _draw_mentions(
     height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
     text = textwrap.fill("   ".join(names), 130)
     axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color=NEUTRAL_COLOUR)
-    axis.set_xlim(0, PAGE_WIDTH - 2 * MARGIN)
-    axis.set_ylim(-count + 0.4 - height, 0.4)
+    axis.set(xlim=(0, PAGE_WIDTH - 2 * MARGIN), ylim=(-count + 0.4 - height, 0.4))

@@ -18,6 +18,7 @@ from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 
+Descriptions = Mapping[str, Mapping[str, Any]]  # JSON objects, such as ``model.json``, by name
 CONTRAST_UNITS = {"word": "per word", "sentence": "per sentence"}
 # What a number of nats is divided by to be of another logarithm.
 LOGARITHMS = {"bits": math.log(2), "log10": math.log(10)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,14 +11,21 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.measure_names import both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
-from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, name_rows, styled
+from beyond_perplexity.figures.style import (
+    CENTRED,
+    PAGE_WIDTH,
+    AxisPoint,
+    cut_outliers,
+    name_columns_above,
+    name_rows,
+    styled,
+)
 
 _MANY = 9  # models: from here on cells have no room for intervals
-_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
+_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better, −1 to 1
 # Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
 _LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
 
@@ -34,12 +42,6 @@ def _cell(row: pd.Series, *, exact: bool) -> str:
     return text + (f"\n±{half:.{digits}f}" if exact and half > 0 else "")
 
 
-def _shade(value: float, most: float) -> float:
-    """Return where a difference stands on the scale of colours, which runs from −1 to 1."""
-    size = max(_FAINT, _LARGEST * math.sqrt(abs(value) / most))
-    return math.copysign(size, value)
-
-
 def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
     """Draw bits per byte with their intervals, a line a model."""
     looks = Looks(labels, [f"{name}/own" for name in order])
@@ -51,15 +53,9 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
             across = axis.get_yaxis_transform()
             axis.text(0.97, place, "∞", transform=across, ha="right", va="center", fontsize=9)
             continue
-        axis.errorbar(
-            [value],
-            [place],
-            xerr=None if pd.isna(low) else [[value - low], [high - value]],
-            color=colour,
-            marker=looks.marker(name),
-            markersize=4,
-            linestyle="none",
-        )
+        error = None if pd.isna(low) else [[value - low], [high - value]]
+        look: Any = {"marker": looks.marker(name), "markersize": 4, "linestyle": "none"}
+        axis.errorbar([value], [place], xerr=error, color=colour, **look)
     name_rows(axis, [labels.model(name) for name in order])
     axis.set_xlabel("Bits per byte")
     axis.margins(x=0.15)
@@ -73,28 +69,20 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     found = pairs["p_adjusted"] < STAR_LEVELS[-1][0]
     most = float(pairs["value"].abs().max()) or 1.0
     columns = [name for name in order if name in set(pairs["first"])]
-    shades = np.full((len(order), len(columns)), np.nan)
+    few, shades = len(columns) < _MANY, np.full((len(order), len(columns)), np.nan)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
-        shade = _shade(row["value"], most) if coloured else np.nan
+        size = max(_FAINT, _LARGEST * math.sqrt(abs(row["value"]) / most))
+        shade = math.copysign(size, row["value"]) if coloured else np.nan
         shades[place] = shade
-        axis.text(
-            place[1],
-            place[0],
-            _cell(row, exact=len(columns) < _MANY),
-            ha="center",
-            va="center",
-            fontsize=6.5 if len(columns) < _MANY else 5,
-            color="#FFFFFF" if abs(shade) > _DARK else "#000000",
-        )
+        text, ink = _cell(row, exact=few), "#FFFFFF" if abs(shade) > _DARK else "#000000"
+        axis.text(*place[::-1], text, fontsize=6.5 if few else 5, color=ink, **CENTRED)
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
-    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    name_columns_above(axis)
     axis.tick_params(axis="y", labelleft=False)
     for tick in axis.get_xticklabels():
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
     axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
 
 
@@ -105,18 +93,12 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     A row for each text: blue where the model of the row is better, white where no difference is
     found.
     """
-    if table.empty:
-        raise NothingToShowError("the differences have no model to draw")
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     heights = [0.9 + 0.3 * max(2, count) for count in counts]
     figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
-    grid = figure.subplots(
-        len(texts),
-        2,
-        squeeze=False,
-        gridspec_kw={"width_ratios": [1, 2.6], "height_ratios": heights},
-    )
+    ratios = {"width_ratios": [1, 2.6], "height_ratios": heights}
+    grid = figure.subplots(len(texts), 2, squeeze=False, gridspec_kw=ratios)
     for text, (left, right) in zip(texts, grid, strict=True):
         held = table[table["scored_text"] == text]
         own, pairs = held[held["second"].isna()], held[held["second"].notna()]

@@ -158,8 +158,7 @@ def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the p-value of every test against the number of documents, with the stars' levels."""
     figure, axes = _draw(table, labels, ("p_value", "p_low", "p_high"))
     for axis in axes:
-        axis.set_yscale("log")
-        axis.set_ylim(top=1.2)
+        axis.set(yscale="log", ylim=(None, 1.2))
         for level, _ in STAR_LEVELS:
             axis.axhline(level, color=NEUTRAL_COLOUR, linewidth=0.7, linestyle=":")
     return figure

@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelations,
     cluster_measures,
@@ -26,7 +25,14 @@ from beyond_perplexity.figures.measure_names import (
     sort_measures,
     sort_splits,
 )
-from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
+from beyond_perplexity.figures.style import (
+    CENTRED,
+    COLUMN_WIDTH,
+    handle,
+    legend_below,
+    single_panel,
+    styled,
+)
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
@@ -81,8 +87,6 @@ def correlations_over_sentences(table: pd.DataFrame, labels: Labels) -> Figure:
 @styled
 def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw what equations 12 and 13 do to similarities (paper, Fig. 3), and where models are."""
-    if table.empty:
-        raise NothingToShowError("there are no semantic measures to show")
     constants = MeasureOptions()
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.3)
     x = np.linspace(0, 1, 201)
@@ -111,10 +115,7 @@ def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.plot(values[model], at, marker=looks.marker(model), color=looks.colour(model), ms=5)
         title = f"{labels.model(model)}: mean cosine"
         entries.append(handle(title, looks.colour(model), looks.marker(model), "none"))
-    axis.set_xlabel("Similarity s")
-    axis.set_ylabel("Scaled similarity")
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, 1.02)
+    axis.set(xlabel="Similarity s", ylabel="Scaled similarity", xlim=(0, 1), ylim=(0, 1.02))
     legend_below(figure, entries)
     return figure
 
@@ -124,12 +125,5 @@ def _mark_paper(axis: Axes, constants: MeasureOptions) -> None:
     at = float(scaled_cosine(0.82, constants.temperature, constants.bias))
     axis.plot([0.82, 0.82], [at, 0.8], color="#D55E00", linewidth=0.8)
     axis.plot(0.82, 0.8, marker="x", color="#D55E00", ms=5)
-    axis.annotate(
-        f"the paper's text:\n.82 becomes .8;\nits equation: {at:.2f}",
-        (0.82, 0.8),
-        (0.44, 0.83),
-        fontsize=7,
-        color="#D55E00",
-        va="center",
-        ha="center",
-    )
+    text = f"the paper's text:\n.82 becomes .8;\nits equation: {at:.2f}"
+    axis.annotate(text, (0.82, 0.8), (0.44, 0.83), fontsize=7, color="#D55E00", **CENTRED)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
@@ -27,6 +27,7 @@ from beyond_perplexity.storage.outputs import atomic_path
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
 PAGE_WIDTH = 6.8  # inches, both columns
 MARKS_PER_LINE = 6
+CENTRED: Any = {"ha": "center", "va": "center"}  # of texts
 
 RC: Any = {
     "font.size": 8.0,
@@ -52,19 +53,6 @@ RC: Any = {
     "text.parse_math": False,  # no text of users is markup
 }
 
-_P = ParamSpec("_P")
-
-
-def styled(function: Callable[_P, Figure]) -> Callable[_P, Figure]:
-    """Let a figure's function run with the package's fonts and lines, not the user's."""
-
-    @wraps(function)
-    def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
-        with package_style():
-            return function(*args, **kwargs)
-
-    return inner
-
 
 @contextmanager
 def package_style() -> Iterator[None]:
@@ -73,6 +61,9 @@ def package_style() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(RC)
         yield
+
+
+styled = package_style()  # decorates the functions of figures
 
 
 def literal(text: str) -> str:
@@ -139,11 +130,16 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(
-    count: int, columns: int, height: float, rest: float = 0.6, **shared: Any
+    count: int,
+    columns: int,
+    height: float,
+    rest: float = 0.6,
+    width: float = PAGE_WIDTH,
+    **shared: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """Lay out panels over a page, so many a row, `height` inches each and the `rest` in all."""
+    """Lay out panels, so many a row, `height` inches each and the `rest` in all."""
     rows = -(-count // columns)
-    figure = Figure(figsize=(PAGE_WIDTH, height * rows + rest), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + rest), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
     for axis in axes[count:]:
         axis.set_visible(False)
@@ -153,8 +149,7 @@ def panel_grid(
 def row_of_panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """Lay out panels side by side, over a page or one column; `height` in inches."""
     width = PAGE_WIDTH if count > 1 else COLUMN_WIDTH * 1.25
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False, **shared)[0])
+    return panel_grid(count, count, height, 0, width, **shared)
 
 
 def name_rows(axis: Axes, names: Sequence[str], *, shown: bool = True) -> None:
@@ -165,12 +160,25 @@ def name_rows(axis: Axes, names: Sequence[str], *, shown: bool = True) -> None:
     axis.grid(visible=False, axis="y")
 
 
+def fill_cell(axis: Axes, line: int, column: int, colour: Any, **edge: Any) -> None:
+    """Colour a cell of a matrix."""
+    look = {"linewidth": 0, **edge}
+    axis.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=colour, **look))
+
+
+def name_columns_above(axis: Axes) -> None:
+    """Put the names of a matrix' columns over it, and take its frame away."""
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+
+
 def empty_figure(note: str) -> Figure:
     """Draw a note in the place of a figure that the data hold nothing for."""
     with package_style():
         figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.2)
         axis.set_axis_off()
-        axis.text(0.5, 0.5, fill(note, 56), ha="center", va="center", transform=axis.transAxes)
+        axis.text(0.5, 0.5, fill(note, 56), transform=axis.transAxes, **CENTRED)
     return figure
 
 
@@ -190,16 +198,11 @@ def draw_line(
     if band:
         low, high = points["low"].to_numpy(), points["high"].to_numpy()
         axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(
-        x,
-        y,
-        color=colour,
-        linestyle=looks.reference_style(model) if human else looks.line_style(decoding),
-        linewidth=1.6 if human else 1.1,
-        zorder=3 if human else 2.5,
-        marker=None if human else looks.marker(model),
-        markevery=max(1, len(x) // MARKS_PER_LINE),
-    )
+    style = looks.reference_style(model) if human else looks.line_style(decoding)
+    marks: Any = {"marker": None if human else looks.marker(model)}
+    marks["markevery"] = max(1, len(x) // MARKS_PER_LINE)
+    width, order = (1.6, 3) if human else (1.1, 2.5)
+    axis.plot(x, y, color=colour, linestyle=style, linewidth=width, zorder=order, **marks)
 
 
 def handle(label: str, colour: str, marker: str | None = None, line_style: Any = "-") -> Line2D:
@@ -227,13 +230,9 @@ def legend_below(figure: Figure, handles: Sequence[Line2D]) -> None:
     """Put one legend under all panels, outside of them, so that it covers no data."""
     longest = max(len(str(entry.get_label())) for entry in handles)
     width = 0.6 + 0.062 * longest  # inches of an entry: the line, and characters of 7.5 points
-    figure.legend(
-        handles=list(handles),
-        loc="outside lower center",
-        ncols=min(max(1, int(figure.get_figwidth() / width)), len(handles)),
-        columnspacing=1.4,
-        handlelength=2.4,
-    )
+    columns = min(max(1, int(figure.get_figwidth() / width)), len(handles))
+    look: Any = {"loc": "outside lower center", "columnspacing": 1.4, "handlelength": 2.4}
+    figure.legend(handles=list(handles), ncols=columns, **look)
 
 
 def draw_by_decoding(
@@ -269,8 +268,7 @@ def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFra
     if len(points) <= n:
         return points
     space = np.geomspace if log else np.linspace
-    places = np.unique(space(1, len(points), n).round().astype(int) - 1)
-    return points.iloc[places]
+    return points.iloc[np.unique(space(1, len(points), n).round().astype(int) - 1)]
 
 
 def save(figure: Figure, paths: Sequence[str | Path]) -> None:
@@ -279,27 +277,16 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in undated:
             raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
-    with package_style(), _texts_alone(figure), _powers_of_ten(figure), _one_layout(figure):
+    layout = figure.get_layout_engine()
+    with package_style(), _texts_alone(figure), _powers_of_ten(figure):
         for path in map(Path, paths):
-            how: dict[str, Any] = {
-                "format": path.suffix[1:],
-                "metadata": undated[path.suffix],
-                "dpi": 200,
-            }
+            how: Any = {"format": path.suffix[1:], "metadata": undated[path.suffix], "dpi": 200}
             with atomic_path(path) as temporary:
                 figure.savefig(temporary, **how)
+            # It takes as long as the drawing: that of the first file is for all.
             figure.set_layout_engine(None)
-
-
-@contextmanager
-def _one_layout(figure: Figure) -> Iterator[None]:
-    """Let the layout, which takes as long as the drawing, be that of the first file for all."""
-    layout = figure.get_layout_engine()
-    try:
-        yield
-    finally:
-        if layout is not None:
-            figure.set_layout_engine(layout)
+    if layout is not None:
+        figure.set_layout_engine(layout)
 
 
 @contextmanager
@@ -381,13 +368,7 @@ def cut_outliers(axis: Axes, points: Iterable[AxisPoint]) -> None:
         if point in near:
             continue
         right = point.x[1] > kept[1]
-        axis.text(
-            0.99 if right else 0.01,
-            point.y,
-            f"{point.text} →" if right else f"← {point.text}",
-            transform=axis.get_yaxis_transform(),
-            ha="right" if right else "left",
-            va="center",
-            fontsize=7,
-            color=point.colour,
-        )
+        text, place = (f"{point.text} →", 0.99) if right else (f"← {point.text}", 0.01)
+        look: Any = {"ha": "right" if right else "left", "va": "center", "fontsize": 7}
+        across = axis.get_yaxis_transform()
+        axis.text(place, point.y, text, transform=across, color=point.colour, **look)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import NothingToShowError
@@ -26,6 +27,7 @@ from beyond_perplexity.figures.labels import (
 from beyond_perplexity.figures.measure_names import by_key
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
+    UNCLEAR,
     WITHHELD,
     baselines_of,
     beyond_baseline,
@@ -35,8 +37,11 @@ from beyond_perplexity.figures.numbers import (
     verdict_mark,
 )
 from beyond_perplexity.figures.style import (
+    CENTRED,
     COLUMN_WIDTH,
     PAGE_WIDTH,
+    fill_cell,
+    name_columns_above,
     name_rows,
     panel_grid,
     select,
@@ -44,7 +49,7 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.tendencies.definitions import TENDENCIES
-from beyond_perplexity.verdicts import DIFFERS
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {
@@ -75,16 +80,16 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
 
 
 def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
-    corner = (column - 0.5, line - 0.5)
-    axis.add_patch(Rectangle(corner, 1, 1, facecolor=fill, edgecolor=EDGE, linewidth=0.5))
-    size = 7 if len(text) < 9 else 6.2
-    axis.text(column, line, text, ha="center", va="center", fontsize=size, color=ink)
+    fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
+    axis.text(column, line, text, fontsize=7 if len(text) < 9 else 6.2, color=ink, **CENTRED)
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     said = f"{STAR_NOTE} (permutation test)"
     if WITHHELD in marks:
         said += f"   {WITHHELD} no verdict, see the tables"
+    if UNCLEAR in marks:
+        said += f"   {UNCLEAR} {CANNOT_TELL}: too few permutations"
     entries = [
         Patch(facecolor=INSIDE, edgecolor="#999999", label="as far as human text from itself"),
         Patch(facecolor=FARTHER(0.5), label="farther"),
@@ -133,8 +138,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
                 _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
-    axis.set_xlim(-0.5, len(columns) - 0.5)
-    axis.set_ylim(top + len(sources) - 0.5, -0.5)
+    axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
 
     names = ["Human text (baseline)" + f", {n}" * (top > 1) for n in baselines]
@@ -153,10 +157,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
 
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
     """Set the baselines and the models apart, and take the frame away."""
-    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    name_columns_above(axis)
     axis.tick_params(axis="x", labelsize=6.3)  # or neighbours touch
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
     models = [parse_source(name).model for name in sources]
     starts = [line for line in range(1, len(models)) if models[line] != models[line - 1]]
     for line in starts:
@@ -168,39 +170,17 @@ BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95
 
 
 def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> None:
-    drawn = axis.bxp(
-        [box],
-        positions=[place],
-        widths=0.62,
-        orientation="horizontal",
-        showmeans=True,
-        showfliers=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": colour + "59", "edgecolor": colour, "linewidth": 1},
-        whiskerprops={"color": colour, "linewidth": 1},
-        capprops={"color": colour, "linewidth": 1},
-        medianprops={"color": "#000000", "linewidth": 1.4},
-        meanprops={
-            "marker": "D",
-            "markersize": 3.2,
-            "markerfacecolor": "#FFFFFF",
-            "markeredgecolor": "#000000",
-            "markeredgewidth": 0.7,
-        },
-    )
-    for artists in drawn.values():
-        for artist in artists:
-            artist.set_zorder(3)
-
-
-def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
-    """Leave a test set out whose box another vocabulary gives too: reading changes no length."""
-    shown: list[str] = []
-    for name, box in boxes.items():
-        if not (is_reference(name) and any(boxes[other] == box for other in shown)):
-            shown.append(name)
-    return shown
+    line, filled = {"color": colour, "linewidth": 1}, {"facecolor": colour + "59", "linewidth": 1}
+    mean = {"marker": "D", "markersize": 3.2, "markeredgewidth": 0.7}
+    mean |= {"markerfacecolor": "#FFFFFF", "markeredgecolor": "#000000"}
+    look: Any = {"whiskerprops": line, "capprops": line, "meanprops": mean}
+    look["boxprops"] = {**filled, "edgecolor": colour}
+    look["medianprops"] = {"color": "#000000", "linewidth": 1.4}
+    shape: Any = {"widths": 0.62, "orientation": "horizontal", "patch_artist": True}
+    shape |= {"showmeans": True, "showfliers": False, "manage_ticks": False}
+    drawn = axis.bxp([box], positions=[place], **shape, **look)
+    for artist in chain.from_iterable(drawn.values()):
+        artist.set_zorder(3)
 
 
 @styled
@@ -212,13 +192,16 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
-    boxes = {}
+    boxes: dict[str, dict[str, float]] = {}
     for name in labels.sort_sources(curves["source"]):
         own = curves[curves["source"] == name]
         levels, values = own["x"].to_numpy(), own["y"].to_numpy()
         ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
-        boxes[name] = {**ends, "mean": means.get(name, np.nan)}
-    sources = _without_repeats(boxes)
+        box = {**ends, "mean": means.get(name, np.nan)}
+        # A test set in another vocabulary may have the same lengths.
+        if not (is_reference(name) and box in boxes.values()):
+            boxes[name] = box
+    sources = list(boxes)
     looks = Looks(labels, sources)
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
     for place, name in enumerate(sources):
@@ -227,8 +210,7 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
         if is_reference(name) and place == 0:
             axis.axvspan(box["q1"], box["q3"], color="#000000", alpha=0.07, linewidth=0)
     name_rows(axis, [labels.source(name) for name in sources])
-    axis.set_xlim(left=0)
-    axis.set_xlabel("Document length (tokens)")
+    axis.set(xlim=(0, None), xlabel="Document length (tokens)")
     return figure
 
 
@@ -253,14 +235,8 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
     for name, value in values.items():
         colour = looks.colour(parse_source(name).model)
         axis.barh(places[name], value, height=0.68, color=colour, alpha=0.85)
-        axis.annotate(
-            short_number(value),
-            (value, places[name]),
-            xytext=(2, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=6.5,
-        )
+        beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
+        axis.annotate(short_number(value), (value, places[name]), fontsize=6.5, **beside)
 
 
 @styled

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
+    Descriptions,
     normalized_models,
     parts_by,
     pick_contrasts,
@@ -95,13 +95,6 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
     axis.set_xlim(left=0)
 
 
-def _say(text: str) -> Figure:
-    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.0)
-    axis.text(0.5, 0.5, text, ha="center", va="center", parse_math=True)
-    axis.set_axis_off()
-    return figure
-
-
 @styled
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
@@ -112,7 +105,7 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
-        return _say("No model has a finite $H_C$")
+        raise NothingToShowError("no model has a finite contrastive entropy")
     known = rows["model"].isin(normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])
@@ -144,9 +137,7 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 @styled
-def entropy_by_margin(
-    table: pd.DataFrame, models: Mapping[str, Mapping[str, Any]], labels: Labels
-) -> Figure:
+def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels) -> Figure:
     """Draw test contrastive entropy, a line a training distortion, a panel a size (Fig. 3)."""
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     margins = training_margins(models)

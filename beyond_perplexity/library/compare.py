@@ -14,7 +14,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function, text_source
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.comparison_page import (
-    FIGURE_FILES,
+    PAGE_FIGURES,
     comparison_text,
     draw_one,
     run_comparison,
@@ -85,5 +85,5 @@ def compare(given: CompareOptions) -> Result:
         text=text,
         summary={k: getattr(found, k) for k in ("groups", "permuted", "signature")},
         tables={name: one for name, one in held.items() if one is not None},
-        figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
+        figures={n: partial(draw_one, row[0], found) for n, row in PAGE_FIGURES.items()},
     )

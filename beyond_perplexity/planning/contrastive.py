@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import chain, product
 from typing import Any
 
 from beyond_perplexity.contrastive import PartitionOptions
@@ -81,21 +82,26 @@ class ContrastivePlan(SentenceSection):
 
     def score_files(self, model: str) -> list[str]:
         """List the shards of a model, blocks of sentences by blocks of draws."""
-        number = max(self._draws().values(), default=1)
-        draws = block_names(number, self.options["draws_per_shard"])
+        draws = block_names(max(self._draws().values(), default=1), self.options["draws_per_shard"])
         folder = f"{_FOLDER}/{self._models.corpus(model)}/scores/{model}"
         return [f"{folder}/{block}-{part}.parquet" for block in self.blocks() for part in draws]
 
+    def measured(self, corpus: str) -> dict[str, list[str]]:
+        """Return the tables of a corpus: of models, of their differences, of pairs and of log Z."""
+        names, estimated = self.models(corpus), self.estimated()
+        compared = CONTRAST_FILES if len(names) > 1 else ()
+        pairs = product(self.options["pairs"], names)
+        return {
+            "contrasts": [f"{_FOLDER}/{corpus}/{name}.parquet" for name in names],
+            "contrast_differences": [f"{_FOLDER}/{corpus}/{name}.parquet" for name in compared],
+            "pair_contrasts": [f"{_FOLDER}/pairs/{of}/{name}.parquet" for of, name in pairs],
+            "partitions": [f"<results>/partitions/{n}.parquet" for n in names if n in estimated],
+        }
+
     def files(self) -> list[str]:
-        """List all that is measured: of models, of their differences, and of pairs."""
-        found = [f"{_FOLDER}/{self._models.corpus(m)}/{m}.parquet" for m in self.models()]
-        found += [f"<results>/partitions/{model}.parquet" for model in self.estimated()]
-        for corpus in self.corpora():
-            if len(self.models(corpus)) > 1:
-                found += [f"{_FOLDER}/{corpus}/{name}.parquet" for name in CONTRAST_FILES]
-        for name in self.options["pairs"]:
-            found += [f"{_FOLDER}/pairs/{name}/{model}.parquet" for model in self.models()]
-        return found
+        """List all that is measured."""
+        held = (self.measured(corpus).values() for corpus in self.corpora())
+        return [*chain.from_iterable(chain.from_iterable(held))]
 
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""
@@ -117,10 +123,8 @@ def _share_sentences(config: Config) -> None:
 
 
 def _from_text(options: Mapping[str, Any]) -> bool:
-    found = parse_options(
-        DistortionOptions, options["distortion"], "config: contrastive.distortion"
-    )
-    return found.substitutes == "text"
+    given, where = options["distortion"], "config: contrastive.distortion"
+    return parse_options(DistortionOptions, given, where).substitutes == "text"
 
 
 def _first_closed(config: Config, corpus: str) -> str | None:

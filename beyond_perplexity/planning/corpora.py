@@ -133,9 +133,8 @@ class Corpora:
     def external_format(self, name: str) -> str:
         """Return the format of external samples, by their suffix where none is given."""
         given: str = self.config["external_samples"][name]["format"]
-        return (
-            guess_format(PurePosixPath(self.external_file(name))) if given == AUTOMATIC else given
-        )
+        path = PurePosixPath(self.external_file(name))
+        return guess_format(path) if given == AUTOMATIC else given
 
     def external_field(self, name: str) -> list[str]:
         """Return the field of the texts in external samples; none where it is ``text``."""

@@ -110,8 +110,7 @@ def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
     for job in (job for job in jobs if job.benchmark):
         held, made = read_benchmark(job.benchmark), [Path(file) for file in job.outputs]
         if held and all(file.exists() for file in made):
-            written = sum(file.stat().st_size for file in made)
-            found[job.kind].append((job.units, *held, written))
+            found[job.kind].append((job.units, *held, sum(file.stat().st_size for file in made)))
     return {kind: fit_timing(held) for kind, held in found.items()}
 
 
@@ -207,8 +206,7 @@ class JobCosts:
 
     def seconds(self, rule: str, wildcards: Wildcards) -> float:
         """Return how long a job takes, as was measured, or guessed."""
-        guessed = Timing(START, NEEDS[rule][2], 0, 0)
-        known = self.planned.get(kind_of(rule, wildcards), guessed)
+        known = self.planned.get(kind_of(rule, wildcards), Timing(START, NEEDS[rule][2], 0, 0))
         return known.total(self.units(rule, wildcards))
 
     def minutes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:

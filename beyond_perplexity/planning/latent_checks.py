@@ -117,9 +117,8 @@ def _check_reduction(config: Config) -> None:
     tenth = max(1, importance["samples"] // LEAST_REPLICATES)
     if tenth < ReductionOptions.replicate_samples:
         importance["reduction"].setdefault("replicate_samples", tenth)
-    reduction = parse_options(
-        ReductionOptions, importance["reduction"], "config: importance.reduction"
-    )
+    where = "config: importance.reduction"
+    reduction = parse_options(ReductionOptions, importance["reduction"], where)
     if reduction.replicate_samples > importance["samples"]:
         raise InputError(
             f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "

@@ -35,26 +35,26 @@ ASSUMED_WORDS, ASSUMED_WEIGHTS = 100_000, 500_000_000
 
 def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
     """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+
+    def count() -> int:
+        import torch
+
+        from beyond_perplexity.models import registry
+        from beyond_perplexity.models.latents.kglm_instances import SIZES
+
+        # What latent families ask for besides, before a corpus is read: the labels of a treebank,
+        # and a knowledge graph, of which nothing is trained.
+        given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
+        made = registry.find(family)
+        known = getattr(made, "shapes", ())
+        with torch.device("meta"):
+            shapes = {name: held for name, held in given.items() if name in known}
+            model = made(vocabulary, architecture, **shapes)
+        return sum(weight.numel() for weight in model.parameters())
+
     code = fingerprint(FAMILIES[family].reference)
     what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
-    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
-
-
-def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
-    import torch
-
-    from beyond_perplexity.models import registry
-    from beyond_perplexity.models.latents.kglm_instances import SIZES
-
-    # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
-    # knowledge graph, of which nothing is trained.
-    given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
-    made = registry.find(family)
-    known = getattr(made, "shapes", ())
-    shapes = {name: held for name, held in given.items() if name in known}
-    with torch.device("meta"):
-        model = made(vocabulary, architecture, **shapes)
-    return sum(weight.numel() for weight in model.parameters())
+    return int(remembered(what, count))
 
 
 class Models:

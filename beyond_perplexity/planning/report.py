@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain, product
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
@@ -14,7 +14,6 @@ from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
 from beyond_perplexity.importance.ways_to_draw import estimator_code
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.configuration_file import as_json, caps
-from beyond_perplexity.planning.contrastive import CONTRAST_FILES
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.inputs import INPUTS
 from beyond_perplexity.report.static_page import Shown
@@ -87,38 +86,27 @@ def _importance_files(run: Run, _: str) -> Files:
 
 
 def _contrastive_files(run: Run, corpus: str) -> Files:
-    plan, folder = run.contrastive, f"contrastive/{corpus}"
-    names, normalized = plan.models(corpus), plan.normalized()
-    compared = CONTRAST_FILES if len(names) > 1 else ()
-    estimated = [name for name in names if name in plan.estimated()]
+    plan = run.contrastive
+    names, normalized, measured = plan.models(corpus), plan.normalized(), plan.measured(corpus)
     unnormalized = [name for name in names if name not in normalized]
-    pairs = (f"{pairs}/{name}" for pairs, name in product(plan.options["pairs"], names))
     return {
-        "contrasts": _each(f"{folder}/*.parquet", names),
-        "contrast_differences": _each(f"{folder}/*.parquet", compared),
-        "pair_contrasts": _each("contrastive/pairs/*.parquet", pairs),
+        **measured,
         "models": _each("models/*/model.json", names),
         "sentence_models": _each("models/*/model.json", unnormalized),
         "training": _each("models/*/training.parquet", unnormalized),
         "perplexities": _each("perplexity/*.json", (name for name in names if name in normalized)),
-        "partitions": _each("partitions/*.parquet", estimated),
-        "given_lengths": _each("partitions/*.json", estimated),
+        "given_lengths": [f"{file.removesuffix('parquet')}json" for file in measured["partitions"]],
     }
 
 
 def _semantic_files(run: Run, corpus: str) -> Files:
     plan, folder = run.semantics, f"semantics/{corpus}"
-    names, evaluators = plan.models(corpus), plan.evaluators()
-    compared = [corpus] if len(names) > 1 else []
-    judges = evaluators if plan.options["human_scores"] else []
+    judges = plan.evaluators() if plan.options["human_scores"] else []
     return {
-        "semantics": _each(f"{folder}/*.parquet", names),
-        "semantic_differences": _each("semantics/*/differences.parquet", compared),
-        "semantic_correlations": _each("semantics/*/correlations.parquet", compared),
-        "probes": _each(f"{folder}/probes/*.parquet", evaluators),
+        **plan.measured(corpus),
         "human_correlations": _each(f"{folder}/human/*.parquet", judges),
         "human_scores": _each(f"{folder}/human_scores/*.parquet", judges),
-        "models": _each("models/*/model.json", names),
+        "models": _each("models/*/model.json", plan.models(corpus)),
     }
 
 
@@ -333,9 +321,7 @@ class Report:
 
     def overview_code(self, script: str) -> str:
         """Return the fingerprint of the script of the first page with what it loads by name."""
-        return fingerprint(
-            script, *(file for paper in self._papers.values() for file in paper.code)
-        )
+        return fingerprint(script, *chain.from_iterable(p.code for p in self._papers.values()))
 
     def compared(self) -> str:
         """Return the sample sets of each corpus and the kinds of who wrote them, as JSON."""

@@ -23,27 +23,19 @@ _LEVEL = 0.3  # where nothing is contrasted
 class RelationPlan:
     """Which measures of a validated configuration are related."""
 
-    def __init__(
-        self,
-        config: Config,
-        models: Models,
-        embeddings: EmbeddingPlan,
-        contrastive: ContrastivePlan,
-        semantics: SemanticsPlan,
-    ) -> None:
-        self._config, self._models, self._embeddings = config, models, embeddings
-        self._contrastive, self._semantics = contrastive, semantics
+    def __init__(self, run: Run) -> None:
+        self._run, self._config = run, run.config
 
     def models(self, corpus: str) -> list[str]:
         """List the models of a corpus that have a perplexity and another measure."""
-        normalized = self._contrastive.normalized()
-        contrasted = [name for name in self._contrastive.models(corpus) if name in normalized]
-        scored = [*self._models.scored(corpus), *contrasted, *self._semantics.models(corpus)]
-        return list(dict.fromkeys(scored))
+        normalized = self._run.contrastive.normalized()
+        contrasted = [name for name in self._run.contrastive.models(corpus) if name in normalized]
+        scored, predicting = self._run.models.scored(corpus), self._run.semantics.models(corpus)
+        return list(dict.fromkeys([*scored, *contrasted, *predicting]))
 
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""
-        return list(dict.fromkeys([*self.models(corpus), *self._contrastive.models(corpus)]))
+        return list(dict.fromkeys([*self.models(corpus), *self._run.contrastive.models(corpus)]))
 
     def corpora(self) -> list[str]:
         """List the corpora on which several models have measures besides perplexity."""
@@ -60,9 +52,9 @@ class RelationPlan:
             "perplexities": [
                 f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)
             ],
-            "tendencies": self._embeddings.measures(corpus),
-            "contrasts": self._contrastive.all_score_files(corpus),
-            "semantics": self._semantics.all_score_files(corpus),
+            "tendencies": self._run.embeddings.measures(corpus),
+            "contrasts": self._run.contrastive.all_score_files(corpus),
+            "semantics": self._run.semantics.all_score_files(corpus),
         }
 
     @property
@@ -106,8 +98,7 @@ class Run:
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
-        measured = (self.models, self.embeddings, self.contrastive, self.semantics)
-        self.relations = RelationPlan(config, *measured)
+        self.relations = RelationPlan(self)
         self.report = Report(self)
 
     def describe(self) -> dict[str, str]:

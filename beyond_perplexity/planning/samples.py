@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from beyond_perplexity.corpus.formats import SENTENCES
@@ -74,9 +75,8 @@ class Samples:
         # A model of latents draws from itself alone.
         kinds = {name: parse_decoding(self.config["decodings"][name]) for name in decodings}
         latent = {model for model in models if self._models.row(model).kind == "latent"}
-        generated = [
-            (m, d) for m in models for d in decodings if m not in latent or kinds[d].ancestral
-        ]
+        pairs = product(models, decodings)
+        generated = [(m, d) for m, d in pairs if m not in latent or kinds[d].ancestral]
         external = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"
@@ -244,15 +244,9 @@ class EmbeddingPlan:
 
     def sample_files(self, corpus: str) -> list[str]:
         """List the shards that documents are drawn from: the first, which are as good as any."""
-        found = []
-        for source in self._samples.sources(corpus):
-            model = source.split("/")[0]
-            shards = self._samples.shards(model)
-            if model != EXTERNAL and self._options:
-                per_shard = self._config["generation"]["documents_per_shard"]
-                shards = shards[: -(-self._options["documents"] // per_shard)]
-            found += [f"<results>/samples/{source}/{shard}.parquet" for shard in shards]
-        return found
+        read = -(-self.documents // self._config["generation"]["documents_per_shard"]) or None
+        sources = (source.split("/") for source in self._samples.sources(corpus))
+        return [file for name in sources for file in self._samples.shard_files(*name)[:read]]
 
     def vocabulary_files(self, corpus: str) -> list[str]:
         """List the files of the words that sample sets are compared in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -113,15 +114,9 @@ class EvaluatorPlan:
 
     def _local(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is given of an evaluator, with local paths for URLs."""
-        return {
-            key: (
-                self._corpora.local_path(value)
-                if isinstance(value, dict) and "url" in value
-                else value
-            )
-            for key, value in given.items()
-            if value is not None
-        }
+        held = {key: value for key, value in given.items() if value is not None}
+        fetched = {k: v for k, v in held.items() if isinstance(v, dict) and "url" in v}
+        return held | {k: self._corpora.local_path(v) for k, v in fetched.items()}
 
     def _vectors(self, name: str | None) -> list[str]:
         """List the evaluator whose word vectors one reads, or what stands in for it, if any."""
@@ -254,15 +249,21 @@ class SemanticsPlan(SentenceSection):
             for block in self.blocks()
         ]
 
+    def measured(self, corpus: str) -> dict[str, list[str]]:
+        """Return the tables of a corpus: of models, of their differences, and of evaluators."""
+        models, folder = self.models(corpus), f"{_FOLDER}/{corpus}"
+        compared = SEMANTIC_FILES if len(models) > 1 else ()
+        return {
+            "semantics": [f"{folder}/{name}.parquet" for name in models],
+            **{f"semantic_{kind}": [] for kind in SEMANTIC_FILES},
+            **{f"semantic_{kind}": [f"{folder}/{kind}.parquet"] for kind in compared},
+            "probes": [f"{folder}/probes/{name}.parquet" for name in self.evaluators()],
+        }
+
     def files(self) -> list[str]:
-        """List all that is measured: of models, of their differences, and of evaluators."""
-        found = []
-        for corpus in self.corpora():
-            models = self.models(corpus)
-            names = [*models, *(SEMANTIC_FILES if len(models) > 1 else ())]
-            names += [f"probes/{evaluator}" for evaluator in self.evaluators()]
-            found += [f"{_FOLDER}/{corpus}/{name}.parquet" for name in names]
-        return found
+        """List all that is measured."""
+        held = (self.measured(corpus).values() for corpus in self.corpora())
+        return [*chain.from_iterable(chain.from_iterable(held))]
 
 
 # ---- checks ----

@@ -207,8 +207,7 @@ def _settle_locks(boot: str, results: str) -> str:
             return AT_WORK
         texts = [file.read_text(encoding="utf-8") for file in LOCKS.glob("*.output.lock")]
         outputs = [Path(line) for text in texts for line in text.splitlines()]
-        ours_alone = all(path.is_relative_to(results) for path in outputs)
-        if not dead or not known or not ours_alone:
+        if not dead or not known or not all(path.is_relative_to(results) for path in outputs):
             command = [sys.executable, "-m", "snakemake", *sys.argv[1:], "--unlock"]
             return NOT_KNOWN.format(shlex.join(command))
         shutil.rmtree(LOCKS)

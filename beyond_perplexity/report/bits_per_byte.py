@@ -13,7 +13,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import both_ways
+from beyond_perplexity.figures.measure_names import Descriptions, both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
 from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns, to_text
 from beyond_perplexity.report.published import (
@@ -85,8 +85,8 @@ BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}
 
 
 def model_table(
-    models: Mapping[str, Mapping[str, Any]],
-    perplexities: Mapping[str, Mapping[str, Any]],
+    models: Descriptions,
+    perplexities: Descriptions,
     labels: Labels,
 ) -> Table:
     """Make Table 1 of ``model.json`` and perplexity results: parameters and perplexity."""
@@ -132,7 +132,7 @@ def model_table(
     return lay_out("table_1", title, note, columns, records, published_note=PUBLISHED_NOTE)
 
 
-def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
+def _scored(perplexities: Descriptions, text: str) -> dict[str, ByteBits | None]:
     """Return the bits per byte of a text of the models that have them; checks that it is one."""
     found = {name: bits_per_byte(result, text) for name, result in perplexities.items()}
     check_one_text(found)
@@ -147,8 +147,7 @@ def _model_record(
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
         # An open vocabulary has no unknown words to be penalized.
-        with_penalty = (perplexity or {}).get("unknown_penalized", perplexity)
-        penalized = _perplexity(with_penalty, "word")
+        penalized = _perplexity((perplexity or {}).get("unknown_penalized", perplexity), "word")
         bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(

@@ -6,10 +6,11 @@ Texts are read and counted without holding them in memory.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,17 +136,9 @@ def read_sample_set(
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
-    counts = import_texts(
-        path,
-        options.format,
-        options.preprocessing(),
-        documents,
-        record,
-        minimum_tokens=options.minimum_tokens,
-        groups=groups,
-        field=field,
-        seen=fields.add,
-    )
+    how: Any = {"minimum_tokens": options.minimum_tokens, "groups": groups, "field": field}
+    cleaning = options.preprocessing()
+    counts = import_texts(path, options.format, cleaning, documents, record, seen=fields.add, **how)
     codes = None
     if groups and fields.grouped:
         codes = found_groups(fields.groups, f"{path}: field '{groups.name}'")
@@ -153,11 +146,9 @@ def read_sample_set(
         for texts in read_texts([documents]):
             counter.add(texts)
         counter.write(counted, record)
-    statistics = read_statistics(counted)
-    titles = fields.repeated(), fields.without_title
-    return SampleSet(
-        Path(str(path)), documents, counted, statistics, *counts, codes, fields.grouped, *titles
-    )
+    statistics, titles = read_statistics(counted), (fields.repeated(), fields.without_title)
+    told = (*counts, codes, fields.grouped, *titles)
+    return SampleSet(Path(str(path)), documents, counted, statistics, *told)
 
 
 def group_fields(
@@ -184,36 +175,30 @@ def check_groups(sample_sets: Sequence[SampleSet], options: CompareOptions) -> N
         )
 
 
-class EmbeddingComparison:
-    """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
+def embedding_comparison(
+    options: CompareOptions,
+) -> tuple[str, Callable[[SampleSet, SampleSet, TextView], list[MeasureRow]]]:
+    """Return what compares documents by their vectors, and the title of its encoder.
 
-    def __init__(self, options: CompareOptions) -> None:
-        from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
+    The encoder is loaded at once: errors come first. See `tendencies.embedding_measures`.
+    """
+    from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
-        self._options, self._most = options, options.most_embedded()
-        evaluator = named_evaluator(str(options.embedding))
-        self._encoder, held = encoder_of(evaluator), evaluator.describe()
-        # What the encoder is called, and its weights' hash.
-        self.title = f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)"
+    evaluator, most = named_evaluator(str(options.embedding)), options.most_embedded()
+    encoder, held = encoder_of(evaluator), evaluator.describe()
 
-    def rows(self, reference: SampleSet, samples: SampleSet, view: TextView) -> list[MeasureRow]:
-        """Compare two texts as they are read in a view; see `tendencies.embedding_measures`."""
+    def rows(reference: SampleSet, samples: SampleSet, view: TextView) -> list[MeasureRow]:
         from beyond_perplexity.tendencies.embedded_documents import embedded_pair
         from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
 
-        remark(f"embedding {self._most:,} documents of each text at most")
-        options = self._options
-        pair = embedded_pair(
-            (reference.files, samples.files),
-            (reference.statistics.n_documents, samples.statistics.n_documents),
-            (reference.groups, samples.groups),
-            view.batch,
-            self._most,
-            options.seed,
-            self._encoder,
-        )
+        remark(f"embedding {most:,} documents of each text at most")
+        files, groups = (reference.files, samples.files), (reference.groups, samples.groups)
+        sizes = reference.statistics.n_documents, samples.statistics.n_documents
+        pair = embedded_pair(files, sizes, groups, view.batch, most, options.seed, encoder)
         how = SensitivityOptions(pairs=_SHIFT_PAIRS)
         return rows_of_pair(pair, options.measurement(), how, options.seed)
+
+    return f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)", rows
 
 
 @contextmanager
@@ -231,7 +216,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     # of working files
     record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
-    embedding = EmbeddingComparison(options) if options.embedding else None
+    encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)
     if options.vocabulary and main == RAW_TEXT:
         remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
@@ -252,7 +237,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         reference, samples = sample_sets
         remark("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
-        others = embedding.rows(reference, samples, views[main]) if embedding else []
+        others = compare_vectors(reference, samples, views[main]) if compare_vectors else []
         tables, permuted = _measured(reference, samples, views, classes, options, others)
         counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in sample_sets]
         described = check_comparable(reference.counted, samples.counted)
@@ -266,7 +251,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
             groups=(counts[0], counts[1]),
             permuted=permuted,
-            encoder=embedding.title if embedding else "",
+            encoder=encoder,
             signature=_signature(options, described, counts),
         )
 

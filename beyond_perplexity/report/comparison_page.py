@@ -24,6 +24,7 @@ from beyond_perplexity.figures.numbers import (
     shown_p,
     shown_share,
     shown_signed,
+    too_few_permutations,
     verdict,
     verdict_mark,
 )
@@ -53,39 +54,50 @@ from beyond_perplexity.tendencies.definitions import (
     SHARES,
     TEXT,
 )
-from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT, reason_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURE_TEXTS = {
+# By the name of its files: a figure of `figures.FIGURES`, its title, what it shows.
+PAGE_FIGURES = {
     "distances": (
+        "tendencies/main",
         "Distances at a glance",
         "Distance between samples and reference per tendency, above it the baseline, both at one "
         "size. White: as far as human text is from itself, and no star; blue: farther; violet: "
         "within the range of human text at that size, but the test of all documents finds it.",
     ),
     "length": (
+        "tendencies/figure_5",
         "Length of documents",
         "Boxes: quartiles; whiskers: 5th to 95th percentile; line: median; diamond: mean.",
     ),
     "types_by_length": (
+        "tendencies/figure_3",
         "Types by length",
         "Mean number of distinct tokens in documents of each length; the band holds 90% of the "
         "reference's documents, where a length has enough of them.",
     ),
     "types_by_length_distances": (
+        "tendencies/figure_4",
         "Distance of the number of types, by length",
         "KS distance at each length, to Heaps' law as fitted to the samples, as fitted to the "
         "reference, and to the reference itself.",
     ),
     "rank_frequency": (
+        "tendencies/figure_6",
         "Rank and frequency",
         "Relative frequency of each type by its rank, both axes logarithmic, with Zipf's law.",
     ),
-    "vocabulary": ("Vocabulary", "Sizes, and how much of the vocabulary is shared."),
+    "vocabulary": (
+        "tendencies/figure_2",
+        "Vocabulary",
+        "Sizes, and how much of the vocabulary is shared.",
+    ),
     **{
         name: (
+            f"tendencies/{row.figure}",
             f"Share of {row.noun}",
             f"Density over documents{f'; {row.noun}: {row.note}' if row.note else ''}.",
         )
@@ -95,16 +107,6 @@ FIGURE_TEXTS = {
 
 
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
-# Figure of `figures.FIGURES` -> name of its files.
-FIGURE_FILES = {
-    "tendencies/main": "distances",
-    "tendencies/figure_5": "length",
-    "tendencies/figure_3": "types_by_length",
-    "tendencies/figure_4": "types_by_length_distances",
-    "tendencies/figure_6": "rank_frequency",
-    "tendencies/figure_2": "vocabulary",
-    **{f"tendencies/{row.figure}": name for name, row in SHARES.items()},
-}
 
 
 class MainRow(NamedTuple):
@@ -141,6 +143,8 @@ _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 def _said(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
+    if said == CANNOT_TELL:
+        return f"{said}: {reason_text(row['reason'])}"
     return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
@@ -207,11 +211,13 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
         Column("p of the law", of="p_value_law", form=shown_p),
         Column("Note", wraps=True, of=lambda r: _said(r) if reason_withheld(r) else note_alone(r)),
     ]
+    few = too_few_permutations(measures.to_dict("records"))
     note = (
-        f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
-        "it, which says nothing of the other text; for Zipf's law it is of the split "
-        "fit (ranks and frequencies of different halves), the value of the fit as in the paper. In "
-        "full precision in tendencies.csv."
+        f"{STAR_NOTE}. {few and f'{few}. '}"
+        "The p of a law is of a test of the text against the law that is fitted to it, which says "
+        "nothing of the other text; for Zipf's law it is of the split fit (ranks and frequencies "
+        "of different halves), the value of the fit as in the paper. In full "
+        "precision in tendencies.csv."
     )
     return lay_out("measures", "All measures", note, columns, measures)
 
@@ -231,12 +237,8 @@ def texts_table(measures: pd.DataFrame) -> Table:
 
 def sample_sets_table(comparison: Comparison) -> Table:
     """Make the table of what was compared: files, documents, groups, tokens, types."""
-    sample_sets = zip(
-        ("Reference", "Samples"),
-        (comparison.reference, comparison.samples),
-        comparison.groups,
-        strict=True,
-    )
+    held = comparison.reference, comparison.samples
+    sample_sets = zip(("Reference", "Samples"), held, comparison.groups, strict=True)
     rows = [
         {
             "Text": name,
@@ -265,8 +267,7 @@ def _reach(measures: pd.DataFrame, permutations: int) -> str:
     """Say which stars so many permutations can give to so many tests."""
     tested = measures[measures["p_value"].notna()]
     main = {(row.tendency, row.distance) for row in MAIN_ROWS}
-    keys = zip(tested["tendency"], tested["measure"], strict=True)
-    family = sum(key in main for key in keys)
+    family = sum(key in main for key in zip(tested["tendency"], tested["measure"], strict=True))
     if not family:
         return ""
     smallest = family / (permutations + 1)
@@ -317,7 +318,7 @@ def comparison_page(
         title=title,
         tables={n: to_html_table(t) if t and t.rows else "" for n, t in tables.items()},
         figures={name: base64.b64encode(svg).decode() for name, svg in figures.items()},
-        figure_texts=FIGURE_TEXTS,
+        figure_texts=PAGE_FIGURES,
         wide=WIDE,
         share_nouns=SHARE_NOUNS,
         measures=len(found.measures),
@@ -327,7 +328,7 @@ def comparison_page(
 
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
-    """Draw a figure of `FIGURE_FILES`; see `figures.draw_figure`."""
+    """Draw a figure of `PAGE_FIGURES`; see `figures.draw_figure`."""
     tables = {"measures": comparison.measures, "curves": comparison.curves}
     return draw_figure(name, tables, comparison.labels)
 
@@ -335,7 +336,7 @@ def draw_one(name: str, comparison: Comparison) -> Figure:
 def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that the texts have the data for, by the name of its file."""
     drawn = {}
-    for name, file in FIGURE_FILES.items():
+    for file, (name, *_) in PAGE_FIGURES.items():
         try:
             drawn[file] = draw_one(name, comparison)
         except NothingToShowError:

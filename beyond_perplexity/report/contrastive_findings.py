@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import mode
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
+    Descriptions,
     normalized_models,
     parts_by,
     pick_contrasts,
@@ -27,8 +27,6 @@ from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTIVE_ENTROPY
-
-ModelDescriptions = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class ScoredModels:
     known: set[str]
     levels: list[float]
     pairs: pd.DataFrame
-    models: ModelDescriptions
-    perplexities: ModelDescriptions
+    models: Descriptions
+    perplexities: Descriptions
     labels: Labels
 
     @property
@@ -72,12 +70,12 @@ class ScoredModels:
         return dict(zip(own["second"], own["reading"], strict=True))
 
 
-def _best(given: ScoredModels, question: str) -> Iterator[Answer]:
+def _best(given: ScoredModels) -> Iterator[Answer]:
     """List the models with a likelihood by what they lose, and which differ from the first."""
     found = given.at(given.unit, given.middle)
     found = found[found.index.isin(given.known) & found["value"].notna()]
     if found.empty:
-        yield Answer(question, "", "", verdict="no model with a likelihood was scored")
+        yield Answer("", "", verdict="no model with a likelihood was scored")
         return
     ordered = found.sort_values("value", ascending=False, kind="stable")
     best = ordered.index[0]
@@ -89,10 +87,10 @@ def _best(given: ScoredModels, question: str) -> Iterator[Answer]:
     for name, value, low, high in ordered[["value", "low", "high"]].itertuples():
         numbers = value, low, high, None, len(found)
         about, verdict = given.labels.model(name), said.get(name, "")
-        yield Answer(question, about, quantity, *numbers, verdict, first_page=name == best)
+        yield Answer(about, quantity, *numbers, verdict, first_page=name == best)
 
 
-def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
+def _unnormalized(given: ScoredModels) -> Iterator[Answer]:
     """Count how each model without a likelihood reads against those with one."""
     told = "models with a likelihood against which Table 1 reads so, per sentence at"
     for name in given.others():
@@ -101,7 +99,7 @@ def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
         for word in dict.fromkeys(words or ["no reading"]):
             about, quantity = given.labels.model(name), f"{told} {shown_level(given.middle)}"
             count, number = words.count(word), len(words)
-            yield Answer(question, about, quantity, found=count, of=number, verdict=word)
+            yield Answer(about, quantity, found=count, of=number, verdict=word)
 
 
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
@@ -131,7 +129,7 @@ def _with_perplexity(given: ScoredModels) -> dict[str, float]:
     }
 
 
-def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
+def _agreement(given: ScoredModels) -> Iterator[Answer]:
     """Count the pairs that contrastive entropy orders as perplexity does."""
     perplexities, told = _with_perplexity(given), False
     for level in given.levels:
@@ -144,7 +142,6 @@ def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
         )
         told = True
         yield Answer(
-            question,
             f"{len(found)} models with one vocabulary",
             f"Kendall's τ of H_C {CONTRAST_UNITS[given.unit]} at {shown_level(level)} and of "
             "perplexity, the lower the better; pairs in the same order",
@@ -155,7 +152,7 @@ def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
         )
     if not told:
         few = "fewer than three models share a vocabulary and have both"
-        yield Answer(question, "all models", "", verdict=few)
+        yield Answer("all models", "", verdict=few)
 
 
 _RISES, _UNKNOWN = "rises at every step", "not known"
@@ -170,19 +167,19 @@ def _rise(own: pd.DataFrame) -> str:
     return f"does not rise from {' to '.join(map(shown_level, levels[falls[0] :][:2]))}"
 
 
-def _rising(given: ScoredModels, question: str) -> Iterator[Answer]:
+def _rising(given: ScoredModels) -> Iterator[Answer]:
     """Say of each model whether H_C rises with the distortion."""
     rows = given.rows[(given.rows["unit"] == "sentence") & (given.rows["level"] > 0)]
     held = parts_by(rows.sort_values("level", kind="stable"), "model")
     verdicts = {name: _rise(held[name]) for name in given.labels.sort_models(held)}
     known = [said for said in verdicts.values() if said != _UNKNOWN]
     counted = "models in which H_C rises at every step of the distortion"
-    yield Answer(question, "all models", counted, found=known.count(_RISES), of=len(known))
+    yield Answer("all models", counted, found=known.count(_RISES), of=len(known))
     for name, said in verdicts.items():
-        yield Answer(question, given.labels.model(name), "H_C per sentence", verdict=said)
+        yield Answer(given.labels.model(name), "H_C per sentence", verdict=said)
 
 
-def _in_training(training: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
+def _in_training(training: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
     """Say in which direction H_C of the training text went."""
     if training is None:
         return
@@ -195,12 +192,10 @@ def _in_training(training: pd.DataFrame | None, labels: Labels, question: str) -
         way = "rose" if last > first else "fell" if last < first else "stayed"
         for epoch, value, said in (("first", first, ""), ("last", last, way)):
             quantity = f"H_C of the {epoch} epoch, nats a sentence"
-            yield Answer(question, labels.model(name), quantity, value, verdict=said)
+            yield Answer(labels.model(name), quantity, value, verdict=said)
 
 
-def _by_margin(
-    given: ScoredModels, sentence_models: ModelDescriptions, question: str
-) -> Iterator[Answer]:
+def _by_margin(given: ScoredModels, sentence_models: Descriptions) -> Iterator[Answer]:
     """Say how H_C of the test text goes with the distortion of the training, within a size."""
     margins = training_margins(sentence_models)
     for size, held in groupby(sorted(margins, key=margins.__getitem__), lambda n: margins[n].size):
@@ -215,10 +210,10 @@ def _by_margin(
             for name, value in values.items():
                 trained = shown_level(margins[name].margin)
                 quantity = f"H_C at {shown_level(level)}; size {size}, trained at {trained}"
-                yield Answer(question, given.labels.model(name), quantity, value, verdict=way)
+                yield Answer(given.labels.model(name), quantity, value, verdict=way)
 
 
-def _external(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
+def _external(pairs: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
     """List the accuracy of every model on external pairs, over all phenomena."""
     if pairs is None:
         return
@@ -232,27 +227,9 @@ def _external(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Iter
         for name, share in shares.items():
             quantity = f"share of the pairs {source} of which it prefers the good side"
             said = verdicts.get(name, "")
-            yield Answer(question, labels.model(str(name)), quantity, float(share), verdict=said)
+            yield Answer(labels.model(str(name)), quantity, float(share), verdict=said)
 
 
-_BEST = "Tells text from noise best, {}"
-_PAPER = {
-    **{_BEST.format(unit): "RNN among models of words." for unit in CONTRAST_UNITS.values()},
-    "Without a likelihood": "sRNN-75(10) and -150(10) are superior to all.",
-    "Does it order models as perplexity does": (
-        "H_C correlates negatively with perplexity (3 models)."
-    ),
-    "Does H_C rise with distortion": "It does.",
-    "H_C of the training text over training": (
-        "The text says that it falls, Figure 2 that it rises."
-    ),
-    "H_C and the distortion of the training": (
-        "The text says that H_C rises with it; in Table 2 75(50) stands below 75(10) at every "
-        "level."
-    ),
-    "External pairs": "",
-    "What does not compare": "Other scales; other units.",
-}
 _LIMITS = (
     "Models without a likelihood have a scale of their own: their H_C compares with no other "
     "model's, their H_CR and accuracy do. Numbers per word and per sentence do not mix; "
@@ -266,10 +243,10 @@ _LIMITS = (
 def contrastive_findings_table(
     contrasts: pd.DataFrame,
     differences: pd.DataFrame | None,
-    models: ModelDescriptions,
-    perplexities: ModelDescriptions,
+    models: Descriptions,
+    perplexities: Descriptions,
     training: pd.DataFrame | None,
-    sentence_models: ModelDescriptions,
+    sentence_models: Descriptions,
     pair_contrasts: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
@@ -280,20 +257,33 @@ def contrastive_findings_table(
     )
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
-    _, _, without, order, rise, epochs, margin, external, scales = _PAPER
-    scaled = [
-        Answer(scales, labels.model(name), "H_C", verdict="a scale of its own")
-        for name in given.others()
-    ]
-    findings = [
-        *_best(given, _BEST.format(CONTRAST_UNITS[given.unit])),
-        *_unnormalized(given, without),
-        *_agreement(given, order),
-        *_rising(given, rise),
-        *_in_training(training, labels, epochs),
-        *_by_margin(given, sentence_models, margin),
-        *_external(pair_contrasts, labels, external),
-        *scaled,
-    ]
+    own = "a scale of its own"
+    scaled = (Answer(labels.model(name), "H_C", verdict=own) for name in given.others())
+    found = {
+        f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}": (
+            "RNN among models of words.",
+            _best(given),
+        ),
+        "Without a likelihood": (
+            "sRNN-75(10) and -150(10) are superior to all.",
+            _unnormalized(given),
+        ),
+        "Does it order models as perplexity does": (
+            "H_C correlates negatively with perplexity (3 models).",
+            _agreement(given),
+        ),
+        "Does H_C rise with distortion": ("It does.", _rising(given)),
+        "H_C of the training text over training": (
+            "The text says that it falls, Figure 2 that it rises.",
+            _in_training(training, labels),
+        ),
+        "H_C and the distortion of the training": (
+            "The text says that H_C rises with it; in Table 2 75(50) stands below 75(10) at every "
+            "level.",
+            _by_margin(given, sentence_models),
+        ),
+        "External pairs": ("", _external(pair_contrasts, labels)),
+        "What does not compare": ("Other scales; other units.", scaled),
+    }
     note = f"The paper: Arora & Rangarajan (2016), on the Penn Treebank. {_LIMITS}"
-    return findings_table("contrastive_findings", "What was found", note, findings, _PAPER)
+    return findings_table("contrastive_findings", "What was found", note, found)

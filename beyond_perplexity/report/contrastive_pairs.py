@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
+    Descriptions,
     both_ways,
     shown_level,
     table_levels,
@@ -23,7 +22,6 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
-from beyond_perplexity.report.inputs import read_tables
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -33,11 +31,7 @@ from beyond_perplexity.report.layout import (
     under,
     without_repeats,
 )
-from beyond_perplexity.schemas.contrastive import (
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_RATIO,
-    PAIR_CONTRASTS,
-)
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -50,19 +44,8 @@ _NOTE = (
 )
 
 
-def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the results of external pairs, each with the name of its pairs: that of its folder."""
-    parts = [
-        read_tables([path], PAIR_CONTRASTS).assign(source=Path(path).resolve().parent.name)
-        for path in paths
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of external pairs: a row for each phenomenon and model, in file order."""
-    if contrasts.empty:
-        raise NothingToShowError("the contrasts of pairs have no row")
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()
     places = contrasts["model"].map(labels.sort_models(contrasts["model"]).index)
     rows = contrasts.iloc[np.lexsort([places, named])]
@@ -118,12 +101,8 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered.iloc[np.unique([0, *places, len(ordered) - 1])]
 
 
-def partition_table(
-    partitions: pd.DataFrame, given_lengths: Mapping[str, Mapping[str, Any]], labels: Labels
-) -> Table:
+def partition_table(partitions: pd.DataFrame, given_lengths: Descriptions, labels: Labels) -> Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
-    if partitions.empty:
-        raise NothingToShowError("the partition functions have no length")
     chosen = [
         _lengths(partitions[partitions["model"] == m])
         for m in labels.sort_models(partitions["model"])
@@ -208,9 +187,8 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
     read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
-    return found.loc[
-        found["base_level"].notna() & (found["level"] != found["base_level"]), _COLUMNS
-    ]
+    has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
+    return found.loc[has_ratio, _COLUMNS]
 
 
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:

@@ -13,6 +13,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
+    Descriptions,
     by_key,
     normalized_models,
     pick_contrasts,
@@ -49,8 +50,6 @@ CONTRAST_NOTE = (
     "types), in a logarithm that they do not name; of sentence RNNs their program prints 2 to the "
     "power of H_C: compare the pattern, not the digits."
 )
-
-Descriptions = Mapping[str, Mapping[str, Any]]
 
 
 def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
@@ -89,9 +88,8 @@ _WITHOUT = " ◇"
 
 def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Add to columns of nats the same ones in bits and in log10, and name all three."""
-    others = {
-        f"{name}_{unit}": rows[name] / size for unit, size in LOGARITHMS.items() for name in names
-    }
+    units = LOGARITHMS.items()
+    others = {f"{name}_{unit}": rows[name] / size for unit, size in units for name in names}
     return rows.rename(columns={name: f"{name}_nats" for name in names}).assign(**others)
 
 
@@ -219,15 +217,9 @@ def entropy_table(
     tidy[f"{COLUMN}_perplexity"] = rows["model"].map(
         {name: paper.perplexity for name, paper in papers.items()}
     )
-    return lay_out(
-        "contrastive_entropy",
-        "Table 2: Perplexity and contrastive entropy",
-        note,
-        columns,
-        without_repeats(lines, "title"),
-        tidy,
-        published_note=CONTRAST_NOTE,
-    )
+    title, told = "Table 2: Perplexity and contrastive entropy", {"published_note": CONTRAST_NOTE}
+    shown_lines = without_repeats(lines, "title")
+    return lay_out("contrastive_entropy", title, note, columns, shown_lines, tidy, **told)
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,12 +28,11 @@ _NUMBERS = ("value", "low", "high", "found", "of")
 class Answer(NamedTuple):
     """A number that was found, and what it says.
 
-    What it answers, of which models or measures it is, and what it is, with its unit; the number
-    with the limits of its 95% interval (NaN: none), or how many of how many things; what was found,
-    in a few words; whether the first page has its sentence.
+    Of which models or measures it is, and what it is, with its unit; the number with the limits of
+    its 95% interval (NaN: none), or how many of how many things; what was found, in a few words;
+    whether the first page has its sentence.
     """
 
-    question: str
     about: str
     quantity: str
     value: float = math.nan
@@ -49,16 +48,19 @@ def findings_table(
     name: str,
     title: str,
     note: str,
-    findings: Sequence[Answer],
-    paper: Mapping[str, str] | None = None,
+    found: Mapping[str, tuple[str, Iterable[Answer]]],
+    *,
+    paper: bool = True,
 ) -> Table:
-    """Lay out findings in the order of their questions, with what a paper answers to these."""
-    tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"found": "Int64", "of": "Int64"})
-    if paper is not None:
-        tidy.insert(1, "paper", tidy["question"].map(lambda one: paper.get(one, "")))
+    """Lay out findings in the order of their questions, with what the `paper` answers to these."""
+    rows = [(question, said, *one) for question, (said, held) in found.items() for one in held]
+    tidy = pd.DataFrame(rows, columns=["question", "paper", *Answer._fields])
+    tidy = tidy.astype({"found": "Int64", "of": "Int64"})
+    if not paper:
+        tidy = tidy.drop(columns="paper")
     columns = [
         Column("Question", wraps=True),
-        *[Column("Paper", published=True, wraps=True)] * (paper is not None),
+        *[Column("Paper", published=True, wraps=True)] * paper,
         Column("Of", wraps=True, of="about"),
         Column("What", wraps=True, of="quantity"),
         Column("value", form=shown),
@@ -66,8 +68,8 @@ def findings_table(
         Column("count", of=("found", "of"), form=_of_all),
         Column("Verdict", wraps=True),
     ]
-    rows = without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 if paper is None else 2])
-    return lay_out(name, title, note, columns, rows, tidy)
+    shown_rows = without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 + paper])
+    return lay_out(name, title, note, columns, shown_rows, tidy)
 
 
 def _of_all(*counts: int) -> str:
@@ -84,7 +86,7 @@ def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
             raise InputError(f"{path}: not a readable CSV file ({error})") from error
         if list(table.columns) == [NOTHING_COLUMN]:
             continue
-        missing = set(Answer._fields) - set(table.columns)
+        missing = {"question", *Answer._fields} - set(table.columns)
         if missing:
             raise InputError(f"{path}: lacks the column '{min(missing)}' of findings")
         found[Path(path).resolve().parent.name] = table

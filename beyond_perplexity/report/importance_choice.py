@@ -73,8 +73,7 @@ def by_estimate(rows: pd.DataFrame) -> dict[tuple[str, ...], dict[Any, Any]]:
 
 def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
     """Keep the estimates of one setting alone: no temperature, no size was chosen for them."""
-    counts = bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size")
-    return bounds[counts == 1]
+    return bounds[bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size") == 1]
 
 
 def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -126,9 +125,8 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     free = without_choice(bounds).sort_values(by_value, kind="stable")
     chosen = choose_estimates(estimates, choices)
     strict = finite_bounds(estimates, [STRICT]).sort_values(by_value, kind="stable")
-    least = strict.drop_duplicates("model").assign(
-        chosen_by="itself: the least strict bound is one"
-    )
+    by_itself = "itself: the least strict bound is one"
+    least = strict.drop_duplicates("model").assign(chosen_by=by_itself)
     whole = pd.concat([free, chosen, least], keys=_PARTS, names=["part"]).reset_index("part")
     known = {} if choices is None else by_estimate(finite_bounds(choices, [STOCHASTIC]))
     rows = [
@@ -152,14 +150,9 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
         ),
         Column("Chosen by", text=True, of="chosen_by"),
     ]
-    return lay_out(
-        "importance-choice",
-        "Which number to report",
-        _CHOICE_NOTE + models_left_out(estimates, chosen),
-        columns,
-        without_repeats(rows, "title"),
-        whole,
-    )
+    note, title = _CHOICE_NOTE + models_left_out(estimates, chosen), "Which number to report"
+    shown_rows = without_repeats(rows, "title")
+    return lay_out("importance-choice", title, note, columns, shown_rows, whole)
 
 
 COST_WORDS = (
@@ -269,9 +262,8 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         if missed
         else "No proposal gave q = 0 to the latents of a document. "
     )
-    without = ", ".join(
-        map(str, dict.fromkeys(gaps.loc[~gaps["model"].isin(held["model"]), "model"]))
-    )
+    lacking = gaps.loc[~gaps["model"].isin(held["model"]), "model"]
+    without = ", ".join(map(str, dict.fromkeys(lacking)))
     return lay_out(
         "importance-gaps",
         "Gaps on documents that the models generated (bidirectional Monte Carlo)",
@@ -299,15 +291,15 @@ def _shown(value: float) -> str:
 
 
 def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
-    """Write a setting: sizes, gap, and two-sided bounds that says of what it is, else dashes."""
+    """Write a setting: sizes, gap, and two-sided bounds with their claim, else dashes."""
     runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
     error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
     ends = [row["two_sided_low"], row["two_sided_high"]]
     two_sided = [EN_DASH] * 3
     if not (pd.isna(ends[0]) or pd.isna(row["two_sided_bound"])):
-        said = beside.verdict(*map(float, ends))
-        two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), said]
+        verdict = beside.verdict(*map(float, ends))
+        two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), verdict]
     return {
         **row,
         "title": find_estimator(row["method"]).title,
@@ -331,6 +323,7 @@ _GAP_COLUMNS = [
     Column("at least", "It lacks", of="least", form=_shown),
     Column("at most", "It lacks", of="most", form=_shown),
     Column("Effective samples", of="ess_median", form=".1f"),
-    *text_columns("Two-sided bounds", "Label"),
-    *text_columns("The two-sided bounds", of="said"),
+    *text_columns("Two-sided bounds", of="two_sided"),
+    *text_columns("Label"),
+    *text_columns("Claim", of="said"),
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.corpus.latent_instances import document_of
-from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
@@ -118,8 +118,6 @@ def _percents(low: float, high: float) -> str:
 
 def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     """Lay out how far latents agree with the annotation."""
-    if posteriors.empty:
-        raise NothingToShowError("there are no latents to compare; draw more instances")
     keys = ["model", "proposal", "source"]
     records = [
         {
@@ -197,13 +195,12 @@ def _word_records(
 
 def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out perplexity of words inside annotated mentions and of the others."""
-    classes = {"inside": "Words inside mentions", "outside": "Other words"}
     columns = [
         *text_columns("Instances of", of="model"),
         *text_columns("Scored by", of="by"),
         *(
             column
-            for name, title in classes.items()
+            for name, title in {"inside": "Words inside mentions", "outside": "Other words"}.items()
             for column in (
                 Column("words", title, of=f"n_{name}", form=","),
                 Column("perplexity", title, of=f"perplexity_{name}", form=",.1f"),

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import Exhibit
-from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.shards import check_schema, from_ranges
 
@@ -23,15 +22,15 @@ Paths = Sequence[str | Path]
 
 
 class Input(NamedTuple):
-    """A kind of files, in words: Parquet of a schema (``module:NAME`` in `schemas`), or JSON.
+    """A kind of files: Parquet of a schema (``module:NAME`` in `schemas`), or JSON objects.
 
-    A model goes by its file's name or its folder's; JSON `lists` are joined; a `reader`
-    (``module:function``) takes the paths of files too large to be read whole.
+    A table has its folder's name in the column `owner`, an object goes by its file's name, or with
+    an owner by its folder's; JSON `lists` are joined; a `reader` (``module:function``) takes the
+    paths of files too large to be read whole.
     """
 
-    words: str
     schema: str = ""
-    named_by_folder: bool = False
+    owner: str = ""
     lists: bool = False
     reader: str = ""
 
@@ -39,81 +38,45 @@ class Input(NamedTuple):
 _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report`.
 INPUTS: Rows[Input] = {
-    "measures": Input("measures of every sample set", "tendencies:TENDENCY_MEASURES"),
-    "embedding_measures": Input(
-        "measures of every sample set, with those of embedded documents",
-        "tendencies:TENDENCY_MEASURES",
-    ),
-    "raw_measures": Input(
-        "measures in raw text of every sample set", "tendencies:TENDENCY_MEASURES"
-    ),
-    "resamples": Input("measures of resamples of the training set", "tendencies:TENDENCY_MEASURES"),
-    "curves": Input("curves of every sample set and of the test set", "tendencies:CURVES"),
-    "sample_size": Input("measures of ever more documents", "tendencies:SAMPLE_SIZE"),
-    "sensitivity": Input("minimum detectable effects", "tendencies:SENSITIVITY"),
-    "models": Input("model.json of every model", named_by_folder=True),
-    "perplexities": Input("perplexity of every model, JSON"),
-    "perplexity_differences": Input(
-        "differences of models in bits per byte", "perplexity:PERPLEXITY_DIFFERENCES"
-    ),
-    "training": Input(
-        "training curves of every model", "perplexity:TRAINING", named_by_folder=True
-    ),
-    "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
-    "beside": Input(
-        "scores of models without latent variables on the same instances", "draws:INSTANCE_SCORES"
-    ),
-    "costs": Input("seconds of every job that draws", "draws:DRAW_COSTS"),
-    "posteriors": Input("latents under the posterior and under every proposal", "draws:POSTERIOR"),
-    "choices": Input(
-        "estimates of every proposal on the split that chooses", "estimates:ESTIMATES"
-    ),
-    "importance_instances": Input(
-        "estimates of every instance", "estimates:IMPORTANCE_DIAGNOSTICS"
-    ),
-    "importance_curves": Input("estimates of ever more samples", "estimates:IMPORTANCE_CURVES"),
-    "replicates": Input("estimates of disjoint samples", "estimates:IMPORTANCE_REPLICATES"),
-    "gaps": Input("simulated documents estimated from both sides", "estimates:IMPORTANCE_GAPS"),
-    "example_samples": Input(
-        "a shard of samples of every sample set", reader=f"{_EXAMPLES}:read_example_samples"
-    ),
-    "example_documents": Input(
-        "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
-    ),
-    "latents": Input("latents of an instance of every model, JSON", lists=True),
-    "contrasts": Input("contrastive entropy of every model", "contrastive:CONTRASTS"),
-    "contrast_differences": Input(
-        "differences of models in contrastive entropy", "contrastive:CONTRAST_DIFFERENCES"
-    ),
-    "pair_contrasts": Input(
-        "external pairs under every model, in a folder with the name of the pairs",
-        reader="beyond_perplexity.report.contrastive_pairs:read_pair_contrasts",
-    ),
-    "sentence_models": Input(
-        "model.json of every model that is trained against distorted sentences",
-        named_by_folder=True,
-    ),
-    "partitions": Input(
-        "log Z by length of every model without likelihood", "contrastive:PARTITIONS"
-    ),
-    "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
-    "semantics": Input("measures of the predictions of every model", "semantics:SEMANTICS"),
-    "semantic_differences": Input(
-        "differences of models in these measures", "semantics:SEMANTIC_DIFFERENCES"
-    ),
-    "semantic_correlations": Input(
-        "correlations of these measures", "semantics:SEMANTIC_CORRELATIONS"
-    ),
-    "probes": Input("what every evaluator notices", "semantics:PROBES"),
-    "human_correlations": Input(
-        "correlations of every evaluator with human scores", "semantics:HUMAN_CORRELATIONS"
-    ),
-    "human_scores": Input("the pairs behind them", "semantics:HUMAN_SCORES"),
-    "relation_measures": Input(
-        "measures of all papers, side by side", "relations:RELATION_MEASURES"
-    ),
-    "relation_correlations": Input("rank correlations of these", "relations:RELATION_CORRELATIONS"),
-    "relation_orders": Input("orders of models by these", "relations:RELATION_ORDERS"),
+    "measures": Input("tendencies:TENDENCY_MEASURES"),  # of every sample set
+    "embedding_measures": Input("tendencies:TENDENCY_MEASURES"),  # with those of embedded documents
+    "raw_measures": Input("tendencies:TENDENCY_MEASURES"),  # in raw text
+    "resamples": Input("tendencies:TENDENCY_MEASURES"),  # of resamples of the training set
+    "curves": Input("tendencies:CURVES"),  # of every sample set and of the test set
+    "sample_size": Input("tendencies:SAMPLE_SIZE"),  # measures of ever more documents
+    "sensitivity": Input("tendencies:SENSITIVITY"),  # minimum detectable effects
+    "models": Input(owner="model"),  # model.json of every model
+    "perplexities": Input(),  # of every model
+    "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte
+    "training": Input("perplexity:TRAINING", owner="model"),  # curves of every model
+    "estimates": Input("estimates:ESTIMATES"),  # of every proposal
+    "beside": Input("draws:INSTANCE_SCORES"),  # of models without latents, on the same instances
+    "costs": Input("draws:DRAW_COSTS"),  # seconds of every job that draws
+    "posteriors": Input("draws:POSTERIOR"),  # latents under the posterior and every proposal
+    "choices": Input("estimates:ESTIMATES"),  # on the split that chooses
+    "importance_instances": Input("estimates:IMPORTANCE_DIAGNOSTICS"),  # of every instance
+    "importance_curves": Input("estimates:IMPORTANCE_CURVES"),  # of ever more samples
+    "replicates": Input("estimates:IMPORTANCE_REPLICATES"),  # of disjoint samples
+    "gaps": Input("estimates:IMPORTANCE_GAPS"),  # simulated documents, estimated from both sides
+    "example_samples": Input(reader=f"{_EXAMPLES}:read_example_samples"),  # a shard a sample set
+    "example_documents": Input(reader=f"{_EXAMPLES}:read_example_documents"),  # of the corpus
+    "latents": Input(lists=True),  # of an instance of every model
+    "contrasts": Input("contrastive:CONTRASTS"),  # of every model
+    "contrast_differences": Input("contrastive:CONTRAST_DIFFERENCES"),  # of models
+    # External pairs under every model, in a folder with the name of the pairs.
+    "pair_contrasts": Input("contrastive:PAIR_CONTRASTS", owner="source"),
+    "sentence_models": Input(owner="model"),  # those that are trained against distorted sentences
+    "partitions": Input("contrastive:PARTITIONS"),  # log Z by length, of models without likelihood
+    "given_lengths": Input(),  # their perplexity given the lengths
+    "semantics": Input("semantics:SEMANTICS"),  # measures of the predictions of every model
+    "semantic_differences": Input("semantics:SEMANTIC_DIFFERENCES"),  # of models in these
+    "semantic_correlations": Input("semantics:SEMANTIC_CORRELATIONS"),  # of these
+    "probes": Input("semantics:PROBES"),  # what every evaluator notices
+    "human_correlations": Input("semantics:HUMAN_CORRELATIONS"),  # of evaluators with human scores
+    "human_scores": Input("semantics:HUMAN_SCORES"),  # the pairs behind them
+    "relation_measures": Input("relations:RELATION_MEASURES"),  # of all papers, side by side
+    "relation_correlations": Input("relations:RELATION_CORRELATIONS"),  # rank correlations of these
+    "relation_orders": Input("relations:RELATION_ORDERS"),  # of models, by these
 }
 
 
@@ -123,15 +86,13 @@ def schema_of(kind: str) -> pa.Schema:
     return schema
 
 
-def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = False) -> pd.DataFrame:
+def _read_tables(paths: Paths, schema: pa.Schema, owner: str) -> pd.DataFrame:
     """Read Parquet files of one schema into one table; a row that two files share is kept once."""
-    if not paths:
-        raise InputError(f"no {schema_name(schema)} file was given")
     parts = []
     for path in paths:
         with check_schema(path, schema) as file:
             part = as_rows(file.read(columns=schema.names))
-        parts.append(part.assign(model=_owner(path)) if named_by_folder else part)
+        parts.append(part.assign(**{owner: _folder(path)}) if owner else part)
     filled = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
 
@@ -143,7 +104,7 @@ def as_rows(table: pa.Table) -> pd.DataFrame:
     return rows.assign(**texts.where(texts.notna(), None))
 
 
-def _owner(path: str | Path) -> str:
+def _folder(path: str | Path) -> str:
     return Path(path).resolve().parent.name
 
 
@@ -164,22 +125,22 @@ def read_descriptions(
         for key in keys:
             if not isinstance(held.get(key), dict):
                 raise InputError(f"{path}: has no object '{key}'; give what the workflow wrote")
-        found[_owner(path) if named_by_folder else Path(path).stem] = held
+        found[_folder(path) if named_by_folder else Path(path).stem] = held
     return found
 
 
 def read_input(kind: str, paths: Paths) -> Any:
     """Read the files of one kind; where there is none there is no table (None), object or list."""
     row = INPUTS[kind]
-    if row.reader:
-        return resolve_name(row.reader)(paths) if paths else None
-    if row.schema:
-        if not paths:
-            return None
-        return read_tables(paths, schema_of(kind), named_by_folder=row.named_by_folder)
     if row.lists:
         return [entry for path in paths for entry in _read_json(path, list)]
-    return read_descriptions(paths, named_by_folder=row.named_by_folder)
+    if not (row.reader or row.schema):
+        return read_descriptions(paths, named_by_folder=bool(row.owner))
+    if not paths:
+        return None
+    if row.reader:
+        return resolve_name(row.reader)(paths)
+    return _read_tables(paths, schema_of(kind), row.owner)
 
 
 def read_inputs(name: str, exhibit: Exhibit, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import parts_by
+from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
@@ -81,7 +81,7 @@ def _image(figure: str | Path) -> list[str]:
     ]
 
 
-def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+def _perplexity_rows(perplexities: Descriptions) -> list[list[str]]:
     found = {
         head: {name: bits_per_byte(result, text) for name, result in perplexities.items()}
         for text, head in BITS_HEADINGS.items()
@@ -116,14 +116,9 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
         lowest = [held[held["method"] == method]["value"].min() for method in others]
-        rows.append(
-            [
-                escape_rst(Labels().model(model)),
-                *_without_choice(held),
-                *_best_cells(instance.to_dict("records")),
-                *map(_bound, [corpus, *lowest]),
-            ]
-        )
+        best = _best_cells(instance.to_dict("records"))
+        name, bounds = escape_rst(Labels().model(model)), map(_bound, [corpus, *lowest])
+        rows.append([name, *_without_choice(held), *best, *bounds])
     return rows
 
 
@@ -159,7 +154,7 @@ def _meaning() -> str:
     return fill(MEANING.format(**said), 100)
 
 
-def _described(corpora: Mapping[str, Mapping[str, Any]]) -> str:
+def _described(corpora: Descriptions) -> str:
     return "; ".join(
         f"*{escape_rst(name)}* with "
         + ", ".join(
@@ -170,9 +165,7 @@ def _described(corpora: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _compared(
-    corpora: Mapping[str, Mapping[str, Any]], compared: Sequence[Compared], kinds: Collection[str]
-) -> str:
+def _compared(corpora: Descriptions, compared: Sequence[Compared], kinds: Collection[str]) -> str:
     described = f"Corpora: {_described(corpora)}."
     if not compared:
         return described
@@ -213,7 +206,7 @@ def _distances(
     }
 
 
-def _most_probable(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
+def _most_probable(perplexities: Descriptions) -> str:
     """Say under which model human text is most probable, where one number compares them."""
     found = {name: bits_per_byte(result, "cleaned") for name, result in perplexities.items()}
     known = {n: bits for n, bits in found.items() if bits and math.isfinite(bits.value)}
@@ -225,9 +218,7 @@ def _most_probable(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
     return f"**Human text** is most probable under {ends[0]} bits per byte{least}."
 
 
-def answers(
-    compared: Sequence[Compared], perplexities: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+def answers(compared: Sequence[Compared], perplexities: Descriptions) -> list[str]:
     """Say which text is nearest to human text, by corpus, and which model knows that best."""
     texts = [
         _of_corpus(one.name, compared, said)
@@ -243,8 +234,8 @@ def _of_corpus(name: str, all_of_them: Sized, said: str) -> str:
 
 
 def render_overview(
-    corpora: Mapping[str, Mapping[str, Any]],
-    perplexities: Mapping[str, Mapping[str, Any]],
+    corpora: Descriptions,
+    perplexities: Descriptions,
     compared: Sequence[Compared],
     kinds: Collection[str],
     estimates: pd.DataFrame | None,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     by_key,
@@ -66,8 +65,6 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]
 
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model and decoding, a column a measure."""
-    if measures.empty:
-        raise NothingToShowError("there are no measures to relate")
     named = measures.assign(decoding=measures["decoding"].fillna(""))
     found = by_key(named, "model", "decoding", "measure")
 
@@ -137,24 +134,24 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
     """Count the pairs of models that another measure puts in another order than perplexity."""
     if orders.empty:
         return
-    question, about = "What perplexity misses", "all measures and decodings"
+    about = "all measures and decodings"
     other = orders[orders["differs"]]
     sure = other[other["probability_both"] >= SURE]
     told = "pairs of models, each in a measure and under a decoding, in another order than by bits"
-    yield Answer(question, about, f"{told} per byte", found=len(other), of=len(orders))
+    yield Answer(about, f"{told} per byte", found=len(other), of=len(orders))
     told = f"of these, both orders are real with a probability of at least {SURE:g}"
-    yield Answer(question, about, told, found=len(sure), of=len(orders), first_page=True)
+    yield Answer(about, told, found=len(sure), of=len(orders), first_page=True)
     if sure.empty:
         return
     counts = sure.groupby("measure", sort=False).size().sort_values(ascending=False, kind="stable")
     most = str(counts.index[0])
-    yield Answer(question, titles[most], told, found=int(counts.iloc[0]), verdict="the most")
+    yield Answer(titles[most], told, found=int(counts.iloc[0]), verdict="the most")
     row = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
     pair = f"{labels.model(row['second'])} before {labels.model(row['first'])}"
     decoding = row["decoding"]
     under = f" under {labels.decoding(decoding).lower()}" if isinstance(decoding, str) else ""
     told = f"probability of both orders, in {titles[most]}{under}"
-    yield Answer(question, pair, told, float(row["probability_both"]), verdict="the most probable")
+    yield Answer(pair, told, float(row["probability_both"]), verdict="the most probable")
 
 
 def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> Iterator[Answer]:
@@ -163,16 +160,14 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     if rows.empty:
         return
-    question = "What goes with perplexity"
     told = "rank correlation with bits per byte, over models within decodings"
     for ascending, said in ((False, "highest"), (True, "lowest")):
         row = rows.sort_values("value", ascending=ascending, kind="stable").iloc[0]
         other = row["second"] if row["first"] == PERPLEXITY else row["first"]
         limits = row["low"], row["high"]
-        yield Answer(question, titles[other], told, row["value"], *limits, verdict=said)
+        yield Answer(titles[other], told, row["value"], *limits, verdict=said)
     zero = int(((rows["low"] <= 0) & (rows["high"] >= 0)).sum())
-    told = "intervals that hold 0"
-    yield Answer(question, "all measures", told, found=zero, of=len(rows))
+    yield Answer("all measures", "intervals that hold 0", found=zero, of=len(rows))
 
 
 def relation_findings_table(
@@ -180,13 +175,17 @@ def relation_findings_table(
 ) -> Table:
     """Lay out what was found across papers, a number with its verdict a row."""
     titles = relation_titles(measures, labels)
-    question, models = "How far this can be trusted", measures["model"].nunique()
+    models = measures["model"].nunique()
     wide = "so few that intervals are wide" if models < 10 else ""
     rows = len(measures[["model", "decoding"]].drop_duplicates())
-    findings = [
-        *_missed(titles, orders, labels),
-        *_with_perplexity(titles, correlations),
-        Answer(question, "", "models, which intervals count", found=models, verdict=wide),
-        Answer(question, "", "rows, which are not independent within a model", found=rows),
+    trusted = [
+        Answer("", "models, which intervals count", found=models, verdict=wide),
+        Answer("", "rows, which are not independent within a model", found=rows),
     ]
-    return findings_table("relation_findings", "What was found across papers", _ORDERS, findings)
+    found = {
+        "What perplexity misses": ("", _missed(titles, orders, labels)),
+        "What goes with perplexity": ("", _with_perplexity(titles, correlations)),
+        "How far this can be trusted": ("", trusted),
+    }
+    title = "What was found across papers"
+    return findings_table("relation_findings", title, _ORDERS, found, paper=False)

@@ -86,10 +86,8 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
     columns = [Column("Measure", text=True, of=lambda name: measure_title(name, labels))]
     for kind in dict.fromkeys(probes["probe"]):
         group = kind.replace("_", " ").capitalize()
-        parts = [("score", "value")]
-        parts += [("noticed", "noticed")] * (kind in known) + [("way", "effect")] * (
-            kind in changed
-        )
+        parts = [("score", "value"), *[("noticed", "noticed")] * (kind in known)]
+        parts += [("way", "effect")] * (kind in changed)
         for title, key in parts:
             of = partial(lambda kind, key, name: found.get((*name, kind), {}).get(key), kind, key)
             form = shown if key == "value" else shown_share

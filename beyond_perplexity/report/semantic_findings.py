@@ -11,6 +11,7 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
+    Descriptions,
     MeasureName,
     by_key,
     measure_title,
@@ -31,30 +32,7 @@ _CLEAR = 0.05
 _PERPLEXITY: MeasureName = (WORDS_EVALUATOR, CROSS_ENTROPY)
 _OF_SENTENCES = ("similarity", "inner")  # one for each sentence encoder
 _FEW_NAMES = 3
-_HELP, _LOWER, _ORDER, _CHANCE, _TOGETHER, _UNNOTICED, _PEOPLE = _QUESTIONS = (
-    "Does scheduled sampling help",
-    "Do supervised evaluators score lower",
-    "Is the order another than perplexity's",
-    "How much is chance",
-    "Do the measures go together",
-    "What goes unnoticed",
-    "Scores that people gave",
-)
 _Pairs = Mapping[tuple[str, str], Mapping[MeasureName, Mapping[Any, Any]]]
-
-
-def _paper_says() -> dict[str, str]:
-    wins = " and ".join(
-        f"{won} of {total} similarities of {table}"
-        for table, (won, total) in ((t, published_wins(t)) for t in PUBLISHED_SEMANTICS)
-    )
-    lower, cells = published_lower("infersent", "skipthought")
-    return {
-        _HELP: f"Yes: higher in {wins}.",
-        _LOWER: f"They do; InferSent is below SkipThought in {lower} of {cells} printed cells.",
-        _ORDER: "Models that are better in perplexity are not always better in meaning.",
-        _TOGETHER: "There is no clear correlation between them.",
-    }
 
 
 def _by_pair(differences: pd.DataFrame | None, split: str) -> _Pairs:
@@ -75,9 +53,7 @@ def _is_clear(row: Mapping[Any, Any]) -> bool:
     return bool(row["p_adjusted"] < _CLEAR)  # NaN where no verdict is possible
 
 
-def _scheduled(
-    models: Mapping[str, Mapping[str, Any]], pairs: _Pairs, labels: Labels
-) -> Iterator[Answer]:
+def _scheduled(models: Descriptions, pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
     """Count the measures in which scheduled sampling made a model better or worse."""
     for plain, other in scheduled_pairs(models):
         turned = -1 if (plain, other) in pairs else 1
@@ -92,18 +68,16 @@ def _scheduled(
             ("clearly higher", sum(gain > 0 for gain in clear)),
             ("clearly lower", sum(gain < 0 for gain in clear)),
         ):
-            yield Answer(_HELP, about, "measures", found=count, of=len(gains), verdict=verdict)
+            yield Answer(about, "measures", found=count, of=len(gains), verdict=verdict)
         if own := rows.get(_PERPLEXITY):
             gain = turned * _better(_PERPLEXITY, own)
             said = f"{'better' if gain > 0 else 'worse'}, {'' if _is_clear(own) else 'not '}clear"
-            quantity = "difference in cross-entropy, nats a word"
-            yield Answer(_HELP, about, quantity, abs(gain), verdict=said)
+            yield Answer(about, "difference in cross-entropy, nats a word", abs(gain), verdict=said)
 
 
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
     """Return the value and the baseline of measures that have one, means over models."""
-    known = rows.dropna(subset=["value", "baseline"])
-    held = parts_by(known, "evaluator", "measure")
+    held = parts_by(rows.dropna(subset=["value", "baseline"]), "evaluator", "measure")
     found = {}
     for name in sort_measures(held):
         value, baseline = np.mean(held[name][["value", "baseline"]].to_numpy().tolist(), axis=0)
@@ -112,11 +86,11 @@ def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
 
 
 def _with_baseline(
-    question: str, name: MeasureName, means: tuple[float, float], verdict: str, labels: Labels
+    name: MeasureName, means: tuple[float, float], verdict: str, labels: Labels
 ) -> Iterator[Answer]:
     title = measure_title(name, labels)
-    yield Answer(question, title, "score, mean over models", means[0], verdict=verdict)
-    yield Answer(question, title, "of unrelated sentences (baseline)", means[1])
+    yield Answer(title, "score, mean over models", means[0], verdict=verdict)
+    yield Answer(title, "of unrelated sentences (baseline)", means[1])
 
 
 def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
@@ -127,9 +101,9 @@ def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     by_value = sorted(means, key=lambda name: means[name][0])
     by_excess = sorted(means, key=lambda name: means[name][0] - means[name][1])
     for name in by_value:
-        yield from _with_baseline(_LOWER, name, means[name], "", labels)
+        yield from _with_baseline(name, means[name], "", labels)
     order = "the same order" if by_value == by_excess else "another order"
-    yield Answer(_LOWER, "these evaluators", "what is above the baseline", verdict=order)
+    yield Answer("these evaluators", "what is above the baseline", verdict=order)
 
 
 def _disagreements(pairs: _Pairs) -> Iterator[tuple[MeasureName, str, str, bool]]:
@@ -153,14 +127,14 @@ def _order(pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
     clear = [one for one in found if one[3]]
     measures, total = len({name for name, *_ in found}), len(set(compared))
     told = "measures that order some pair of models otherwise than cross-entropy on the same text"
-    yield Answer(_ORDER, "all models", told, found=measures, of=total, first_page=True)
+    yield Answer("all models", told, found=measures, of=total, first_page=True)
     told = "pairs of models in another order, each in a measure"
-    yield Answer(_ORDER, "all models", told, found=len(found), of=len(compared))
+    yield Answer("all models", told, found=len(found), of=len(compared))
     told = f"of these, both differences are clear (adjusted p < {_CLEAR:g})"
-    yield Answer(_ORDER, "all models", told, found=len(clear), of=len(found))
+    yield Answer("all models", told, found=len(clear), of=len(found))
     for name, better, worse, _ in clear[:_FEW_NAMES]:
         about = f"{labels.model(better)} before {labels.model(worse)}"
-        yield Answer(_ORDER, about, measure_title(name, labels), verdict="both clear")
+        yield Answer(about, measure_title(name, labels), verdict="both clear")
 
 
 def _baselines(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
@@ -174,7 +148,7 @@ def _baselines(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
     for pick, said in ((max, "largest share"), (min, "smallest share")) if shares else ():
         found.setdefault(pick(shares, key=lambda name: shares[name][1] / shares[name][0]), said)
     for name, said in found.items():
-        yield from _with_baseline(_CHANCE, name, shares[name], f"{said} from chance", labels)
+        yield from _with_baseline(name, shares[name], f"{said} from chance", labels)
 
 
 def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> Iterator[Answer]:
@@ -193,9 +167,9 @@ def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> 
         names = [(row[f"{n}_evaluator"], row[f"{n}_measure"]) for n in ("first", "second")]
         about = " and ".join(measure_title(name, labels) for name in names)
         limits = row["low"], row["high"]
-        yield Answer(_TOGETHER, about, quantity, row["value"], *limits, verdict=said)
+        yield Answer(about, quantity, row["value"], *limits, verdict=said)
     middle = float(rows["size"].median())
-    yield Answer(_TOGETHER, "all of different evaluators", f"median size of {quantity}", middle)
+    yield Answer("all of different evaluators", f"median size of {quantity}", middle)
 
 
 def _blind(probes: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
@@ -207,9 +181,9 @@ def _blind(probes: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
         quantity = f"share of sentences in which it notices: {probe.replace('_', ' ')}"
         for name in sort_measures(blind):
             title, share = measure_title(name, labels), blind[name]["noticed"]
-            yield Answer(_UNNOTICED, title, quantity, share, verdict="in fewer than half")
+            yield Answer(title, quantity, share, verdict="in fewer than half")
         if not blind:
-            yield Answer(_UNNOTICED, "every measure", quantity, verdict="in half or more")
+            yield Answer("every measure", quantity, verdict="in half or more")
 
 
 def _human(
@@ -222,14 +196,14 @@ def _human(
     for file in dict.fromkeys(human["file"]):
         own = [(measure_title(name, labels), verdict) for of, name, verdict in said if of == file]
         for title, verdict in own or [("no measure", "does not beat the average of vectors")]:
-            yield Answer(_PEOPLE, title, f"order of the pairs of {file}", verdict=verdict)
+            yield Answer(title, f"order of the pairs of {file}", verdict=verdict)
 
 
 def semantic_findings_table(
     semantics: pd.DataFrame,
     differences: pd.DataFrame | None,
     correlations: pd.DataFrame | None,
-    models: Mapping[str, Mapping[str, Any]],
+    models: Descriptions,
     probes: pd.DataFrame | None,
     human: pd.DataFrame | None,
     scores: pd.DataFrame | None,
@@ -238,15 +212,32 @@ def semantic_findings_table(
     """Hold the assertions of the paper against a run, a number with its verdict a row."""
     split = shown_split(semantics["split"])
     rows, pairs = pick_predicted(semantics, split), _by_pair(differences, split)
-    findings = [
-        *_scheduled(models, pairs, labels),
-        *_supervised(rows, labels),
-        *_order(pairs, labels),
-        *_baselines(rows, labels),
-        *_together(correlations, split, labels),
-        *_blind(probes, labels),
-        *_human(human, scores, labels),
-    ]
+    wins = " and ".join(
+        f"{won} of {total} similarities of {table}"
+        for table, (won, total) in ((t, published_wins(t)) for t in PUBLISHED_SEMANTICS)
+    )
+    lower, cells = published_lower("infersent", "skipthought")
+    found = {
+        "Does scheduled sampling help": (
+            f"Yes: higher in {wins}.",
+            _scheduled(models, pairs, labels),
+        ),
+        "Do supervised evaluators score lower": (
+            f"They do; InferSent is below SkipThought in {lower} of {cells} printed cells.",
+            _supervised(rows, labels),
+        ),
+        "Is the order another than perplexity's": (
+            "Models that are better in perplexity are not always better in meaning.",
+            _order(pairs, labels),
+        ),
+        "How much is chance": ("", _baselines(rows, labels)),
+        "Do the measures go together": (
+            "There is no clear correlation between them.",
+            _together(correlations, split, labels),
+        ),
+        "What goes unnoticed": ("", _blind(probes, labels)),
+        "Scores that people gave": ("", _human(human, scores, labels)),
+    }
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, a position "
         "at a time: they say nothing of whole generated texts. Differences are of single "
@@ -254,4 +245,4 @@ def semantic_findings_table(
         "different evaluators do not compare, so that lower says nothing of harder; InferSent's "
         "architecture is supervised only where pairs that people judged are given."
     )
-    return findings_table("semantic_findings", "What was found", note, findings, _paper_says())
+    return findings_table("semantic_findings", "What was found", note, found)

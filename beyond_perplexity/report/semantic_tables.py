@@ -12,6 +12,7 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
+    Descriptions,
     MeasureName,
     by_key,
     evaluator_family,
@@ -43,7 +44,6 @@ PUBLISHED_FAULTS = (
 COLUMN_OF_TABLE = dict(
     zip(PUBLISHED_SEMANTICS, ("published_penn_treebank", "published_wikitext_2"), strict=True)
 )
-_Models = Mapping[str, Mapping[str, Any]]
 
 
 def paper_model(description: Mapping[str, Any]) -> str | None:
@@ -55,11 +55,10 @@ def paper_model(description: Mapping[str, Any]) -> str | None:
 
 def is_scheduled(description: Mapping[str, Any]) -> bool:
     """Tell whether a model was trained on its own words as well."""
-    given = description.get("training", {}).get("scheduled_sampling")
-    return given not in (None, "none")
+    return description.get("training", {}).get("scheduled_sampling") not in (None, "none")
 
 
-def scheduled_pairs(models: _Models) -> list[tuple[str, str]]:
+def scheduled_pairs(models: Descriptions) -> list[tuple[str, str]]:
     """Pair models of one architecture and vocabulary: without scheduled sampling, with it."""
 
     def rest(description: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -100,12 +99,7 @@ def paper_names(rows: pd.DataFrame, labels: Labels) -> dict[str, MeasureName]:
     return found
 
 
-def _in_paper(column: str, value: float) -> float:
-    """Put a value on the paper's scale: percent, or a perplexity."""
-    return math.exp(value) if column == "perplexity" else 100 * value
-
-
-def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
+def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
     """Make Tables I and II: our numbers, and the paper's below where the data are the paper's."""
     shown_split(semantics["split"])
     rows = semantics[semantics["kind"] == PREDICTED]
@@ -153,19 +147,20 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
 
 
 def _paper_tidy(
-    rows: pd.DataFrame, names: Mapping[str, MeasureName], models: _Models
+    rows: pd.DataFrame, names: Mapping[str, MeasureName], models: Descriptions
 ) -> pd.DataFrame:
     """List our value, on the paper's scale, and its two for each cell."""
     columns = {name: column for column, name in names.items()}
     records = []
     for row in rows.to_dict("records"):
-        column = columns.get((row["evaluator"], row["measure"]))
+        column, value = columns.get((row["evaluator"], row["measure"])), row["value"]
         if column is None:
             continue
         counterpart = paper_model(models.get(row["model"], {}))
         record = {name: row[name] for name in ("model", "split")}
         record |= {"column": column, "evaluator": row["evaluator"]}
-        record["value"] = math.nan if pd.isna(row["value"]) else _in_paper(column, row["value"])
+        # On the paper's scale: percent, or a perplexity.
+        record["value"] = math.exp(value) if column == "perplexity" else 100 * value
         for table, printed in PUBLISHED_SEMANTICS.items():
             cell = printed[counterpart][column]._asdict() if counterpart else {}
             record[COLUMN_OF_TABLE[table]] = cell.get(row["split"], math.nan)
@@ -191,10 +186,8 @@ def _with_interval(row: Mapping[Any, Any], name: str = "value") -> str:
 
 def _notes_of(rows: pd.DataFrame, labels: Labels) -> str:
     """Say each fact about measures once, with the models that it is said of."""
-    pairs = zip(rows["model"], rows["note"], strict=True)
-    return said_once(
-        (labels.model(name), fact) for name, note in pairs for fact in facts_of(note or "")
-    )
+    notes = zip(rows["model"], rows["note"].fillna(""), strict=True)
+    return said_once((labels.model(n), fact) for n, note in notes for fact in facts_of(note))
 
 
 def _unknown(rows: pd.DataFrame, labels: Labels) -> str:

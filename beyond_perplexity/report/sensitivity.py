@@ -102,8 +102,10 @@ _SAME = tendencies_of("words", "types", "embedding")
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["minimum_detectable_effect"]):
         return "none"
-    two_digits = 1 - math.floor(math.log10(row["minimum_detectable_effect"]))
-    size = shown(row["minimum_detectable_effect"], max(0, two_digits))
+    size = shown(
+        row["minimum_detectable_effect"],
+        max(0, 1 - math.floor(math.log10(row["minimum_detectable_effect"]))),
+    )
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"
@@ -130,8 +132,6 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
 
 def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of sensitivity: a row for each test, a column for each number of documents."""
-    if sensitivity.empty:
-        raise NothingToShowError("the sensitivity has no row to show")
     rows = [
         {"shift in": held["unit"].iloc[0], "tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
@@ -182,13 +182,10 @@ def reference_table(
         drawn = _values(resamples, *row.key)
         if len(found):
             deviation = float(drawn.std(ddof=1)) if len(drawn) > 1 else None
-            record = {
-                "tendency": row.tendency,
-                "measure": row.measure,
-                "value": float(found.iloc[0]),
-            }
-            record |= {"standard_deviation": deviation, "n_resamples": len(drawn)}
-            records.append({**record, COLUMN: TEST_SET.get(row.key)})
+            record: dict[str, Any] = dict(zip(("tendency", "measure"), row.key, strict=True))
+            record |= {"value": float(found.iloc[0]), "standard_deviation": deviation}
+            record |= {"n_resamples": len(drawn), COLUMN: TEST_SET.get(row.key)}
+            records.append(record)
     if not records:
         raise NothingToShowError("table 4: the measures have no parameter of the reference")
     told = {row.key: row for row in TEST_SET_ROWS}

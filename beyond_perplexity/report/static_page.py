@@ -36,8 +36,9 @@ def write_static_page(
             file = folder / f"{one.stem}.{suffix}"
             if file.exists():
                 held = {**one._asdict(), "caption": _to_html(one.caption)}
-                if kind == "tables":
-                    held["table"] = _body(file.read_text(encoding="utf-8"))
+                if kind == "tables":  # what stands in the body of its page
+                    page = file.read_text(encoding="utf-8").partition("<body>")[2]
+                    held["table"] = page.rpartition("</body>")[0]
                 groups.setdefault(one.group, {}).setdefault(kind, []).append(held)
     first = _to_html(overview.read_text(encoding="utf-8"))
     body = render("templates/index.html", overview=first, groups=groups)
@@ -49,8 +50,3 @@ def _to_html(text: str) -> str:
 
     limits = {"line_length_limit": 10_000_000, "report_level": 4, "initial_header_level": 2}
     return str(publish_parts(text, writer="html5", settings_overrides=limits)["html_body"])
-
-
-def _body(page: str) -> str:
-    """Return what stands in the body of a page of a table."""
-    return page.partition("<body>")[2].rpartition("</body>")[0]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import parts_by
+from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.figures.numbers import (
     beyond_baseline,
     effect_table,
@@ -24,7 +24,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
-from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT
 
 SCOPES_OF_UNITS = {
     "document": (
@@ -52,7 +52,7 @@ class Compared(NamedTuple):
 
 def by_corpus(
     corpora: Mapping[str, Sequence[str]],
-    extractions: Mapping[str, Mapping[str, Any]],
+    extractions: Descriptions,
     measures: pd.DataFrame | None,
     sensitivities: Sequence[pd.DataFrame],
 ) -> list[Compared]:
@@ -184,14 +184,14 @@ def _farthest(rows: _Rows) -> list[str]:
 def _counts(rows: _Rows) -> list[str]:
     above = sum(beyond_baseline(row) > 0 for row in rows)
     said = [verdict(row) for row in rows]
-    counts = above, said.count(DIFFERS), said.count(WITHOUT_VERDICT)
+    without = said.count(WITHOUT_VERDICT) + said.count(CANNOT_TELL)
+    counts = above, said.count(DIFFERS), without
     return [f"{count} of {len(rows)}" for count in counts]
 
 
 def _told_size(compared: Compared) -> tuple[int, int]:
     """Return the documents that are compared, and the number nearest to it that was simulated."""
-    documents = (compared.measures[name].max() for name in ("n_samples", "n_reference"))
-    least = int(min(documents))
+    least = int(min(compared.measures[name].max() for name in ("n_samples", "n_reference")))
     held = compared.sensitivity
     sizes = sorted(set(held["n"])) if held is not None else []
     return least, max((n for n in sizes if n <= least), default=sizes[0] if sizes else 0)

@@ -14,9 +14,7 @@ RADIX = 1024
 
 def weights_of(module):
     """Return the weights of a model or a proposal as float64 arrays."""
-    return {
-        name: value.detach().numpy().astype(float) for name, value in module.state_dict().items()
-    }
+    return {key: value.detach().numpy().astype(float) for key, value in module.state_dict().items()}
 
 
 def sigmoid(x):

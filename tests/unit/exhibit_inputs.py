@@ -30,10 +30,9 @@ from tests.unit.synthetic_tables import (
     make_training,
     sources_of,
 )
-from tests.unit.test_bracket import ROWS as GAPS
-from tests.unit.test_posterior import posterior_rows
-from tests.unit.test_report_importance import costs
+from tests.unit.test_report_importance import costs, posterior_rows
 from tests.unit.test_tables import PERPLEXITIES
+from tests.unit.test_two_sided import ROWS as GAPS
 
 SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 
@@ -42,7 +41,8 @@ def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Give a table the types that it has where it is read from its Parquet file."""
     held = rows.reindex(columns=schema_of(kind).names)
     read = as_rows(pa.Table.from_pandas(held, schema_of(kind), preserve_index=False))
-    return read.assign(model=rows["model"].tolist()) if INPUTS[kind].named_by_folder else read
+    owner = INPUTS[kind].owner
+    return read.assign(**{owner: rows[owner].tolist()}) if owner else read
 
 
 def _importance() -> dict[str, Any]:

@@ -19,9 +19,7 @@ def hostile_table(seed: int) -> Table:
     """Make a table of any shape; the same seed gives the same one."""
     drawn = random.Random(seed)
     columns = [_column(drawn, place) for place in range(drawn.choice([1, 2, 5, 9, 17, 31]))]
-    rows = [
-        [_cell(drawn, column) for column in columns] for _ in range(drawn.choice([0, 1, 6, 30, 90]))
-    ]
+    rows = [[_cell(drawn, one) for one in columns] for _ in range(drawn.choice([0, 1, 6, 30, 90]))]
     note = " ".join(_words(drawn, 12) for _ in range(drawn.choice([0, 1, 9, 20])))
     title = drawn.choice(["Table 4: ", "Tables I and II: ", ""]) + _words(drawn, 6)
     return Table(f"hostile-{seed}", title, note, columns, rows, pd.DataFrame())

@@ -11,13 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.schemas import with_columns
-from beyond_perplexity.schemas.draws import (
-    BEAMS,
-    LOG_WEIGHTS,
-    temperature_column,
-    temperature_columns,
-)
+from beyond_perplexity.schemas import draws, with_columns
 from beyond_perplexity.storage.shards import write_shard
 
 GRID = (0.5, 1.0, 2.0)
@@ -60,7 +54,7 @@ def sample_columns(
         "log_q": np.log(grid[temperature][rows, latents]),
         "latent_hash": latents * 1000 - 5,
     }
-    others = {temperature_column(tau): np.log(grid[tau][rows, latents]) for tau in GRID}
+    others = {draws.temperature_column(tau): np.log(grid[tau][rows, latents]) for tau in GRID}
     return columns | others
 
 
@@ -73,7 +67,7 @@ def write_weights(
     for number, part in enumerate(parts or [slice(None)]):
         paths.append(path / f"tau_{temperature}" / f"{number}.parquet")
         table = {name: column[part] for name, column in columns.items()}
-        schema = with_columns(LOG_WEIGHTS, temperature_columns(GRID))
+        schema = with_columns(draws.LOG_WEIGHTS, draws.temperature_columns(GRID))
         write_shard(paths[-1], schema, table, record)
     return paths
 
@@ -89,7 +83,7 @@ def write_beams(path: Path, p: np.ndarray, sizes: Sequence[int]) -> Path:
     names = ("instance_id", "beam_size", "rank", "n_tokens", "n_unknown")
     names += ("log_p", "log_q", "latent_hash")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    write_shard(path, BEAMS, columns, {})
+    write_shard(path, draws.BEAMS, columns, {})
     return path
 
 

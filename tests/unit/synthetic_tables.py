@@ -11,12 +11,7 @@ from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity import verdicts
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
-from beyond_perplexity.schemas.contrastive import (
-    CONTRAST_DIFFERENCES,
-    CONTRASTS,
-    PAIR_CONTRASTS,
-    PARTITIONS,
-)
+from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 from scripts import tabulate
@@ -332,7 +327,7 @@ def make_contrasts(
         sentence_level=table["model"].isin(unnormalized),
         note="",
         **counts,
-    )[CONTRASTS.names].astype({"level": float, "base_level": float})
+    )[contrastive.CONTRASTS.names].astype({"level": float, "base_level": float})
 
 
 def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
@@ -355,7 +350,7 @@ def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
             known |= {"low": value - 0.05, "high": value + 0.05, "p_value": p, "reading": None}
             known |= {"p_adjusted": None if p is None else min(1.0, 3 * p)}
             rows.append(known | {"groups": 120, "note": ""})
-    return pd.DataFrame(rows, columns=CONTRAST_DIFFERENCES.names)
+    return pd.DataFrame(rows, columns=contrastive.CONTRAST_DIFFERENCES.names)
 
 
 def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame:
@@ -369,7 +364,7 @@ def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame
         for place, model in enumerate(models)
         for phenomenon in phenomena
     ]
-    return pd.DataFrame(rows, columns=PAIR_CONTRASTS.names).assign(source="blimp")
+    return pd.DataFrame(rows, columns=contrastive.PAIR_CONTRASTS.names).assign(source="blimp")
 
 
 def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
@@ -379,7 +374,7 @@ def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
         for m in models
         for n in range(1, longest + 1)
     ]
-    return pd.DataFrame(rows, columns=PARTITIONS.names)
+    return pd.DataFrame(rows, columns=contrastive.PARTITIONS.names)
 
 
 def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:

@@ -67,8 +67,8 @@ from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
 from tests.unit.rnng_corpus import rows_of
-from tests.unit.test_bracket import lognormal, weight_columns
 from tests.unit.test_smc import FAMILIES
+from tests.unit.test_two_sided import lognormal, weight_columns
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
 WORDS = ClosedVocabulary(["a", "b", "c", "d"], 0)

@@ -293,7 +293,7 @@ CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "some": lambda table: unknown(table, 0.4),
     "none": lambda table: table.iloc[:0],
 }
-READ_OTHERWISE = ("pair_contrasts", "example_samples", "example_documents")
+READ_OTHERWISE = ("example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")
@@ -389,7 +389,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
     given = inputs[change]
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
     compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
-    found = pd.DataFrame([Answer("Q", "A", "W", first_page=True)])
+    found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
     text = render_overview(
         told,
         PERPLEXITIES,
@@ -410,8 +410,9 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     csv, _, html = synthetic_tables.run_tabulate(
         monkeypatch, tmp_path, "contrastive/findings", given
     )
-    assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
-    assert "the contrasts have no" in html.read_text()
+    said = "warning: table contrastive/findings: the files of 'contrasts' have no row"
+    assert said in capsys.readouterr().err
+    assert "have no row" in html.read_text()
     assert read_findings([csv]) == {}
 
 

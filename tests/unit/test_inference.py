@@ -2,20 +2,27 @@
 
 Needs nothing but the package. Oracles: enumeration of all swaps and of all permutations of groups
 in plain Python, the formulas of the held-out distance as loops over documents, the jackknife by
-leaving units out, adjusted p-values by hand, level and coverage by simulation.
+leaving units out, adjusted p-values by hand, level and coverage by simulation. Of
+`beyond_perplexity.inference` on arrays of one's own: SciPy's tests, the examples of the docstrings.
 """
 
-from __future__ import annotations
-
+import ast
+import doctest
+import importlib
 import math
+import pkgutil
+import subprocess
+import sys
 from collections import Counter
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, ks_2samp
 from scipy.stats import t as student
 
+from beyond_perplexity import inference, verdicts
 from beyond_perplexity.inference import held_out, p_values, permuted_units
 from beyond_perplexity.inference.halves import Baseline, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
@@ -104,13 +111,19 @@ def test_swaps_are_all_the_swaps(n):
     assert not without & set(drawn)
 
 
-def test_groups_count_by_what_they_are():
+def test_groups_count_by_what_they_are_and_thresholds_are_fixed():
     assert permuted_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
     assert permuted_units.permuted_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
     assert permuted_units.permuted_units((None, None), (2, 3), 0) is None
     assert permuted_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
     assert permuted_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
     assert permuted_units.effective_groups(np.zeros(3)) == 0
+    assert measures.EFFECTIVE_GROUPS == 20
+    assert held_out.HALVINGS == 7
+    assert document_measures.DOCUMENTS_AT_LENGTHS == 20
+    assert power_laws.OCCURRENCES == 10
+    assert power_laws.SPLIT_RANKS == 30
+    assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (2, 0.9)
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -211,7 +224,7 @@ def test_too_few_groups_or_blocks_give_no_verdict(sizes, groups, said):
         assert said in rows[key].note
 
 
-def test_swaps_give_verdicts_where_they_are_sound():
+def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted():
     codes = np.arange(120) // 3
     with pair_of(draw(3, 120), draw(4, 120), (codes, None)) as pair:
         rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
@@ -228,10 +241,6 @@ def test_swaps_give_verdicts_where_they_are_sound():
     assert rows["length", "ks"].note.startswith("permuted: groups of the reference with as many")
     assert rows["unigram", "tvd"].note.startswith("tested by the held-out distance")
     assert rows["unigram", "tvd"].p_value == expected
-
-
-def test_rows_say_what_was_permuted():
-    codes = np.arange(120) // 3
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "permuted: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
@@ -318,6 +327,20 @@ def test_what_permutations_cannot_reach_is_said():
     adjusted = measures.adjusted_rows(rows(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
+    # Holm: 11 tests of B permutations reach 11 / (B + 1), which is below .05 from B = 220 on.
+    for draws, said in ((219, "cannot tell"), (220, "no difference found")):
+        at_least = measures.adjusted_rows([*rows(1 / (draws + 1), 10), *rows(0.7, 11)[10:]], draws)
+        assert at_least[-1].verdict == said
+        assert {row.verdict for row in at_least} == {said, "differs" if draws == 220 else said}
+    few = measures.adjusted_rows(rows(0.05, 4), 19)
+    assert few[0].reason.startswith('{"code": "too_few_permutations"')
+    said = verdicts.reason_text(few[0].reason)
+    assert said == "19 permutations, where p < 0.05 in 4 tests needs 80"
+    assert few[0].note == warning(few, 19)
+    swaps = [*rows(0.05, 3), few[3]._replace(fact=measures._HELD_OUT)]
+    assert measures.adjusted_rows(swaps, 19)[3].verdict == "no difference found"  # draws nothing
+    # Rows of a table that are adjusted anew, with as many draws as it takes.
+    assert {row.reason for row in measures.adjusted_rows(few, 80)} == {""}
     for size in range(1, 40):
         for level in (0.05, 0.005):
             needed = p_values.needed_draws(size, level, 1)
@@ -325,7 +348,7 @@ def test_what_permutations_cannot_reach_is_said():
             assert (needed or 1) == next(enough)
 
 
-def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
+def test_few_documents_say_what_is_missing_and_the_largest_difference_its_word(monkeypatch):
     first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
     for least, withheld in ((20, True), (15, False)):
         monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
@@ -337,9 +360,6 @@ def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
     assert math.isnan(rows["unigram", "tvd"].value)
     assert "longer than the other text" in rows["unigram", "tvd"].note
     assert rows["length", "mean"].value == 1
-
-
-def test_the_largest_difference_is_named_in_plain_text():
     note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
@@ -353,7 +373,7 @@ def test_the_largest_difference_is_named_in_plain_text():
     )
 
 
-def test_baselines_fill_their_columns():
+def test_baselines_fill_their_columns_and_limits_are_those_of_their_formulas():
     baselines = {
         ("unigram", "tvd"): Baseline(0.1, 0.05, 0.2),
         ("length", "ks"): Baseline(0.1, 0, 1, 0.03),
@@ -364,9 +384,6 @@ def test_baselines_fill_their_columns():
     assert (row.baseline, row.baseline_low, row.baseline_high) == (0.1, 0.05, 0.2)
     assert rows["length", "ks"].excess == 0.03
     assert math.isnan(rows["symbols", "ks"].baseline)
-
-
-def test_limits_are_those_of_their_formulas():
     drawn = np.arange(100.0) / 1000
     error = np.std(drawn, ddof=1)
     assert upper_limit(0.2, drawn, 0.95) == pytest.approx(0.2 + 1.6448536 * error)
@@ -473,15 +490,6 @@ def test_groups_of_samples_count_by_their_effective_number(monkeypatch):
     assert asked == [True] * held_out.HALVINGS + [False] * held_out.HALVINGS
 
 
-def test_thresholds_are_those_that_were_fixed():
-    assert measures.EFFECTIVE_GROUPS == 20
-    assert held_out.HALVINGS == 7
-    assert document_measures.DOCUMENTS_AT_LENGTHS == 20
-    assert power_laws.OCCURRENCES == 10
-    assert power_laws.SPLIT_RANKS == 30
-    assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (2, 0.9)
-
-
 FEW = MeasurementOptions(permutations=40, bootstrap=0, monte_carlo=0, zipf_ranks=None)
 
 
@@ -584,3 +592,106 @@ def test_the_level_holds_and_draws_add_power(n, groups, alike):
         rejected[2] += p_value(reference, samples + 0.35, codes, repeat, 1) <= level
     assert rejected[0] <= binom.ppf(0.999, 500, 1.25 * 2 / 33)
     assert rejected[1] > rejected[2]
+
+
+MODULES = [part.name for part in pkgutil.iter_modules(inference.__path__)]
+# What the arithmetic may import of the package.
+BASE = ("inference", "random_streams", "storage.provenance", "verdicts")
+
+
+def test_it_imports_numpy_alone_and_its_distances_are_those_of_scipy():
+    code = "import sys, beyond_perplexity.inference; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    heavy = {"pandas", "torch", "pyarrow", "arviz_stats", "scipy"}
+    assert not heavy & set(done.stdout.split())
+    public = [found for name, found in vars(inference).items() if not name.startswith("_")]
+    for found in filter(callable, public):
+        assert isinstance(found, type) or ">>>" in str(found.__doc__), found
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(9, size=40), rng.integers(3, 12, size=31)
+    found = inference.permutation_test(x, y, permutations=19)
+    assert found.statistic == pytest.approx(ks_2samp(x, y).statistic)
+    assert inference.ks_of_samples(x, y) == pytest.approx(found.statistic)
+    assert found.scheme == "documents"
+    x, y = np.arange(30), np.arange(30) - 12
+    one, two = (
+        inference.permutation_test(x, y, statistic=inference.mean_difference, two_sided=both)
+        for both in (False, True)
+    )
+    assert (one.p_value, two.p_value) == (1, 1 / 2000)
+    assert two.statistic == -12
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_give_what_they_say(name: str) -> None:
+    """Examples of the docstrings; and no module looks up to one that is not beneath it."""
+    module = importlib.import_module(f"beyond_perplexity.inference.{name}")
+    assert not doctest.testmod(module).failed
+    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("beyond_perplexity."):
+            assert str(node.module).partition(".")[2].startswith(BASE), node.module
+
+
+def grouped(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw n groups of five documents that are nearly alike."""
+    codes = np.repeat(rng.permutation(n) + 7, 5)
+    return rng.normal(size=n).repeat(5) + 0.1 * rng.normal(size=5 * n), codes
+
+
+@pytest.mark.parametrize("scheme", ["groups", "swaps", "draws"])
+def test_groups_of_one_distribution_are_seldom_distinguished(scheme: str) -> None:
+    rng = np.random.default_rng(1)
+    rejected = {"given": 0, "ignored": 0}
+    for seed in range(60):
+        (x, first), (y, second) = grouped(rng, 40), grouped(rng, 40)
+        if scheme == "swaps":
+            y, second = np.sqrt(1.01) * rng.normal(size=200), None
+        if scheme == "draws":
+            x, first = np.sqrt(1.01) * rng.normal(size=200), None
+        for name, groups in (("given", (first, second)), ("ignored", (None, None))):
+            found = inference.permutation_test(x, y, groups=groups, permutations=99, seed=seed)
+            rejected[name] += found.p_value <= 0.05
+            assert found.scheme == (scheme if name == "given" else "documents")
+    assert rejected["given"] <= 9  # of 60 with probability .05 each; more in 1 of 1,000 cases
+    assert rejected["ignored"] > 15
+
+
+def test_halves_are_as_far_apart_as_samples_and_held_out_distances_bound_from_below() -> None:
+    rng = np.random.default_rng(0)
+    human, alike, other = rng.normal(size=600), rng.normal(size=200), rng.normal(1, size=200)
+    measure = inference.ks_of_samples
+    first, second = (inference.half_baseline(human, x, measure) for x in (alike, other))
+    assert first is not None
+    assert second is not None
+    assert first.mean == second.mean
+    assert abs(first.excess or 1) < first.high - first.low
+    assert (second.excess or 0) > 0.2
+    assert inference.half_baseline(human[:3], other, measure) is None
+    few = np.arange(600) % 30  # groups: halves of 15
+    assert inference.half_baseline(human, other, measure, groups=(few, None)) is None
+    rng = np.random.default_rng(0)
+    human, alike = (rng.multinomial(40, [0.4, 0.3, 0.2, 0.1], size=80) for _ in range(2))
+    other = rng.multinomial(40, [0.1, 0.2, 0.3, 0.4], size=80)  # 0.4 away
+    held = inference.held_out_total_variation(human, other)
+    assert 0.35 < held.lower_limit(0.95) < 0.4
+    assert held.p_value < 1e-6
+    assert inference.held_out_total_variation(human, alike).p_value > 0.01
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda x: inference.permutation_test(x, x[:0]), "give a number for each document"),
+        (lambda x: inference.permutation_test(x, x, groups=(x[:3], None)), "3 groups of 12"),
+        (lambda x: inference.permutation_test(x, x, groups=(x // 2, x // 6)), "not exchangeable"),
+        (lambda x: inference.held_out_total_variation(x, x), "documents by the same types"),
+        (
+            lambda x: inference.half_baseline(x, x, max, groups=(None, x[:2])),
+            "2 groups of 12 documents",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(call, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        call(np.arange(12))

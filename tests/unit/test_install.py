@@ -2,27 +2,39 @@
 
 Needs the dependencies of this environment, and setuptools. A wheel is built as a user's pip builds
 it and installed into an environment of its own. Oracles: the checkout that it was built from (files
-byte for byte, fingerprints of code); the contract of exit statuses; the listing of folders.
+byte for byte, fingerprints of code); the contract of exit statuses; the listing of folders. The
+lock file, the conda environments and pyproject.toml say the same: the oracle of each is the other
+one. What a job imports before it begins: the table below, of what each script works with, and
+`sys.modules` of a fresh interpreter that has imported it. Importing them takes, in seconds of a
+CPU: torch 0.9, transformers 0.5, SciPy's statistics 0.6 and optimization 0.3, pandas and
+matplotlib 0.3 each, NLTK and arviz-stats 0.7.
 """
 
-from __future__ import annotations
-
+import json
+import pkgutil
 import re
 import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import beyond_perplexity
+import beyond_perplexity.commands
+import beyond_perplexity.figures
+import beyond_perplexity.models
 from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.commands.library_functions import OPTION_SETS
 from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
+from tests.unit.huggingface_models import make_gpt2
 from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
@@ -68,7 +80,9 @@ def listing(folder: Path) -> dict[str, int]:
     }
 
 
-def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) -> None:
+def test_the_wheel_carries_the_workflow_of_the_checkout_with_its_fingerprint(
+    installed: Installed,
+) -> None:
     tops = [ROOT / name for name in CARRIED]
     files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
     wanted = {
@@ -87,10 +101,7 @@ def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) ->
     }
     assert "beyond_perplexity/py.typed" in held
     assert not (ROOT / "beyond_perplexity" / "workflow").exists()
-
-
-def test_the_code_has_the_fingerprint_that_it_has_in_the_checkout(installed: Installed) -> None:
-    """So what a checkout made is not made again by the installed package."""
+    # So what a checkout made is not made again by the installed package
     status, said, error = installed.call("python", "-c", FINGERPRINT)
     found, root = said.split()
     assert (status, error) == ("0", "")
@@ -98,7 +109,7 @@ def test_the_code_has_the_fingerprint_that_it_has_in_the_checkout(installed: Ins
     assert root == str(installed.packages / "beyond_perplexity" / "workflow")
 
 
-def test_version_help_and_wrong_use(installed: Installed) -> None:
+def test_version_help_wrong_use_and_a_filter(installed: Installed) -> None:
     version = f"beyond-perplexity {beyond_perplexity.__version__}\n"
     assert installed.call("beyond-perplexity", "--version") == ["0", version, ""]
     assert installed.call("python", "-m", "beyond_perplexity", "--version") == ["0", version, ""]
@@ -112,9 +123,6 @@ def test_version_help_and_wrong_use(installed: Installed) -> None:
         assert (status, said) == ("2", "")
         assert "Traceback" not in error
         assert error.startswith("usage: beyond-perplexity")
-
-
-def test_a_filter_and_its_signals(installed: Installed) -> None:
     status, said, error = installed.call("beyond-perplexity", "tokenize", text="Hello, world!\n")
     assert (status, said, error) == ("0", "Hello , world !\n", "stdin: 1 line read, all used\n")
     status, _, error = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
@@ -225,13 +233,10 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
     assert (conda[0], conda[2].count("\n")) == ("1", 1)
 
 
-def test_the_subcommands_are_the_modules_and_functions() -> None:
+def test_subcommands_are_modules_and_functions_and_extras_install_what_messages_say() -> None:
     files = {path.stem for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
     names = files - {"library_functions"} | OPTION_SETS.keys()
     assert {name.replace("_", "-") for name in names} == set(SUBCOMMANDS)
-
-
-def test_extras_install_what_the_messages_say() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
         extra: {Requirement(r).name.lower() for r in held}
@@ -242,3 +247,153 @@ def test_extras_install_what_the_messages_say() -> None:
         name = {"yaml": "pyyaml", "ot": "pot"}.get(module, module)
         assert name in extras[extra]
         assert name not in base
+
+
+def locked() -> dict[str, str]:
+    """Return the pins of the lock, each of which has hashes, and that of torch, which has none."""
+    pin = r"([\w.-]+)==(\S+)"
+    entry = rf"{pin} \\\n(?:    --hash=sha256:[0-9a-f]{{64}}(?: \\)?\n)+"
+    lock = (ROOT / "requirements.lock").read_text()
+    assert re.fullmatch(f"(?:{entry})+", lock), "requirements.lock pins versions with hashes"
+    torch = re.search(rf"^TORCH := {pin}$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    pins = [torch.groups(), *re.findall(entry, lock)]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def declared() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    listed = project["dependencies"] + [r for extra in extras.values() for r in extra]
+    return [r for r in map(Requirement, listed) if r.name != project["name"]]  # an extra of ours
+
+
+def test_the_lock_satisfies_every_declared_range_and_names_no_build_of_one_machine():
+    pins = locked()
+    for requirement in declared():
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+    assert not [pin for pin in locked().values() if "+" in pin]
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_conda_environments_pin_what_the_lock_pins(name):
+    environment = yaml.safe_load((ROOT / "envs" / f"{name}.yaml").read_text())
+    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    pinned = dict(line.split("==") for line in pip if "==" in line)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [
+        r for name in ("models", "semantics", "workflow", "hf", "pretrained") for r in extras[name]
+    ]
+    names = {canonicalize_name(Requirement(r).name) for r in wanted + project["dependencies"]}
+    names.discard(project["name"])
+    assert set(pinned) == names
+    assert pinned == {n: v for n, v in locked().items() if n in names}
+
+
+def test_jobs_that_ask_for_a_gpu_have_the_environment_with_cuda():
+    """Oracle: what a rule asks for, `gpu=`, in the text of the rule itself."""
+    asking = 0
+    for path in sorted(ROOT.glob("rules/*.smk")):
+        for rule in re.split(r"^(?=(?:use )?rule )", path.read_text(), flags=re.MULTILINE)[1:]:
+            if rule.startswith("use rule") and "conda:" not in rule:
+                continue
+            asked = re.search(r"^        gpu=(.*),$", rule, re.MULTILINE)
+            (named,) = re.findall(r"^    conda:\n        (.*)$", rule, re.MULTILINE)
+            expected = {None: '"../envs/cpu.yaml"', "1": '"../envs/gpu.yaml"'}
+            asking += asked is not None
+            key = asked and asked[1]
+            assert named == expected.get(key, f"environment({key})"), rule[:40]
+    assert asking > 10
+
+
+HEAVY = {
+    *("torch", "transformers", "pandas", "matplotlib", "scipy"),
+    *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
+    *("pydantic", "snakemake"),
+}
+# The scripts that have imported some of these; all others, and the commands of the package before
+# their options are read, none.
+NEEDS = {
+    ("torch",): [
+        *("describe_latents", "draw", "embed_graph", "estimate_partition", "generate"),
+        *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "train"),
+    ],
+    ("scipy",): ["embed", "measure_tendencies"],
+    ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
+    ("matplotlib", "pandas"): ["plot"],
+    ("pandas",): [
+        *("compare_semantics", "measure_semantics", "probe_evaluator", "relate_measures"),
+        *("score_semantics", "tabulate", "write_overview"),
+    ],
+    ("pydantic",): ["update_configuration_page"],
+}
+SCRIPTS = [path.stem for path in sorted(Path(ROOT, "scripts").glob("[!_]*.py"))]
+
+
+def modules_of(package: ModuleType) -> list[str]:
+    return [row.name for row in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+
+
+COMMANDS = [
+    *modules_of(beyond_perplexity.commands),
+    *(f"beyond_perplexity.{place.partition(':')[0]}" for place in OPTION_SETS.values()),
+]
+# Which further modules it then chooses from by name.
+LATER = {
+    "build_vocabulary": ["beyond_perplexity.vocabulary"],
+    "generate": [  # all but what is made of transformers
+        name for name in modules_of(beyond_perplexity.models) if "huggingface" not in name
+    ],
+    "plot": modules_of(beyond_perplexity.figures),
+}
+IMPORT_ALL = """
+import importlib, json, sys
+heavy, names = json.loads(sys.argv[1])
+found = {}
+for name in names:
+    importlib.import_module(name)
+    found[name] = [library for library in heavy if library in sys.modules]
+print(json.dumps(found))
+"""
+SCORE = """
+import sys
+from beyond_perplexity.__main__ import main
+
+main(["perplexity", "--model", sys.argv[1], "--text", sys.argv[2]])
+# What transformers brings itself is not ours to leave out.
+print({"pandas", "matplotlib", "scipy.stats", "nltk"} & set(sys.modules) or "none")
+"""
+
+
+def python(*arguments: str) -> str:
+    command = [sys.executable, "-c", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("needs", [(), *NEEDS])
+def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> None:
+    """Scripts of equal needs share an interpreter."""
+    named = {script for scripts in NEEDS.values() for script in scripts}
+    assert named | set(LATER) <= set(SCRIPTS)
+    names = [] if needs else [*COMMANDS]
+    for script in NEEDS.get(needs, sorted(set(SCRIPTS) - named)):
+        names += [f"scripts.{script}", *LATER.get(script, [])]
+    found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), names])))
+    assert set(found) == set(names)
+    for name in names:
+        assert set(found[name]) <= set(needs), f"{name} imports what it does not need"
+    assert set(found[names[-1]]) == set(needs), "the table says too much"
+
+
+def test_plans_stop_words_and_scoring_by_hugging_face_import_little(tmp_path: Path) -> None:
+    """Every start of Snakemake, and so every job on a cluster, pays for what planning imports."""
+    modules = [f"beyond_perplexity.planning.{name}" for name in ("run", "job_costs", "validation")]
+    found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), modules])))
+    assert not {"torch", "transformers", "scipy.stats", "nltk"} & set(found[modules[-1]])
+    load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
+    assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"
+    make_gpt2(tmp_path)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat .\n")
+    assert python(SCORE, str(tmp_path), str(tmp_path / "text.txt")).splitlines()[-1] == "none"

@@ -7,8 +7,6 @@ where no estimate enters it; particle filters, whose mean is p(x). What all fami
 `test_latent_families`.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math
@@ -201,7 +199,7 @@ def test_proposal_equals_the_plain_implementation_and_sums_to_one(context):
         assert pair == pytest.approx(expected, abs=1e-9)
 
 
-def test_context_is_what_its_name_says():
+def test_context_is_what_its_name_says_and_unknown_words_are_copied_from_aliases_alone():
     documents = [3, 4, 2], [3, 2, 2], [3, 4, 4]
     begin = torch.zeros(1, dtype=torch.int64)
     for context, sees_own, sees_next in zip(CONTEXTS, (0, 1, 1), (0, 0, 1), strict=True):
@@ -213,6 +211,16 @@ def test_context_is_what_its_name_says():
         first, other, later = kinds
         assert torch.equal(first[:, 1], other[:, 1]) != bool(sees_own)
         assert torch.equal(first, later) != bool(sees_next)
+    # Of C, whose aliases are 300 and <unk> 300 301; the model cannot tell its unknown words apart.
+    model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
+    found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
+    assert found[300] > found[301] > found[302] == found[2]
+    costs = [
+        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
+        for word in (300, 302, 3)
+    ]
+    assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
+    assert costs[2].item() == 0
 
 
 def masses(model, words, longest, unknown_types):
@@ -232,7 +240,7 @@ def masses(model, words, longest, unknown_types):
         yield float((log_p - costs).exp().sum()), goes_on
 
 
-def test_probabilities_of_all_documents_sum_to_one():
+def test_probabilities_of_all_documents_sum_to_one_and_without_a_penalty_to_no_more():
     # Σ over documents of at most L words, and the mass of what goes on after L, is 1. The unknown
     # words are 300 and 301, which can be copied, and 302: the three types that share p(<unk>).
     model, total = make().double(), 0.0
@@ -240,9 +248,6 @@ def test_probabilities_of_all_documents_sum_to_one():
         before, total = total, total + mass
         assert before < total < 1
         assert total + goes_on == pytest.approx(1, abs=1e-9)
-
-
-def test_without_a_penalty_texts_that_differ_in_ids_sum_to_no_more_than_one():
     # Of texts that are one with unknown words merged one counts: what copies of the others have is
     # missing, so that a text is not more probable than its ids are. Where no alias has an unknown
     # word, nothing is missing.
@@ -252,19 +257,6 @@ def test_without_a_penalty_texts_that_differ_in_ids_sum_to_no_more_than_one():
             total, goes_on = total + mass, rest
         assert (total + goes_on < 1 - 1e-6) == missing
         assert total + goes_on < 1 + 1e-9
-
-
-def test_an_unknown_word_is_copied_where_an_alias_has_it_and_only_there():
-    # Of C, whose aliases are 300 and <unk> 300 301; the model cannot tell its unknown words apart.
-    model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
-    found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
-    assert found[300] > found[301] > found[302] == found[2]
-    costs = [
-        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
-        for word in (300, 302, 3)
-    ]
-    assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
-    assert costs[2].item() == 0
 
 
 @torch.no_grad()
@@ -478,7 +470,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
         AWDOptions(weight_dropout=1.0)
 
 
-def test_modules_are_rebuilt_from_their_tensors():
+def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_encoder():
     model, proposal, documents = larger()
     batch, owner = batch_of(*documents), torch.arange(3)
     rows = torch.zeros(3, 60, dtype=torch.int64)
@@ -489,9 +481,6 @@ def test_modules_are_rebuilt_from_their_tensors():
         found = getattr(again, score)(batch_of(*documents), *given)
         assert torch.equal(found, getattr(module, score)(batch, *given))
     assert model.n_tokens(batch).tolist() == [61, 36, 2]
-
-
-def test_latents_are_described():
     model = make().double()
     instance = instance_of(3, [3, 4, 2, 3])
     described = model.readable(instance, torch.tensor([2, 5, 1, 0, -1]))["mentions"]
@@ -502,10 +491,7 @@ def test_latents_are_described():
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
-
-
-def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
-    """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
+    # Oracle: the encoder over the whole text: what it says of the next word, step by step
     model = make(layers=2, seed=2).double()
     reader = simulation._Encoder(model)
     read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])
@@ -520,7 +506,7 @@ def enumerated(model, document):
     return codes, model.log_joint(batch_of(document), owner, codes)
 
 
-def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_of_the_text():
+def test_without_related_entities_or_aliases_the_look_ahead_is_that_of_the_definition():
     # No edges, every entity has every word: the messages leave nothing out, and so the proposal is
     # the posterior of the whole text.
     aliases = {entity: [[3, 4, 300]] for entity in range(4)}
@@ -531,9 +517,6 @@ def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_
     owner = torch.zeros(len(codes), dtype=torch.int64)
     log_q = proposal.log_prob(batch_of(document), owner, codes, [1.0])[:, 0]
     torch.testing.assert_close(log_p - log_q, log_p.logsumexp(0).expand(len(codes)))
-
-
-def test_without_any_alias_every_latent_is_estimated():
     graph = make_graph()
     bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
     torch.manual_seed(0)
@@ -549,7 +532,7 @@ def test_without_any_alias_every_latent_is_estimated():
     assert torch.isfinite(model.log_joint(batch_of(document), owner[:1].expand(64), drawn)).all()
 
 
-def test_a_mention_that_an_alias_goes_on_with_is_expected():
+def test_a_mention_that_an_alias_goes_on_with_is_expected(monkeypatch):
     # The same first word; with the look-ahead it is taken for a mention more often where the second
     # word of the alias follows. Without aliases both texts are alike: 300 and 302 are unknown.
     shares = {}
@@ -562,10 +545,7 @@ def test_a_mention_that_an_alias_goes_on_with_is_expected():
             shares[bool(aliases), word] = proposal.follow(state, 0, first + NEW, 1.0)[0].item()
     assert shares[True, 300] > shares[True, 302] + 0.01
     assert shares[False, 300] == shares[False, 302]
-
-
-def test_a_mention_that_begins_with_a_common_word_is_looked_at(monkeypatch):
-    """Oracle: the aliases; of the two that have the first word, one goes on with the second."""
+    # Oracle: the aliases; of the two that have the first word, one goes on with the second
     monkeypatch.setattr(lookahead, "CANDIDATES", 1)
     for second in (0, 1):
         model = make(held_aliases={1 - second: [[3]], second: [[3, 4, 300]]}).double()
@@ -680,9 +660,7 @@ def draw_files(folder, pair, samples):
         columns = {name: np.concatenate([part[name] for part in held]) for name in held[0]}
         labels = WeightLabels("kglm", "q", temperature, "words", TYPES).in_record({})
         paths[kind] = [folder / f"{kind}.parquet"]
-        write_shard(
-            paths[kind][0], with_columns(schema, penalized_columns(schema)), columns, labels
-        )
+        write_shard(*paths[kind], with_columns(schema, penalized_columns(schema)), columns, labels)
     return argparse.Namespace(**paths, log_q=[], posterior=[], bidirectional=[], seed=1)
 
 

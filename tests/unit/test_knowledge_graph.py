@@ -4,8 +4,6 @@ Oracles: a step of TransE in plain NumPy with its gradient in closed form; dicti
 look-ups of edges; codes of mentions written by hand.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -49,10 +47,12 @@ from beyond_perplexity.models.latents.kglm_instances import (
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
-from beyond_perplexity.schemas.corpora import DOCUMENTS, KNOWLEDGE_GRAPH
+from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
 
 TEXTS = {
     "train": "alan turing was a mathematician . turing lived in london .",
@@ -75,15 +75,7 @@ ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) -> CorpusFiles:
     corpus = CorpusFiles.of(folder)
-    texts = list(TEXTS.values())
-    columns = {
-        "doc_id": [0, 1, 2],
-        "split": list(TEXTS),
-        "title": [""] * 3,
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    write_shard(corpus.documents, DOCUMENTS, columns, {})
+    write_documents(corpus.documents, [*TEXTS.values()], TEXTS)
     names = ("doc_id", "start", "end", "entity")
     rows = {name: [m[i] for m in mentions] for i, name in enumerate(names)}
     write_shard(corpus.mentions, corpora.MENTIONS, {**rows, "source": ["link"] * len(mentions)}, {})
@@ -169,7 +161,7 @@ def test_true_triples_come_to_rank_above_corrupted_ones():
     assert torch.equal(relations[2], untrained[1][2])
 
 
-def test_negatives_are_false_and_differ_at_one_end():
+def test_negatives_are_false_and_differ_at_one_end_and_strings_and_ranges():
     triples = chain()
     known = set(map(tuple, triples.tolist()))
     true, false = Negatives(triples, 2).pairs(triples, stream(1, "test"))
@@ -181,9 +173,6 @@ def test_negatives_are_false_and_differ_at_one_end():
     assert not len(Negatives(full, 1).pairs(full, stream(1, "test"))[0])
     empty = np.zeros((0, 3), np.int64)
     assert embed(empty, 3, 1, TransEOptions(dimension=2), 1)[0].shape == (3, 2)
-
-
-def test_strings_and_ranges():
     assert unpack_strings(pack_strings(["é", "", "b c"])) == ["é", "", "b c"]
     assert unpack_strings(pack_strings([])) == []
     owner, number = ranges(torch.tensor([3, 5, 0]), torch.tensor([5, 5, 1]))
@@ -191,7 +180,7 @@ def test_strings_and_ranges():
     assert number.tolist() == [3, 4, 0]
 
 
-def test_the_file_holds_the_graph_and_the_aliases(tmp_path):
+def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_again(tmp_path):
     corpus = write_corpus(tmp_path)
     graph, aliases = embed_files(corpus)
     names = graph.entity_names()
@@ -217,9 +206,6 @@ def test_the_file_holds_the_graph_and_the_aliases(tmp_path):
     assert plain.cutoff == 7
     assert aliases == [["a. m. turing"], ["albion"], []]
     assert torch.equal(plain.entities, graph.entities), "the reflexive relation is not trained"
-
-
-def test_the_command_writes_the_same_file_again(tmp_path):
     corpus = write_corpus(tmp_path)
     command = [sys.executable, "-m", "scripts.embed_graph", "--corpus", str(tmp_path)]
     command += ["--options", json.dumps({"dimension": 4, "epochs": 3}), "--seed", "1"]
@@ -239,15 +225,13 @@ def test_the_command_writes_the_same_file_again(tmp_path):
 
 def test_bad_input_is_named(tmp_path):
     corpus = write_corpus(tmp_path, [], [], [])
-    with pytest.raises(InputError, match=r"mentions\.parquet: no entity"):
-        embed_files(corpus)
+    check_refused(r"mentions\.parquet: no entity", embed_files, corpus)
     with pytest.raises(
         InputError, match=r"is missing; make it with python -m scripts\.embed_graph"
     ):
         read_graph(corpus.graph)
     Path(corpus.graph).write_bytes(b"something else")
-    with pytest.raises(InputError, match=r"is no graph of scripts\.embed_graph"):
-        read_graph(corpus.graph)
+    check_refused(r"is no graph of scripts\.embed_graph", read_graph, corpus.graph)
     graph, _ = embed_files(write_corpus(tmp_path))
     bpe = BPEVocabulary.build([["a b"]], 260)
     with pytest.raises(InputError, match="mentions are spans of words"):
@@ -259,8 +243,7 @@ def test_bad_input_is_named(tmp_path):
         ([*MENTIONS, (9, 0, 1, "England")], "the mentions of document 9 belong to no document"),
     ):
         write_corpus(tmp_path, mentions)
-        with pytest.raises(InputError, match=message):
-            list(linked_documents(corpus, "train", words(), graph))
+        check_refused(message, linked_documents, corpus, "train", words(), graph)
     with pytest.raises(ValueError, match="cutoff"):
         GraphOptions(cutoff=0)
 
@@ -338,5 +321,4 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
         codes = module.sample(batch, owner, uniforms, 2.0)
         assert not ((codes > 2) & (codes % 2 == 1)).any(), "nothing can be related"
         assert torch.isfinite(module.log_prob(batch, owner, codes, [2.0])).all()
-    with pytest.raises(InputError, match=r"architecture\.nonsense"):
-        kind.create({"nonsense": 1}, vocabulary, corpus)
+    check_refused(r"architecture\.nonsense", kind.create, {"nonsense": 1}, vocabulary, corpus)

@@ -6,8 +6,6 @@ Of models and evaluators: probabilities that an ARPA file says, cosines by hand.
 with plain values of Python, and the state of the process before them. Models have random weights.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging
@@ -45,6 +43,7 @@ from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.latent_tables import model, sample_columns
 from tests.unit.test_compare import Page
 
@@ -88,7 +87,7 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     pd.testing.assert_frame_equal(again.table, compared.table)
 
 
-def test_whatever_holds_texts_gives_them_as_they_are():
+def test_whatever_holds_texts_gives_them_as_they_are_and_streamed():
     table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
     forms = [MODEL, tuple(MODEL), (text for text in MODEL), np.array(MODEL), pd.Series(MODEL)]
     forms += [table.to_pandas(), table, table.to_reader(max_chunksize=7), table.to_batches()[0]]
@@ -98,6 +97,19 @@ def test_whatever_holds_texts_gives_them_as_they_are():
         assert found[3].place in (f"form {place}: row 4", f"form {place}: text 4")
         assert {record.title for record in found} in ({""}, set(MODEL))
     assert text_source("a/path", "x") == Path("a/path")
+    # No text is read before it is asked for
+    read = 0
+
+    def generated():
+        nonlocal read
+        for read in range(1, 10_001):
+            yield f"text {read}\nwith a line feed"
+
+    source = text_source(generated(), "x")
+    for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
+        assert read == number
+        assert record.as_it_is == f"text {number}\nwith a line feed"
+    assert read == 10_000
 
 
 def test_groups_come_beside_the_texts_or_in_a_column():
@@ -114,7 +126,7 @@ def test_groups_come_beside_the_texts_or_in_a_column():
     assert both.summary["groups"] == (30, 30)
 
 
-def test_results_have_figures_tables_and_json(compared):
+def test_results_have_figures_tables_and_json_and_are_not_changed(compared):
     assert isinstance(compared.figure("length"), Figure)
     assert set(compared.figures) > {"distances", "length", "rank_frequency"}
     assert len(compared.table_of("curves")) > len(compared.table)
@@ -127,13 +139,22 @@ def test_results_have_figures_tables_and_json(compared):
                 assert row[name] is None
             else:
                 assert row[name] == held[name]  # every digit
-    with pytest.raises(InputError, match="figure: there is no 'x'; there are: distances, "):
-        compared.figure("x")
-    with pytest.raises(InputError, match="table: there is no 'x'; there are: curves"):
-        compared.table_of("x")
+    check_refused("figure: there is no 'x'; there are: distances, ", compared.figure, "x")
+    check_refused("table: there is no 'x'; there are: curves", compared.table_of, "x")
+    before = compared.to_json()
+    table = compared.table
+    table["value"] = 0
+    curves = compared.table_of("curves")
+    curves["curve"] = "other"
+    assert set(compared.table_of("curves")["curve"]) != {"other"}
+    assert compared.to_json() == before
+    assert compared.figure("length") is not compared.figure("length")
+    check_refused("figure: there is no \\['length'\\]", compared.figure, ["length"])
+    page = Result("x", pd.DataFrame({"n": [pd.NA, pd.NaT, np.array([1, 2])]}))._repr_html_()
+    assert page.count("<td></td>") == 2
 
 
-def test_what_a_notebook_shows_is_text_and_no_markup():
+def test_what_a_notebook_shows_is_no_markup_and_json_has_no_nan():
     hostile = "<script>alert(1)</script>\x1b[31m\u202e"
     frame = pd.DataFrame({hostile: [hostile, math.nan], "n": [1, 2]})
     result = Result("x", frame, text=hostile)
@@ -144,9 +165,6 @@ def test_what_a_notebook_shows_is_text_and_no_markup():
     assert len(long._repr_html_()) < 2_000
     assert len(repr(long)) < 500
     assert "and 940 lines more" in repr(long)
-
-
-def test_json_has_no_nan_and_every_kind_of_number():
     whole = pa.array([2**62, None])
     held = pa.table({"whole": whole, "real": [math.inf, 0.1], "text": ["é", None]})
     summary = {"a": np.float64("nan"), "b": np.int64(3), "c": (1, [np.array([1.5, math.nan])])}
@@ -161,39 +179,8 @@ def test_json_has_no_nan_and_every_kind_of_number():
     assert found["summary"] == expected | {"f": "\ud800", "g": "2020-01-01T00:00:00"}
 
 
-def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared):
-    before = compared.to_json()
-    table = compared.table
-    table["value"] = 0
-    curves = compared.table_of("curves")
-    curves["curve"] = "other"
-    assert set(compared.table_of("curves")["curve"]) != {"other"}
-    assert compared.to_json() == before
-    assert compared.figure("length") is not compared.figure("length")
-    with pytest.raises(InputError, match="figure: there is no \\['length'\\]"):
-        compared.figure(["length"])
-    page = Result("x", pd.DataFrame({"n": [pd.NA, pd.NaT, np.array([1, 2])]}))._repr_html_()
-    assert page.count("<td></td>") == 2
-
-
-def test_texts_are_streamed():
-    """No text is read before it is asked for."""
-    read = 0
-
-    def generated():
-        nonlocal read
-        for read in range(1, 10_001):
-            yield f"text {read}\nwith a line feed"
-
-    source = text_source(generated(), "x")
-    for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
-        assert read == number
-        assert record.as_it_is == f"text {number}\nwith a line feed"
-    assert read == 10_000
-
-
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("beyond_perplexity.report.comparison_page.FIGURE_FILES", {})  # of seconds
+    monkeypatch.setattr("beyond_perplexity.report.comparison_page.PAGE_FIGURES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
     human.write_text("\n".join(HUMAN))
@@ -204,7 +191,7 @@ def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch)
     assert "beyond-perplexity-" not in page
 
 
-def test_the_public_names_are_there_and_come_late():
+def test_public_names_are_there_come_late_and_have_their_keywords_documented():
     assert set(beyond_perplexity.__all__) <= set(dir(beyond_perplexity))
     for name in set(beyond_perplexity.__all__) - {"__version__"}:
         held = getattr(beyond_perplexity, name)
@@ -212,6 +199,10 @@ def test_the_public_names_are_there_and_come_late():
         assert held.__doc__
     with pytest.raises(AttributeError, match="has no attribute 'compares'"):
         _ = beyond_perplexity.compares
+    for name in FUNCTIONS:
+        function = getattr(beyond_perplexity, name)
+        for keyword in inspect.signature(function).parameters:
+            assert keyword in function.__doc__
 
 
 def scores(seed, shift):
@@ -240,8 +231,7 @@ def test_models_are_compared_from_memory_as_from_files(tmp_path):
     with pytest.raises(InputError, match=r"scores\[0\]: is of type DataFrame; give tables as"):
         beyond_perplexity.compare_perplexity([held["a"], held["b"]])
     bad = {"a": held["a"], "b": held["b"].drop(columns="bytes")}
-    with pytest.raises(InputError, match=r"^scores\['b'\]: .*bytes"):
-        beyond_perplexity.compare_perplexity(bad)
+    check_refused(r"^scores\['b'\]: .*bytes", beyond_perplexity.compare_perplexity, bad)
 
 
 def test_weights_from_memory_are_those_of_a_file(tmp_path):
@@ -258,10 +248,8 @@ def test_weights_from_memory_are_those_of_a_file(tmp_path):
     assert len(found.table_of("instances")) == 3
     assert isinstance(found.figure("bounds"), Figure)
     assert isinstance(found.figure("samples"), Figure)
-    with pytest.raises(InputError, match=r"^weights: "):
-        beyond_perplexity.estimate(table.drop_columns(["log_q"]))
-    with pytest.raises(InputError, match="subset"):
-        beyond_perplexity.estimate(table, options={"subset": 1})
+    check_refused(r"^weights: ", beyond_perplexity.estimate, table.drop_columns(["log_q"]))
+    check_refused("subset", beyond_perplexity.estimate, table, options={"subset": 1})
 
 
 @pytest.mark.parametrize("kind", ["compare", "compare_perplexity", "estimate", "audit"])
@@ -288,7 +276,7 @@ def test_results_go_from_process_to_process(kind, compared):
     assert again.tables == made.tables
 
 
-def test_scores_of_pairs_need_no_model():
+def test_scores_of_pairs_need_no_model_and_what_an_extra_installs_is_named(monkeypatch):
     good, bad = [-1.0, -2.0, -3.0, -4.0], [-2.0, -2.0, -5.0, -3.0]
     found = beyond_perplexity.contrast(good, iter(bad), words=[2, 2, 2, 4]).table.iloc[0]
     assert found["accuracy"] == (1 + 0.5 + 1 + 0) / 4
@@ -298,9 +286,6 @@ def test_scores_of_pairs_need_no_model():
     assert several["phenomenon"].tolist() == ["a", "b"]
     assert several["contrastive_entropy"].tolist() == [1.5, -0.5]
     assert several["per_word"].isna().all()
-
-
-def test_what_an_extra_installs_is_named(monkeypatch):
     installs = r"pip install 'beyond-perplexity\[models\]'"
     with pytest.raises(InputError, match=installs), errors.extras_named():
         raise ModuleNotFoundError("No module named 'torch'", name="torch._C")
@@ -359,7 +344,9 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert found.table_of("documents")["group"].tolist() == ["1", "1", "2", "2"]
 
 
-def test_the_scores_of_two_models_go_straight_into_their_comparison(folder, tmp_path):
+def test_scores_of_two_models_are_compared_and_those_of_an_arpa_file_are_as_it_says(
+    folder, tmp_path
+):
     (tmp_path / "uniform.arpa").write_text(ARPA)
     texts = TEXTS * 10
     scored = {
@@ -371,19 +358,15 @@ def test_the_scores_of_two_models_go_straight_into_their_comparison(folder, tmp_
         bits = one.table.set_index("unit").loc["byte", "bits"]
         own = found[(found["first"] == name) & found["second"].isna()]
         assert own["value"].item() == pytest.approx(bits, rel=1e-12)
-
-
-def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path):
     (tmp_path / "model.arpa").write_text(ARPA)
     found = beyond_perplexity.perplexity(tmp_path / "model.arpa", ["a b", "x"], device="cpu")
     logs = [-0.25 - 0.75 - 0.5, -1.0 - 0.5]
     assert found.summary["log_prob"] == pytest.approx(sum(logs) * math.log(10), rel=1e-6)
     assert found.table["perplexity"][0] == pytest.approx(10 ** (-sum(logs) / 5), rel=1e-6)
-    with pytest.raises(InputError, match="model"):
-        beyond_perplexity.perplexity(tmp_path / "model.arpa", ["a"], arpa=False)
+    check_refused("model", beyond_perplexity.perplexity, tmp_path / "model.arpa", ["a"], arpa=False)
 
 
-def test_sentences_in_memory_are_distinguished_as_those_of_a_file(folder, tmp_path, capsys):
+def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     good, bad = ["a b", "b b", "a a b"], ["b a", "b b", "b b b"]
     lines = [f"{one}\t{two}" for one, two in zip(good, bad, strict=True)]
@@ -396,9 +379,13 @@ def test_sentences_in_memory_are_distinguished_as_those_of_a_file(folder, tmp_pa
     columns = [name for name in found.table if name != "phenomenon"]
     pd.testing.assert_frame_equal(found.table[columns], again.table[columns])
     assert again.table["phenomenon"].tolist() == ["pairs"]
-
-
-def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path):
+    capsys.readouterr()
+    raw: dict = {"model": folder, "device": "cpu"}
+    beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
+    assert "texts: the tokenizer cuts <unk> into three tokens (3 times" in capsys.readouterr().err
+    pairs.write_text("good\tbad\na <unk>\tb\n")
+    beyond_perplexity.contrast(pairs, **raw)
+    assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("cat 1 0\ndog 1 1\nsnow 0 2\n")
     first, second = ["The cat!", "Dog.", "snow", "fog"], ["A cat", "cat", "cat", "cat"]
@@ -571,16 +558,24 @@ def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
     assert not [part for part in ("--", "\n", "/tmp") if part in said]
 
 
-def test_commands_refuse_in_the_same_words_and_remarks_name_arguments(given, capsys):
+def test_refusals_and_remarks_name_arguments_and_records_no_file_that_is_gone(
+    given, capsys, tmp_path
+):
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--spelling-model", "y"]
-    with pytest.raises(InputError, match=r"^spelling model: has no effect with an ARPA file"):
-        perplexity_command.main(flags)
+    check_refused(
+        r"^spelling model: has no effect with an ARPA file", perplexity_command.main, flags
+    )
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
     assert "warning: reference: 59 documents repeat a title" in said
     assert "give as group column title" in said
     assert tempfile.gettempdir() + os.sep not in said
+    output, table = tmp_path / "e.parquet", given["weights"]
+    beyond_perplexity.estimate([table.slice(0, 60), table.slice(60)], options=QUICK, output=output)
+    record = read_record(output)
+    assert record["options"]["weights"] == ["weights[0] in memory", "weights[1] in memory"]
+    assert "beyond-perplexity-" not in str(record)
 
 
 def converted():
@@ -688,14 +683,6 @@ def test_groups_of_an_arpa_files_sentences_widen_what_is_independent(given, tmp_
         beyond_perplexity.perplexity(given["arpa"], path, group_column="page")
 
 
-def test_records_name_no_file_that_is_gone(given, tmp_path):
-    output, table = tmp_path / "e.parquet", given["weights"]
-    beyond_perplexity.estimate([table.slice(0, 60), table.slice(60)], options=QUICK, output=output)
-    record = read_record(output)
-    assert record["options"]["weights"] == ["weights[0] in memory", "weights[1] in memory"]
-    assert "beyond-perplexity-" not in str(record)
-
-
 def state():
     """Return what belongs to the process, not to a function of a library."""
     own = logging.getLogger("beyond_perplexity")
@@ -741,13 +728,6 @@ def test_a_call_leaves_the_process_as_it_was(given, name, inputs, options):
     after = state()
     for kind, held in before.items():
         assert after[kind] == held, kind
-
-
-def test_every_keyword_is_documented_and_signatures_are_kept():
-    for name in FUNCTIONS:
-        function = getattr(beyond_perplexity, name)
-        for keyword in inspect.signature(function).parameters:
-            assert keyword in function.__doc__
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

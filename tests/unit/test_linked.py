@@ -4,8 +4,6 @@ Needs nothing but the checkout. Oracles: documents and graphs written by hand; p
 standard library and by hand; the kinds of mentions derived again by a scan over all pairs.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import os
@@ -21,6 +19,7 @@ from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pi
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import TABLES, run_options
@@ -56,9 +55,6 @@ def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
     }
 
 
-# ---- the tables ----
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_both_variants_become_the_same_tables(tmp_path, nested):
     tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
@@ -85,22 +81,16 @@ def test_both_variants_become_the_same_tables(tmp_path, nested):
     assert same == dict.fromkeys(("new", "related", "ongoing"), 1)
 
 
-def test_one_alias_may_name_several_entities(tmp_path):
+def test_one_alias_may_name_several_entities_and_other_workers_change_nothing(tmp_path):
     source = write(tmp_path, DOCUMENT, aliases={**ALIASES, "Q4": ["SML"]})
     rows = run_options(tmp_path / "out", {"source": source})["aliases"]
     assert [row["entity"] for row in rows if row["alias"] == "SML"] == ["Q1", "Q4"]
-
-
-def test_the_corpus_is_the_same_with_other_workers(tmp_path):
     documents = [{**DOCUMENT, "title": f"T{n}", "tokens": [*TOKENS, str(n)]} for n in range(30)]
     source = write(tmp_path, *documents)
     one = run_options(tmp_path / "one", {"source": source})
     two = run_options(tmp_path / "two", {"source": source}, workers=2)
     assert one == two
     assert len(one["documents"]) == 30
-
-
-def test_text_without_the_pickles_is_documents_and_mentions(tmp_path):
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
     config = {"source": source, "preprocessing": {"lower_case": False}}
@@ -206,8 +196,7 @@ def test_mentions_of_unknown_entities_are_kept_and_counted(tmp_path, files, unkn
 )
 def test_a_pickle_of_another_form_is_an_error(tmp_path, aliases, graph, message):
     source = write(tmp_path, DOCUMENT, aliases=aliases, graph=graph)
-    with pytest.raises(InputError, match=re.escape(message)):
-        run_options(tmp_path / "out", {"source": source})
+    check_refused(re.escape(message), run_options, tmp_path / "out", {"source": source})
 
 
 # ---- pickles ----
@@ -240,8 +229,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
 def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
-    with pytest.raises(InputError, match=re.escape(name.replace("builtins", "")) + ".*only dict"):
-        load_pickle(path)
+    check_refused(re.escape(name.replace("builtins", "")) + ".*only dict", load_pickle, path)
     assert not (tmp_path / "evil").exists()
 
 
@@ -261,8 +249,7 @@ def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monk
 )
 def test_a_broken_pickle_is_one_error(tmp_path, content):
     path = put(tmp_path / "x.pkl", content)
-    with pytest.raises(InputError, match=re.escape(f"{path}: ")):
-        load_pickle(path)
+    check_refused(re.escape(f"{path}: "), load_pickle, path)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -279,11 +266,7 @@ def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
 
 
 def test_a_missing_pickle_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.pkl"):
-        load_pickle(tmp_path / "nowhere.pkl")
-
-
-# ---- kinds of mentions ----
+    check_refused(r"nowhere\.pkl", load_pickle, tmp_path / "nowhere.pkl")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -303,8 +286,6 @@ def test_kinds_agree_with_a_scan_over_all_pairs(seed):
         related = any((other, entity) in edges for other in recent)
         assert kind == ("ongoing" if entity in recent else "related" if related else "new")
 
-
-# ---- the configuration ----
 
 ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
@@ -348,5 +329,4 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
     ],
 )
 def test_what_does_not_go_together_is_an_error_before_the_first_job(source, sections, message):
-    with pytest.raises(InputError, match=message):
-        validate(configured({"paths": ["x"], **source}, **sections))
+    check_refused(message, validate, configured({"paths": ["x"], **source}, **sections))

@@ -4,8 +4,6 @@ Needs nothing but the package. Oracles: plain Python over the documents, scipy's
 values of a sample set against itself, invariance to how documents are cut into batches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 
@@ -28,6 +26,7 @@ from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import (
     STOP,
     at_most,
@@ -188,8 +187,7 @@ def test_without_draws_the_values_stay(sample_sets, table):
 
 def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(sample_sets):
     for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
-        with pytest.raises(InputError, match="sample documents are not those"):
-            run(sample_sets, texts=(REFERENCE, wrong))
+        check_refused("sample documents are not those", run, sample_sets, texts=(REFERENCE, wrong))
     empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
@@ -197,6 +195,13 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
     assert ("stop_words", "ks") not in rows
     assert rows["type_token_unigrams", "heaps_beta"]["value"] is None
     assert curves(empty, QUICK, "x", full).num_rows > 0
+    assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
+    assert MeasurementOptions.from_config({}) == MeasurementOptions()
+    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
+    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
+    assert sizes_below(100, SampleSizeOptions()) == []
+    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
+    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
 
 
 @pytest.mark.parametrize(
@@ -211,18 +216,7 @@ def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_define
     ],
 )
 def test_wrong_options_are_named(options, values, message):
-    with pytest.raises(InputError, match=message):
-        options.from_config(values)
-
-
-def test_options_have_their_defaults():
-    assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
-    assert MeasurementOptions.from_config({}) == MeasurementOptions()
-    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
-    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
-    assert sizes_below(100, SampleSizeOptions()) == []
-    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
-    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
+    check_refused(message, options.from_config, values)
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
@@ -271,8 +265,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     assert "type_token_unigrams" in names
     assert "ks_types_model" not in names
     common += ["--measures", measures]
-    with pytest.raises(InputError, match="--measures needs --sample-statistics"):
-        run_script(measure_tendencies, *common)
+    check_refused("--measures needs --sample-statistics", run_script, measure_tendencies, *common)
     common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
     common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
     common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
@@ -392,7 +385,7 @@ def subsets():
         return sample_sizes(pair, rows, FEW_TESTS, HOW, 3, "model/beam"), rows
 
 
-def test_the_last_point_is_the_table_of_measures(subsets):
+def test_points_summarize_the_subsets_whatever_the_cuts_and_the_last_is_the_table(subsets):
     found, rows = subsets
     assert found.schema == SAMPLE_SIZE
     points = found.to_pylist()
@@ -407,9 +400,6 @@ def test_the_last_point_is_the_table_of_measures(subsets):
     assert ("unigram", "tvd") in last
     assert ("type_token_unigrams", "ks_heaps_reference") in last
     assert ("rank_frequency", "zipf_s_reference") not in last
-
-
-def test_points_summarize_the_subsets(subsets):
     points = {(p["tendency"], p["measure"], p["n"]): p for p in subsets[0].to_pylist()}
     for n in SIZES:
         point = points["unigram", "tvd", n]
@@ -421,9 +411,6 @@ def test_points_summarize_the_subsets(subsets):
     assert abs(means[0] - means[-1]) < 4 * deviation / np.sqrt(3 * SIZES[0])
     widths = [points["unigram", "tvd", n]["value"] for n in SIZES]
     assert widths[0] > widths[1] > points["unigram", "tvd", len(SAMPLES)]["value"]
-
-
-def test_cuts_do_not_matter_but_the_seed_does(subsets):
     for cut, seed, equal in ((7, 3, True), (1000, 4, False)):
         with open_pair(cut) as pair:
             rows = measure_rows(pair, FEW_TESTS, 3)

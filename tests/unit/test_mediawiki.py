@@ -6,8 +6,6 @@ Of limits that are counted: the documents left without what is beyond them; an i
 without a shortcut; what would take minutes if work were not bounded.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
@@ -20,20 +18,12 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from beyond_perplexity.corpus import markup, readers
 from beyond_perplexity.corpus import markup as markup_limits
-from beyond_perplexity.corpus import readers
 from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
-from beyond_perplexity.corpus.markup import (
-    MarkupError,
-    Paragraph,
-    normalize_title,
-    parse_article,
-    unclosed_marks,
-    unended_elements,
-)
 from beyond_perplexity.corpus.mediawiki import (
     PageError,
     PageStream,
@@ -69,7 +59,7 @@ def write_dump(path, *pages, end="</mediawiki>"):
 
 
 def shown(wikitext):
-    return [paragraph.text for paragraph in parse_article(wikitext).paragraphs]
+    return [paragraph.text for paragraph in markup.parse_article(wikitext).paragraphs]
 
 
 def mentions(paragraph):
@@ -79,20 +69,7 @@ def mentions(paragraph):
 # ---- the stream of pages ----
 
 
-def test_pages_and_namespaces_are_read(tmp_path):
-    held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
-    dump = write_dump(tmp_path / "d.xml", *held, page_xml("Talk:A", "hm", namespace=1))
-    stream = PageStream(dump, Problems(False))
-    pages = [parse_page(raw) for raw in stream]
-    assert stream.namespaces == {"kategorie"}
-    assert [(p.title, p.namespace, p.redirect, p.text) for p in pages] == [
-        ("A", 0, None, "x < y & [[B]]"),
-        ("C", 0, "A", ""),
-        ("Talk:A", 1, None, "hm"),
-    ]
-
-
-def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
+def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
     for size in (1, 7, 64):
@@ -103,9 +80,6 @@ def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
     content = dump.read_bytes()
     for raw in whole:  # the place is the byte where the page starts
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
-
-
-def test_namespaces_and_redirects_of_odd_pages():
     with pytest.raises(PageError, match="without title, namespace"):
         parse_page(raw_page("1" * 5000, "x"))
     assert parse_page(raw_page("-1", "x")).namespace == -1
@@ -133,7 +107,7 @@ def test_broken_pages_say_why(xml, reason):
         parse_page(RawPage("here", xml))
 
 
-def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
+def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_other(tmp_path):
     broken = page_xml("Broken", "x").removesuffix("</page>")
     dump = write_dump(tmp_path / "d.xml", page_xml("A", "x"), broken, page_xml("B", "y"))
     found = []
@@ -143,6 +117,16 @@ def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
         except PageError:
             found.append(f"broken: {raw.describe().split(' (')[0]}")
     assert found == ["A", "broken: Broken", "B"]
+    held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
+    dump = write_dump(tmp_path / "d.xml", *held, page_xml("Talk:A", "hm", namespace=1))
+    stream = PageStream(dump, Problems(False))
+    pages = [parse_page(raw) for raw in stream]
+    assert stream.namespaces == {"kategorie"}
+    assert [(p.title, p.namespace, p.redirect, p.text) for p in pages] == [
+        ("A", 0, None, "x < y & [[B]]"),
+        ("C", 0, "A", ""),
+        ("Talk:A", 1, None, "hm"),
+    ]
 
 
 AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
@@ -217,12 +201,12 @@ def test_visible_text(wikitext, expected):
         assert found == expected
 
 
-def test_links_keep_their_place_and_target():
+def test_links_keep_their_place_and_target_and_none_can_be_forged():
     text = (
         "'''[[philosophy|Phil.]]''' of the [[dog]]s, {{x}}[[A_b#c|''it'' &amp; more]]"
         " [[Image:x.png]] [[:fr:Non|no]] [[#below|below]] [[talk:X|talk]] [[2001: A Space Odyssey]]"
     )
-    (paragraph,) = parse_article(text).paragraphs
+    (paragraph,) = markup.parse_article(text).paragraphs
     assert paragraph.text.startswith("Phil. of the dogs, it & more no below")
     assert mentions(paragraph) == [
         ("Phil.", "Philosophy", "link"),
@@ -230,10 +214,7 @@ def test_links_keep_their_place_and_target():
         ("it & more", "A b", "link"),
         ("2001: A Space Odyssey", "2001: A Space Odyssey", "link"),
     ]
-
-
-def test_control_characters_of_a_page_cannot_forge_a_link():
-    (paragraph,) = parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
+    (paragraph,) = markup.parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
     assert mentions(paragraph) == [("d", "D", "link")]
 
 
@@ -250,23 +231,8 @@ def test_control_characters_of_a_page_cannot_forge_a_link():
     ],
 )
 def test_titles_are_normalized(title, targets):
-    found = {normalize_title(target, frozenset({"kategorie"})) for target in targets}
+    found = {markup.normalize_title(target, frozenset({"kategorie"})) for target in targets}
     assert found == {title}
-
-
-def test_infobox_links_become_pairs():
-    article = parse_article(
-        "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
-        "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
-        "| again = [[Ulm]] and [[ulm]]\n}}\n{{Other|place=[[Bern]]}}\nText."
-    )
-    assert article.infoboxes == 1
-    assert article.triples == [
-        ("birth_place", "Ulm"),
-        ("birth_place", "German Empire"),
-        ("spouse", "Mileva"),
-        ("again", "Ulm"),
-    ]
 
 
 # ---- mentions ----
@@ -275,7 +241,7 @@ def test_infobox_links_become_pairs():
 def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     first = "New York is here. [[York]] and [[New York City|New York]]. Yorkshire, York, New York, "
     second = "new york.\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
-    paragraphs = parse_article(first + second).paragraphs
+    paragraphs = markup.parse_article(first + second).paragraphs
     add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
         ("York", "York", "link"),
@@ -290,20 +256,17 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     ]
 
 
-def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts():
-    (paragraph,) = parse_article(
+def test_an_anchor_takes_no_title_away_the_latest_counts_and_matches_agree_with_brute_force():
+    (paragraph,) = markup.parse_article(
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
     ).paragraphs
     add_matches("Other", [paragraph])
     found = [(anchor, entity) for anchor, entity, kind in mentions(paragraph) if kind != "link"]
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
-
-
-def test_matches_agree_with_brute_force():
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
-    link = Paragraph("ab", [(0, 2, "X", "link")])
-    plain = Paragraph(text)
+    link = markup.Paragraph("ab", [(0, 2, "X", "link")])
+    plain = markup.Paragraph(text)
     add_matches("zz", [link, plain])
     oracle = [m.span() for m in re.finditer(r"(?<!\w)ab(?!\w)", text)]
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
@@ -315,20 +278,31 @@ def spans(paragraph, **switches):
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
-def test_token_spans_survive_normalization_and_tokenization():
-    (paragraph,) = parse_article(
+def test_token_spans_survive_cleaning_and_anchors_inside_tokens_are_left_out():
+    (paragraph,) = markup.parse_article(
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
     found = spans(paragraph)
     expected = Preprocessing.from_config({}).apply([anchor for anchor, *_ in mentions(paragraph)])
     assert ["".join(f.split()) for f in found] == ["".join(e.split()) for e in expected]
     assert len(found) == 6
+    (paragraph,) = markup.parse_article("anti-[[war]] and [[peace]]").paragraphs
+    assert spans(paragraph) == ["peace"]
+
+    def swap(texts):  # reorders across an edge, as ," becomes ",
+        return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
+
+    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
+    paragraph = markup.Paragraph("a b c d", links)
+    ((tokens, kept),) = tokenize([paragraph], swap)
+    assert tokens == ["a", "c", "b", "d"]
+    assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
 
 def test_spans_of_the_excerpt_spell_their_anchors():
     stream = PageStream(resolve_path("embedded:enwiki-excerpt"), Problems(False))
     pages = [parse_page(raw) for raw in islice(stream, 120)]
-    paragraphs = [p for page in pages for p in parse_article(page.text).paragraphs]
+    paragraphs = [p for page in pages for p in markup.parse_article(page.text).paragraphs]
     for paragraph in paragraphs:  # the anchor itself stands in for the entity
         found = paragraph.mentions
         paragraph.mentions = [(a, b, paragraph.text[a:b], kind) for a, b, _, kind in found]
@@ -345,23 +319,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
     assert same > 0.99 * len(anchors)
 
 
-def test_anchor_inside_a_token_is_left_out():
-    (paragraph,) = parse_article("anti-[[war]] and [[peace]]").paragraphs
-    assert spans(paragraph) == ["peace"]
-
-
-def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
-    def swap(texts):  # reorders across an edge, as ," becomes ",
-        return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
-
-    links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
-    paragraph = Paragraph("a b c d", links)
-    ((tokens, kept),) = tokenize([paragraph], swap)
-    assert tokens == ["a", "c", "b", "d"]
-    assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
-
-
-def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
+def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_path):
     with Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])
@@ -370,6 +328,18 @@ def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
             ("A", "C"), ("B", "C"), ("D", "C"), ("X", None), ("Y", None), ("Z", None),
         ]  # fmt: skip
     assert not list(tmp_path.iterdir())
+    article = markup.parse_article(
+        "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
+        "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
+        "| again = [[Ulm]] and [[ulm]]\n}}\n{{Other|place=[[Bern]]}}\nText."
+    )
+    assert article.infoboxes == 1
+    assert article.triples == [
+        ("birth_place", "Ulm"),
+        ("birth_place", "German Empire"),
+        ("spouse", "Mileva"),
+        ("again", "Ulm"),
+    ]
 
 
 # ---- lines ----
@@ -389,7 +359,7 @@ def test_a_line_beyond_the_limit_is_an_error_or_left_out(tmp_path, monkeypatch, 
     assert [place.split(": ")[1] for place in places] == ["line 2", "line 5"]
 
 
-def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
+def test_lines_are_those_of_split_in_time_of_their_length_alone(tmp_path, monkeypatch):
     """Joined to what is held again with every chunk, 256 MB took minutes."""
     path = tmp_path / "zeros.gz"
     with gzip.open(path, "wb", 1) as file:
@@ -398,9 +368,6 @@ def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
     problems = Problems(True)
     assert not list(read_text(path, problems))
     assert problems.skips.counts == {"line too long": 1}
-
-
-def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
     draw = random.Random(7)
     for trial in range(40):
         content = "".join(draw.choice("ab\n\n\r é") for _ in range(draw.randrange(60)))
@@ -409,9 +376,6 @@ def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
         wanted = content.split("\n")
         wanted = wanted if wanted[-1] else wanted[:-1]
         assert list(read_lines(path, Problems(False))) == list(enumerate(wanted, 1))
-
-
-# ---- pickles ----
 
 
 def doubled(times):
@@ -432,6 +396,11 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     with pytest.raises(InputError, match=r"entity Q1: holds .*expected pairs") as caught:
         list(graph(tmp_path, content).triples())
     assert len(str(caught.value)) < 400
+    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
+    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
+    with pytest.raises(InputError, match="field 'id'") as caught:
+        list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
+    assert len(str(caught.value)) < 400
 
 
 # ---- pages ----
@@ -442,30 +411,27 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     ["<ref name=", "<ref>", "<b>", "<b a='", "{{a|", "[[a|", "\n{|", "[http://a ", "<nowiki>"],
 )
 def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
-    with pytest.raises(MarkupError, match="too much unclosed markup"):
-        parse_article(mark * 20_000 + "x")
-    assert parse_article("Some words. " + mark * 3).infoboxes == 0
+    with pytest.raises(markup.MarkupError, match="too much unclosed markup"):
+        markup.parse_article(mark * 20_000 + "x")
+    assert markup.parse_article("Some words. " + mark * 3).infoboxes == 0
 
 
-def test_what_is_closed_does_not_count():
+def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeypatch):
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
-    assert unclosed_marks(page) == []
-    assert unended_elements(page, ("ref",)) == []
-    assert unclosed_marks("<b>{{a|</b>}}") == [3]
-    assert unclosed_marks("{{a [[b }} c]]") == [4]
-    assert unclosed_marks("}} ]] </b> {{") == [11]
-    assert unended_elements("<ref></ref><ref>", ("ref",)) == [11]
-    assert unended_elements("<REF></rEf >", ("ref",)) == []
-
-
-def test_the_limit_grows_with_the_page(monkeypatch):
+    assert markup.unclosed_marks(page) == []
+    assert markup.unended_elements(page, ("ref",)) == []
+    assert markup.unclosed_marks("<b>{{a|</b>}}") == [3]
+    assert markup.unclosed_marks("{{a [[b }} c]]") == [4]
+    assert markup.unclosed_marks("}} ]] </b> {{") == [11]
+    assert markup.unended_elements("<ref></ref><ref>", ("ref",)) == [11]
+    assert markup.unended_elements("<REF></rEf >", ("ref",)) == []
     monkeypatch.setattr(markup_limits, "FREE_CHARACTERS", 100)
     monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
     text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
     for marks in (1, 2):  # 597 of 700
-        parse_article("<b>" * marks + text[3 * marks :])
-    with pytest.raises(MarkupError):
-        parse_article("<b>" * 3 + text[9:])  # 891 of 700
+        markup.parse_article("<b>" * marks + text[3 * marks :])
+    with pytest.raises(markup.MarkupError):
+        markup.parse_article("<b>" * 3 + text[9:])  # 891 of 700
 
 
 def raw_page(namespace, text):
@@ -473,24 +439,18 @@ def raw_page(namespace, text):
     return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
 
 
-def test_such_a_page_is_a_counted_skip():
+def test_such_a_page_is_a_counted_skip(tmp_path):
     options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
     pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
     found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
     assert found.skips.counts == {"page with too much unclosed markup": 1}
     assert found.counts["articles"] == 1
-
-
-def test_entities_that_grow_are_no_page(tmp_path):
     names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
     page = raw_page("0", "&e9;")
     path = put(tmp_path / "d.xml", b"<mediawiki>" + page.xml + b"</mediawiki>")
     assert len(list(PageStream(path, Problems(False)))) == 1
     with pytest.raises(PageError, match="not well-formed"):
         parse_page(RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
-
-
-# ---- annotated corpora ----
 
 
 def test_kinds_are_those_of_the_definition_for_nested_mentions():
@@ -513,24 +473,13 @@ def test_kinds_are_those_of_the_definition_for_nested_mentions():
     assert min(seen[kind] for kind in ("new", "related", "ongoing")) > 50
 
 
-def test_many_entities_over_each_other_are_read(tmp_path):
+def test_chains_of_entities_become_one_however_many_lie_over_each_other(tmp_path):
     """Compared with all mentions before it, each of these would take minutes in all."""
     spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
     path = put(tmp_path / "a", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}))
     source = SourceOptions("linked-wikitext", ["x"], mentions="all")
     (document,) = Reader(source, Problems(False)).read(path)
     assert len(document.mentions) == 20_000
-
-
-def test_chains_of_entities_become_one():
     n = 3000
     spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
     assert len({entity for _, _, entity in merge_entities(spans)}) == 1
-
-
-def test_a_foreign_value_in_a_message_is_short(tmp_path):
-    annotations = [{"id": ["x" * 10**6], "span": [0, 1]}]
-    path = put(tmp_path / "a", json.dumps({"tokens": ["a"], "annotations": annotations}))
-    with pytest.raises(InputError, match="field 'id'") as caught:
-        list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
-    assert len(str(caught.value)) < 400

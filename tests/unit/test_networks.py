@@ -6,10 +6,9 @@ dropout; bounds and variances of initial weights. RNN: the recurrence and the fa
 out in float64, autograd through the definition. CNN: torch's conv1d, weight_norm and glu composed
 by hand, the receptive field by perturbation. Transformer: torch's nn.TransformerEncoder and Hugging
 Face's GPT-2 (skipped without transformers) with the same weights. Adaptive softmax: torch's
-nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, autograd through it.
+nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, autograd through it. A
+softmax worked out in tiles: torch's log softmax of all logits.
 """
-
-from __future__ import annotations
 
 import math
 from functools import partial
@@ -20,13 +19,15 @@ from torch import nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import registry, word_softmax
 from beyond_perplexity.models.cnn import GatedConvolution
 from beyond_perplexity.models.elman import ClassOutput
 from beyond_perplexity.models.factored import drop, drop_words, skips_layer
 from beyond_perplexity.models.recurrent_layers import SigmoidLayer
 from beyond_perplexity.models.transformer import sinusoids
 from beyond_perplexity.models.transformer_adaptive_softmax import Bands
+from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
+from beyond_perplexity.vocabulary import BOS, EOS
 from tests.unit.small_models import make, prefixes
 
 SIZE = 60
@@ -88,9 +89,7 @@ def test_selected_and_reset_rows_go_on_alone(family, architecture):
 @every_case
 @pytest.mark.parametrize("open_vocabulary", [False, True])
 @torch.no_grad()
-def test_probabilities_sum_to_one_and_special_tokens_have_none(
-    family, architecture, open_vocabulary
-):
+def test_probabilities_sum_to_one_and_those_of_marks_to_none(family, architecture, open_vocabulary):
     logits = make(family, architecture, SIZE, open_vocabulary, noise=0.1)(prefixes(size=SIZE))
     p = logits.double().softmax(-1)
     torch.testing.assert_close(p.sum(-1), torch.ones(3, 9, dtype=torch.float64))
@@ -220,7 +219,7 @@ def test_locked_dropout_takes_the_same_elements_at_all_positions_and_steps_have_
     assert torch.equal(first, again)
 
 
-def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
+def test_kinds_of_dropout_keep_the_mean_and_leave_what_is_left():
     torch.manual_seed(0)
     tokens = torch.arange(2000).repeat(2, 1)  # each id twice
     words = drop_words(torch.ones(2, 2000, 3), tokens, 2000, 0.4, True)
@@ -234,6 +233,13 @@ def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
     skipped = [skips_layer(0.25, True) for _ in range(4000)]
     assert sum(skipped) / 4000 == pytest.approx(0.25, abs=0.025)
     assert not skips_layer(0.25, False)
+    rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
+    model, tokens = transformer(**rare).train(), prefixes()
+    stream = model.embedding(tokens) * 4 + model.positions[:9]
+    torch.testing.assert_close(model.features(tokens), model.final_norm(stream))
+    model = transformer(**rare, embedding_dropout=1 - 1e-9).train()
+    expected = model.final_norm(model.positions[:9]).expand(3, 9, 16)
+    torch.testing.assert_close(model.features(tokens), expected)
 
 
 # ---- LSTM and GRU ----
@@ -279,10 +285,7 @@ def test_weights_by_xavier(family, tied):
     biases = [weight for weight in model.parameters() if weight.dim() == 1]
     assert len(biases) == 5 + (model.narrow is not None)
     assert not any(bias.any() for bias in biases)
-    plain, default = (
-        make(family, {**sizes, "initialization": "torch"}, 300),
-        make(family, sizes, 300),
-    )
+    plain, default = (make(family, sizes | o, 300) for o in ({"initialization": "torch"}, {}))
     for one, other in zip(plain.parameters(), default.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -371,9 +374,11 @@ def test_classes_are_cut_by_the_square_roots_of_zipfs_frequencies():
     roots = torch.arange(1, 10_001).double() ** -0.5
     mass = torch.zeros(50, dtype=torch.float64).index_add_(0, output.class_of[1:], roots)
     assert mass[5:].max() / mass[5:].min() < 1.1  # the first classes are of single words
-
-
-# ---- the CNN ----
+    torch.manual_seed(0)
+    stream = torch.randn(4, 300, 64)
+    for _ in range(3):
+        stream = GatedConvolution(64, 64, 4, True, 1.0)(stream).detach()
+    assert 0.5 < stream.var() < 4
 
 
 def like_torch(part, stream):
@@ -419,14 +424,6 @@ def test_a_prediction_sees_the_receptive_field_and_nothing_else(architecture):
     field = 1 + architecture["layers"] * (architecture.get("kernel_size", 4) - 1)
     assert seen.tolist() == [14 - field < place <= 14 for place in range(17)]
     assert model.context_length is None
-
-
-def test_initial_outputs_have_about_the_variance_of_the_input():
-    torch.manual_seed(0)
-    stream = torch.randn(4, 300, 64)
-    for _ in range(3):
-        stream = GatedConvolution(64, 64, 4, True, 1.0)(stream).detach()
-    assert 0.5 < stream.var() < 4
 
 
 # ---- the Transformer ----
@@ -512,26 +509,13 @@ def test_the_future_and_other_rows_change_nothing():
     torch.testing.assert_close(model(changed)[1:], model(tokens)[1:])
 
 
-def test_dropped_words_and_skipped_layers_leave_what_is_left():
-    rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
-    model, tokens = transformer(**rare).train(), prefixes()
-    stream = model.embedding(tokens) * 4 + model.positions[:9]
-    torch.testing.assert_close(model.features(tokens), model.final_norm(stream))
-    model = transformer(**rare, embedding_dropout=1 - 1e-9).train()
-    expected = model.final_norm(model.positions[:9]).expand(3, 9, 16)
-    torch.testing.assert_close(model.features(tokens), expected)
-
-
-def test_sinusoids_are_those_of_the_paper():
+def test_sinusoids_are_those_of_the_paper_and_too_long_contexts_refused():
     table = sinusoids(10, 6)
     for place in range(10):
         for pair in range(3):
             angle = place / 10_000 ** (2 * pair / 6)
             assert table[place, pair] == pytest.approx(math.sin(angle), abs=1e-6)
             assert table[place, pair + 3] == pytest.approx(math.cos(angle), abs=1e-6)
-
-
-def test_too_long_contexts_are_refused():
     with pytest.raises(InputError, match=r"maximum_length: is 81.*context_length is 80"):
         transformer().initial_state(2, 81)
     with pytest.raises(ValueError, match="81 tokens exceed the context of 80"):
@@ -622,3 +606,91 @@ def test_bands_cut_by_id_or_share_and_leave_none_empty():
     assert Bands.cut(20, (0.1, 0.4, 30), 64, 4) == Bands((0, 8), (8, 12), (64, 16))
     with pytest.raises(InputError, match=r"cutoffs: none of \[0.1\] is inside .* 9 ids"):
         Bands.cut(9, (0.1,), 64, 4)
+
+
+# ---- a softmax worked out in tiles ----
+
+POSITIONS, WIDTH, WORDS = 48, 5, 23
+
+
+def problem(dtype=torch.float64, scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(POSITIONS, WIDTH, generator=generator, dtype=dtype)
+    weight = torch.randn(WORDS, WIDTH, generator=generator, dtype=dtype) * scale
+    bias = torch.randn(WORDS, generator=generator, dtype=dtype)
+    may_end = torch.rand(POSITIONS, generator=generator) < 0.5
+    targets = torch.randint(EOS + 1, WORDS, (POSITIONS,), generator=generator)
+    targets = torch.where(may_end & (targets < 6), EOS, targets)
+    counts = torch.randint(0, 4, (POSITIONS,), generator=generator)
+    return features, weight, bias, Words(targets, may_end), counts
+
+
+def plain(features, weight, bias, words):
+    logits = features @ weight.T + bias
+    barred = torch.zeros_like(logits, dtype=torch.bool)
+    barred[:, BOS], barred[:, EOS] = True, ~words.may_end
+    logits = logits.masked_fill(barred, -torch.inf)
+    return logits.log_softmax(1).gather(1, words.targets[:, None])[:, 0]
+
+
+@pytest.fixture(params=[(128, 1024), (16, 4), (32, 1)])
+def tiles(request, monkeypatch):
+    monkeypatch.setitem(word_softmax.TILES, "cpu", request.param)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_values_are_those_of_the_full_softmax():
+    features, weight, bias, words, counts = problem()
+    expected = plain(features, weight, bias, words)
+    assert (words.targets == EOS).any()
+    torch.testing.assert_close(word_log_probs(features, weight, bias, words), expected)
+    total, values = summed_word_log_probs(features, weight, bias, words, counts)
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(total, expected @ counts.double())
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_gradients_are_those_of_autograd(scale):
+    features, weight, bias, words, counts = problem(scale=scale)
+    leaves = [part.requires_grad_() for part in (features, weight, bias)]
+    total, _ = summed_word_log_probs(*leaves, words, counts)
+    found = torch.autograd.grad(1.7 * total, leaves)
+    expected = torch.autograd.grad(1.7 * (plain(*leaves, words) @ counts.double()), leaves)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_words_far_below_the_smallest_number_are_scored_and_an_impossible_end_is_no_reference():
+    features, weight, bias, words, _ = problem(torch.float32, scale=100.0)
+    found = word_log_probs(features, weight, bias, words)
+    expected = plain(*(part.double() for part in (features, weight, bias)), words)
+    assert expected.min() < -200.0  # exp(−200) is 0 in float32
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
+    bias[EOS] = 1e4
+    expected = plain(*(part.double() for part in (features, weight, bias)), words)
+    found = word_log_probs(features, weight, bias, words)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("gap", [20.0, 80.0, 88.0, 88.6, 89.0, 200.0])
+def test_gradients_are_finite_however_improbable_a_word_is(gap):
+    features, weight, bias, words, counts = problem(torch.float32)
+    weight[WORDS - 1, 0], bias[WORDS - 1] = 3.0, gap
+    leaves = [part.requires_grad_() for part in (features, weight, bias)]
+    total, values = summed_word_log_probs(*leaves, words, counts)
+    found = torch.autograd.grad(total, leaves)
+    exact = [part.detach().double().requires_grad_() for part in leaves]
+    expected = torch.autograd.grad(plain(*exact, words) @ counts.double(), exact)
+    assert values.max() <= 0
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=2e-4)
+
+
+def test_a_position_has_the_same_number_in_any_company():
+    features, weight, bias, words, _ = problem(torch.float32, scale=100.0)
+    whole = word_log_probs(features, weight, bias, words)
+    for rows in (torch.arange(16), torch.arange(16, 48), torch.arange(47, -1, -1)):
+        part = Words(words.targets[rows], words.may_end[rows])
+        assert torch.equal(word_log_probs(features[rows], weight, bias, part), whole[rows])

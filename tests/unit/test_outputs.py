@@ -4,8 +4,6 @@ Oracles: the folder's listing afterwards; the limits of file systems (255 bytes 
 of the operating system; the rows that were written; Bash's expansion of braces.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os
@@ -39,6 +37,7 @@ from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.storage.outputs import atomic_path, check_output, check_output_folder
 from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges, from_ranges
 from beyond_perplexity.training.interruptions import save_checkpoint
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_ngrams import V, draw_sentences, fit
 
 # ---- outputs ----
@@ -83,20 +82,16 @@ def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: s
     assert sorted(place.rglob("*")) == before
 
 
-def test_the_streams_of_the_system_are_not_replaced() -> None:
+def test_streams_are_not_replaced_and_folders_are_no_outputs(place: Path, monkeypatch) -> None:
     """Standard output may be a regular file; its name in /dev is a link that all processes use."""
     check = "from beyond_perplexity.storage.outputs import check_output as c; c('/dev/stdout')"
     with tempfile.TemporaryFile() as held:
         done = subprocess.run([sys.executable, "-c", check], stdout=held, stderr=subprocess.PIPE)
     assert b"is no place for files" in done.stderr
     assert Path("/dev/stdout").is_symlink()
-
-
-def test_folders_as_outputs_and_without_permission(place: Path, monkeypatch) -> None:
     check_output_folder(place / "folder")
     check_output_folder(place / "new" / "deep")
-    with pytest.raises(InputError, match="is a file; name a folder"):
-        check_output_folder(place / "file")
+    check_refused("is a file; name a folder", check_output_folder, place / "file")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
         check_output(Path(memory, "a.csv"))
     # Root may write everywhere, so the answer of the system is put in its place.
@@ -113,8 +108,7 @@ def test_any_name_is_written_or_refused(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if len(os.fsencode(name)) > 255 or name in (".", ".."):
-            with pytest.raises(InputError, match=r"name too long|is a folder"):
-                outputs.write_text(path, "whole")
+            check_refused(r"name too long|is a folder", outputs.write_text, path, "whole")
             assert os.listdir(folder) == []
         else:
             outputs.write_text(path, "whole")
@@ -334,8 +328,7 @@ def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message, 
     with pytest.raises(InputError, match=message) as error:
         list(shards.read_batches(path, ALIASES, ["entity"]))
     assert str(path) in str(error.value)
-    with pytest.raises(InputError, match=of_record):
-        shards.read_record(path)
+    check_refused(of_record, shards.read_record, path)
 
 
 def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tmp_path):
@@ -354,9 +347,6 @@ def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tm
     outputs.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
     outputs.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-
-
-# ---- ranges ----
 
 
 SHARDS = [f"samples/m/d/{shard:05d}.parquet" for shard in range(20_000)]

@@ -3,8 +3,6 @@
 Needs the extra `pretrained`, or is skipped. Oracles: the library's own vectors; texts alone.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

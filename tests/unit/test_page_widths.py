@@ -3,8 +3,6 @@
 Needs Debian's `chromium`. Oracle: the width that the browser gives the page.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ hand, the mean of many estimates, closed forms of the perplexity and of its erro
 length invariance.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -104,7 +102,7 @@ def test_estimates_are_unbiased_and_their_logarithms_too_low(kind, particles):
     assert (few.mean(0) < EXACT - 4 * errors)[1:].all()
 
 
-def test_resampling_lowers_the_spread_of_long_sequences():
+def test_resampling_lowers_the_spread_and_with_the_model_itself_every_weight_is_z():
     """Against as many sequences, whose weights are averaged at the end."""
     model, lengths = make(6.0), np.array([60])
     options = [PartitionOptions(2048 // particles, particles) for particles in (1, 16)]
@@ -112,6 +110,20 @@ def test_resampling_lowers_the_spread_of_long_sequences():
     plain, resampled = (draw_log_partitions(model, q, lengths, held, 5, "s") for held in options)
     averaged = log_mean_exp(plain.reshape(128, 16), 1)
     assert resampled.std() < 0.7 * averaged.std()
+
+    # Scores log p of one-word sentences: q is p, and there is nothing to estimate
+    class Same(WordProposal):
+        def draw(self, tokens, state, numbers):
+            every = torch.arange(2, SIZE)
+            score = make().sentence_log_scores(every[:, None], torch.ones(4, dtype=int))
+            place = torch.multinomial(score.softmax(0), len(tokens), replacement=True)
+            return place + 2, score.log_softmax(0)[place], None
+
+    proposal = Same(None, SIZE, 1.0, "same")
+    with torch.no_grad():
+        options = PartitionOptions(30, 1)
+        weights = draw_log_partitions(make(), proposal, np.array([1]), options, 5, "same")
+    np.testing.assert_allclose(weights[:, 0], EXACT[0], atol=1e-6)
 
 
 @torch.no_grad()
@@ -153,23 +165,6 @@ def test_runs_do_not_depend_on_their_number_or_on_lengths(particles, monkeypatch
     assert len(np.unique(whole[:, -1])) > 30
     other = draw_log_partitions(model, proposal, LENGTHS, options, 6, "x")
     assert (other[:, -1] != whole[:, -1]).mean() > 0.9
-
-
-def test_with_the_model_itself_as_proposal_every_weight_is_z():
-    """Scores log p of one-word sentences: q is p, and there is nothing to estimate."""
-
-    class Same(WordProposal):
-        def draw(self, tokens, state, numbers):
-            every = torch.arange(2, SIZE)
-            score = make().sentence_log_scores(every[:, None], torch.ones(4, dtype=int))
-            place = torch.multinomial(score.softmax(0), len(tokens), replacement=True)
-            return place + 2, score.log_softmax(0)[place], None
-
-    proposal = Same(None, SIZE, 1.0, "same")
-    with torch.no_grad():
-        options = PartitionOptions(30, 1)
-        weights = draw_log_partitions(make(), proposal, np.array([1]), options, 5, "same")
-    np.testing.assert_allclose(weights[:, 0], EXACT[0], atol=1e-6)
 
 
 def test_proposals_and_scores_that_do_not_do_are_refused():

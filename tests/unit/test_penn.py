@@ -6,8 +6,6 @@ several lines and read back; the text of the same documents in another format.
 Of shallow trees: TextBlob's own public `parse` on the same tokens; the tokens of the documents.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path
@@ -31,7 +29,7 @@ from beyond_perplexity.corpus.penn import (
 )
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
-from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run, run_options
 
@@ -109,9 +107,11 @@ def test_a_malformed_tree_says_why(reason, texts):
         assert error.value.reason == reason
 
 
-def test_function_labels_go_but_labels_of_hyphens_stay():
+def test_function_labels_go_and_a_plain_tree_is_what_nltk_reads():
     labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
     assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+    text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
+    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 def random_tree(draw, depth=0):
@@ -138,11 +138,6 @@ def test_writing_and_reading_gives_the_tree_back(seed):
     assert replace_leaves(line, tree.leaves()) == line
 
 
-def test_a_plain_tree_is_what_nltk_reads():
-    text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
-    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
-
-
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
 def test_any_text_is_a_tree_or_a_named_fault(text):
@@ -157,15 +152,12 @@ def test_any_text_is_a_tree_or_a_named_fault(text):
 # ---- files ----
 
 
-def test_a_file_is_a_document_of_sentences(tmp_path):
+def test_a_file_or_every_tree_is_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
     assert found.title == "d"
     assert found.tokens == ["the", "cat", "sits", "b"]
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
-
-
-def test_every_tree_may_be_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
     assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
@@ -189,14 +181,13 @@ def test_every_tree_may_be_a_document(tmp_path):
 )
 def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = put(tmp_path / "d.mrg", text)
-    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
-        read(path)
+    check_refused(re.escape(f"{path}: {message}"), read, path)
     found, problems = read(path, skip=True)
     assert problems.skips.counts.total() == 1
     assert [document.trees for document in found] == [[(0, GOOD)]] * (GOOD in text)
 
 
-def test_reading_goes_on_after_a_tree_without_end(tmp_path):
+def test_reading_goes_on_after_a_tree_without_end_which_takes_few_others(tmp_path, monkeypatch):
     trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
     trees[5] = "(S\n  (NP (NN lost))"
     found, problems = read(put(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
@@ -204,13 +195,9 @@ def test_reading_goes_on_after_a_tree_without_end(tmp_path):
     assert problems.skips.to_json() == {
         "unbalanced brackets": {"count": 1, "first": [f"{tmp_path / 'd.mrg'}: line 11"]}
     }
-
-
-def test_a_tree_without_end_does_not_take_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
     path = put(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
-    with pytest.raises(InputError, match="line 1: unbalanced brackets"):
-        read(path)
+    check_refused("line 1: unbalanced brackets", read, path)
     found, problems = read(path, skip=True)
     assert len(found[0].trees) == 50
     assert problems.skips.counts.total() == 1
@@ -228,10 +215,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
     assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
 
 
-# ---- the tables ----
-
-
-def test_a_treebank_becomes_documents_and_trees(tmp_path):
+def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
     first, second = put(tmp_path / "a.mrg", text), put(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
@@ -249,9 +233,6 @@ def test_a_treebank_becomes_documents_and_trees(tmp_path):
     steps = {"lower_case": False, "remove_accents": False, "tokenizer": "none"}
     kept = run(tmp_path / "kept", paths, "penn", preprocessing=steps)
     assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
-
-
-def test_trees_as_documents_are_split_one_by_one(tmp_path):
     path = put(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
     options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
     found = run_options(tmp_path / "out", options)
@@ -274,9 +255,7 @@ def test_a_real_treebank_is_read_whole():
     for path in files:
         (found,), problems = read(path)
         assert not problems.skips.counts
-        expected = [
-            Tree.fromstring(s)[0] for s in re.split(r"\n\s*\n", path.read_text()) if s.strip()
-        ]
+        expected = [Tree.fromstring(s)[0] for s in re.split(r"\n\s*\n", path.read_text().strip())]
         for tree in expected:
             for part in tree.subtrees():
                 part.set_label(re.match(r"-.*|[^-=]+", part.label())[0])
@@ -337,11 +316,15 @@ def test_sentences_end_after_a_run_of_marks(text, expected):
     assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
 
 
-def test_the_phrases_of_a_sentence():
+def test_the_phrases_of_a_sentence_and_sentences_without_a_tree():
     assert parse_sentence(SENTENCE.split()) == (
         "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
         "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
     )
+    text = "a b . c d e . a -LRB- . f ."
+    trees, left_out = parse_document(text.split(), 3)
+    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
+    assert left_out == {LONG: 1, ESCAPED: 1}
 
 
 def bracketed(tagged):
@@ -396,14 +379,7 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
     assert all(parse_tree(tree) == tree for _, tree in trees)
 
 
-def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
-    text = "a b . c d e . a -LRB- . f ."
-    trees, left_out = parse_document(text.split(), 3)
-    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
-    assert left_out == {LONG: 1, ESCAPED: 1}
-
-
-def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
+def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "The cat sat. It (the cat) slept!\nA very long one here.\n")
     plain = run(tmp_path / "plain", [str(path)], "text")
     assert plain["trees"] == []
@@ -422,9 +398,6 @@ def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
     report = run(tmp_path / "short", [str(path)], "text", trees=options)["report"]
     assert report["skips"][LONG] == {"count": 1, "first": [f"{path}: line 1"]}
     assert report["trees"]["written"] == 2
-
-
-def test_trees_do_not_depend_on_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "".join(f"The cat number {n} sat here.\n" for n in range(40)))
     options = {"kind": "shallow"}
     one = run(tmp_path / "one", [str(path)], "text", trees=options)

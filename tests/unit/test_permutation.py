@@ -4,8 +4,6 @@ Needs nothing but the package. Oracles: enumeration of all relabelings of tiny s
 permutation test, exact binomial sums, uniformity of p-values under the null, closed-form variances.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import contextmanager
 from fractions import Fraction
@@ -74,7 +72,16 @@ def by_definition(first, second):
     return gap.sum(axis=-1) / 2, gap.max(axis=-1)
 
 
-def test_all_relabelings_of_unigram_counts_appear_equally_often():
+def test_relabelings_appear_equally_often_with_the_distances_of_the_definition():
+    rng = np.random.default_rng(0)
+    pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
+    first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
+    fast = word_distances.permuted_distances(first.astype(np.float32), pooled)
+    general = word_distances.unigram_distances(first, pooled[:, None] - first)
+    for found in (fast, general):
+        tvd, largest = by_definition(first.T, (pooled[:, None] - first).T)
+        assert found["tvd"] == pytest.approx(tvd)
+        assert found["max_difference"] == pytest.approx(largest, abs=1e-12)
     types, pooled = by_frequency(TEXTS)
     X = matrix(TEXTS, types)
     splits = (X[list(own)].sum(axis=0) for own in combinations(range(len(TEXTS)), N_REFERENCE))
@@ -89,18 +96,6 @@ def test_all_relabelings_of_unigram_counts_appear_equally_often():
     for key, times in exact.items():
         share = times / 20
         assert abs(found[key] / n - share) < 5 * np.sqrt(share / n)
-
-
-def test_permuted_distances_are_those_of_the_definition():
-    rng = np.random.default_rng(0)
-    pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
-    first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
-    fast = word_distances.permuted_distances(first.astype(np.float32), pooled)
-    general = word_distances.unigram_distances(first, pooled[:, None] - first)
-    for found in (fast, general):
-        tvd, largest = by_definition(first.T, (pooled[:, None] - first).T)
-        assert found["tvd"] == pytest.approx(tvd)
-        assert found["max_difference"] == pytest.approx(largest, abs=1e-12)
 
 
 @pytest.mark.parametrize(("n", "n_first"), [(151, 1), (151, 150), (6, 3), (5, 2)])
@@ -254,7 +249,7 @@ def test_histogram_test_converges_to_all_relabelings(measure):
     assert found == pytest.approx(expected, abs=0.03)
 
 
-def test_mean_difference_agrees_with_scipy():
+def test_mean_differences_agree_with_scipy_and_bootstraps_have_their_standard_error():
     rng = np.random.default_rng(5)
     first, second = rng.poisson(20, 300), rng.poisson(20.6, 200)
     theirs = permutation_test(
@@ -271,22 +266,6 @@ def test_mean_difference_agrees_with_scipy():
     found = permutation_p(observed, drawn, two_sided=True)
     assert found == pytest.approx(theirs.pvalue, abs=0.03)
     assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
-
-
-def test_p_values_under_the_null_are_uniform():
-    rng = np.random.default_rng(6)
-    p_values = []
-    for trial in range(200):
-        data = paired(rng.poisson(30, 60), rng.poisson(30, 40))
-        observed = compare(*data)
-        drawn = histogram_draws.permute(*data, 99, trial, "test")
-        apart = float(observed["mean_difference"])
-        p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
-    assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
-    assert min(p_values) >= 1 / 100
-
-
-def test_bootstrap_of_a_mean_has_its_standard_error():
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
     data = paired(first, second)
@@ -300,7 +279,17 @@ def test_bootstrap_of_a_mean_has_its_standard_error():
     assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
 
 
-def test_draws_do_not_depend_on_their_number(monkeypatch):
+def test_p_values_under_the_null_are_uniform_and_draws_do_not_depend_on_their_number(monkeypatch):
+    rng = np.random.default_rng(6)
+    p_values = []
+    for trial in range(200):
+        data = paired(rng.poisson(30, 60), rng.poisson(30, 40))
+        observed = compare(*data)
+        drawn = histogram_draws.permute(*data, 99, trial, "test")
+        apart = float(observed["mean_difference"])
+        p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
+    assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
+    assert min(p_values) >= 1 / 100
     data = paired([1, 2, 3, 4, 4], [2, 3, 3, 9])
     whole = histogram_draws.permute(*data, 40, 1, "test")["ks"]
     monkeypatch.setattr(histogram_draws, "_HELD", 30)
@@ -326,7 +315,7 @@ def paired_cells(*sides: Histogram):
     return type_token.pair_by_length(*sample_sets, "type_token_unigrams")
 
 
-def test_type_token_test_permutes_within_lengths_only():
+def test_type_token_tests_permute_within_lengths_and_weigh_them():
     """Enumeration: at length 2 one of C(4, 2) splits, at length 3 one of C(3, 1)."""
     reference = Histogram.of(np.array([2, 2, 3]), np.array([1, 2, 3]), np.ones(3, int))
     samples = Histogram.of(np.array([2, 2, 3, 3]), np.array([2, 2, 3, 2]), np.ones(4, int))
@@ -338,10 +327,7 @@ def test_type_token_test_permutes_within_lengths_only():
     assert np.mean(drawn == 0.75) == pytest.approx(1 / 3, abs=5 * np.sqrt(2 / 9 / 3000))
     observed = type_token.summarize_lengths(cells, *counts, {})["ks_empirical"]
     assert float(observed) == pytest.approx(0.5)
-
-
-def test_heaps_draws_are_weighted_means_of_lengths():
-    """Both lengths give D = 1 - P(0) when both documents have no type: exact binomial."""
+    # Both lengths give D = 1 - P(0) when both documents have no type: exact binomial
     histogram = Histogram.of(np.array([1, 2]), np.array([0, 0]), np.array([1, 1]))
     cells = type_token.LengthCells.of(histogram)
     law = Heaps(0.5, 0.0)
@@ -373,7 +359,7 @@ def test_variation_and_largest_difference_are_their_definitions(first, second):
     assert found["max_difference"] <= found["tvd"] + 1e-12
 
 
-def test_distances_have_their_closed_forms():
+def test_distances_have_their_closed_forms_and_that_to_heaps_is_a_supremum(histogram):
     rng = np.random.default_rng(0)
     first, second = rng.integers(1, 9, (2, 3, 4, 7))
     assert ks(first, second).shape == (3, 4)
@@ -385,16 +371,6 @@ def test_distances_have_their_closed_forms():
     assert ks_to_cdf(np.diff(cdf, prepend=0), cdf) == pytest.approx(1 - cdf[-1])
     assert rank_ks(np.array([6, 3, 1]), np.array([5, 5])) == pytest.approx(0.1)
     assert rank_ks(np.array([1]), np.array([1, 1, 2])) == pytest.approx(0.75)
-
-
-@pytest.fixture
-def histogram():
-    rng = np.random.default_rng(3)
-    lengths = rng.integers(1, 6, 200)
-    return Histogram.of(lengths, rng.poisson(lengths**0.8), np.ones(200, int))
-
-
-def test_distance_to_heaps_is_the_supremum_over_all_numbers(histogram):
     law = Heaps(1.2, 0.7)
     cells = type_token.LengthCells.of(histogram)
     found = type_token.ks_to_heaps(cells, histogram.counts, law)
@@ -406,6 +382,13 @@ def test_distance_to_heaps_is_the_supremum_over_all_numbers(histogram):
         assert distance == pytest.approx(
             np.abs(empirical - poisson.cdf(points, 1.2 * length**0.7)).max()
         )
+
+
+@pytest.fixture
+def histogram():
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 6, 200)
+    return Histogram.of(lengths, rng.poisson(lengths**0.8), np.ones(200, int))
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-9, 0.7, 40.0, 5e4, float("nan")])

@@ -1,24 +1,35 @@
-"""Perplexity in its definitions, and scoring.
+"""Perplexity in its definitions, scoring, paired tests; the table, figure and command of these.
 
 Oracles: the dice and the 16-token example of the perplexity tutorial, a model whose probabilities
 are enumerated by hand, step-by-step scoring; Student's interval of a mean (SciPy), which the
-jackknife of a ratio is where all groups are equal; a jackknife written out.
+jackknife of a ratio is where all groups are equal; a jackknife written out. Of paired tests:
+`scipy.stats.permutation_test` on a small case; power of Student's t by the noncentral law (SciPy);
+`measure` of the same texts; simulated levels and coverages; the numbers that tables are given.
 """
-
-from __future__ import annotations
 
 import json
 import math
+import sys
+from functools import partial
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy import stats
 
+from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.commands import perplexity as command
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import draw_figure
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.inference import p_values as sign_flips
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
+from beyond_perplexity.inference.p_values import draw_warning, sign_flip_p_values
 from beyond_perplexity.models.likelihoods import (
     DocumentScore,
     check_window,
@@ -26,6 +37,9 @@ from beyond_perplexity.models.likelihoods import (
     score_encoded,
 )
 from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.perplexities.options import PairOptions
+from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
+from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.perplexities.summary import (
     ScoredText,
     Totals,
@@ -36,11 +50,14 @@ from beyond_perplexity.perplexities.summary import (
     summarize,
     texts_of_split,
 )
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.report import tabulate
+from beyond_perplexity.report.bits_per_byte import describe_differences
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.provenance import hash_bytes
-from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
+from beyond_perplexity.storage.shards import ShardWriter, check_schema
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
 from tests.unit.text_pairs import run_script
 
@@ -68,7 +85,7 @@ def neural(family):
     return make(family, {**TINY[family], **short}, 30)
 
 
-def test_the_tutorials_dice_and_n_of_its_example_is_16():
+def test_the_tutorials_dice_its_example_and_the_end_that_is_left_out():
     for rolls, expected in (
         ([1 / 6] * 6, 6.0),
         ([7 / 12] * 7 + [1 / 12] * 5, 3.857),
@@ -88,10 +105,7 @@ def test_the_tutorials_dice_and_n_of_its_example_is_16():
     assert without["n"]["token"] == 12
     assert without["perplexity"]["token"] == pytest.approx(10)  # each token has 1 / 10, as </s> has
     assert without["n_counts"] == "units of the text"
-
-
-def test_without_the_end_it_is_the_probability_of_all_texts_that_begin_so():
-    """Oracle: the sum over everything that may come next, </s> and each word."""
+    # Oracle: the sum over everything that may come next, </s> and each word
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     model = make("lstm", TINIEST, vocabulary.size).double()
     texts = [[3], [4, 3], [2, 3, 4]]
@@ -103,9 +117,6 @@ def test_without_the_end_it_is_the_probability_of_all_texts_that_begin_so():
         assert math.exp(found.log_prob) == pytest.approx(
             math.exp(whole.log_prob) + sum(map(math.exp, open_)), rel=1e-6
         )
-
-
-def test_an_end_that_is_left_out_counts_in_no_window_and_is_not_impossible():
     model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
     assert list(score_encoded(model, texts)) == [DocumentScore(-math.inf, 2, 1, 1)]
     (found,) = score_encoded(model, texts, count_eos=False)
@@ -117,7 +128,7 @@ def test_an_end_that_is_left_out_counts_in_no_window_and_is_not_impossible():
         assert found.log_prob == pytest.approx(sum(math.log(share[one]) for one in ids))
 
 
-def test_every_unit_of_a_model_enumerated_by_hand():
+def test_every_unit_of_a_model_enumerated_by_hand_and_the_penalized_distribution_sums_to_one():
     found = measure(MODEL, VOCABULARY, ["é bb", "é x é"])
     log_prob = math.log(0.5 * 0.125 * 0.25) + math.log(0.5 * 0.125 * 0.5 * 0.25)
     assert found["log_prob"] == pytest.approx(log_prob, abs=1e-6)
@@ -132,9 +143,6 @@ def test_every_unit_of_a_model_enumerated_by_hand():
     assert found["unknown_penalized"]["perplexity"]["word"] == pytest.approx(
         math.exp(-penalized / 7), rel=1e-6
     )
-
-
-def test_the_penalized_distribution_sums_to_one_over_words():
     # Known words as they are, each of U unknown types with p(<unk>) / U.
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])
@@ -146,7 +154,7 @@ def test_the_penalized_distribution_sums_to_one_over_words():
     assert total == pytest.approx(1, abs=1e-6)
 
 
-def test_impossible_text_has_no_finite_perplexity():
+def test_impossible_text_has_no_finite_perplexity_and_scores_that_are_no_numbers_are_errors():
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     found = measure(Fixed([0.0, 0.5, 0.0, 0.5, 0.0]), vocabulary, ["a", "b a b", "a b"])
     assert found["infinite"]
@@ -156,6 +164,11 @@ def test_impossible_text_has_no_finite_perplexity():
     # A row without any probability is impossible, and no NaN.
     scores = list(score_encoded(Fixed([0.0] * 5), [np.array([3], np.int32)]))
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
+    model = Fixed([0.25, 0.25, 0.25, math.nan])
+    words = "doc_id 0: the model gives it the log-probability NaN"
+    check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
+    assert math.isnan(perplexity_of(math.nan, 3))
+    assert perplexity_of(-math.inf, 3) == math.inf
 
 
 @pytest.mark.parametrize("family", TINY)
@@ -168,13 +181,22 @@ def test_batches_equal_step_by_step_scoring(family):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_order_and_pools_do_not_matter(monkeypatch):
+def test_order_and_pools_do_not_matter_and_subwords_are_counted_as_tokens(monkeypatch):
     model, documents = neural("lstm"), random_documents(40, 30, 20)
     whole = [score.log_prob for score in score_encoded(model, documents)]
     monkeypatch.setattr("beyond_perplexity.models.likelihoods.POOL", 7)
     monkeypatch.setattr("beyond_perplexity.models.likelihoods.LOGIT_ROWS", 5)
     parts = [score.log_prob for score in score_encoded(model, documents)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
+    vocabulary = BPEVocabulary.build([["low lower lowest"] * 3], 262)
+    model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
+    found = measure(model, vocabulary, ["lower xyz"])
+    assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
+    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
+    assert found["unknown"] == 0
+    assert "unknown_penalized" not in found
+    (score,) = score_documents(model, vocabulary, ["lower xyz"])
+    assert score.log_prob == found["log_prob"]
 
 
 @pytest.mark.parametrize(("context", "stride"), [(12, 5), (12, None), (6, 1), (5, 5)])
@@ -197,44 +219,18 @@ def test_windows_give_each_prediction_the_context_that_they_promise(context, str
     assert score.tokens == len(ids)
 
 
-def test_long_documents_of_models_without_limit_are_scored_step_by_step(monkeypatch):
+def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monkeypatch):
     monkeypatch.setattr("beyond_perplexity.models.likelihoods.LOGIT_ROWS", 4)
     (score,) = score_encoded(Fixed([0.0, 0.5, 0.25, 0.25]), [np.full(9, 3)])
     assert score.log_prob == pytest.approx(9 * math.log(0.25) + math.log(0.5), abs=1e-6)
-
-
-def test_wrong_windows_and_empty_texts_are_named():
     model = neural("transformer")
     for given, words in (
         ((model, 13, None), "context_length: is 13, expected 1 to 12"),
         ((model, 8, 9), "stride: is 9, expected 1 to the context length, 8"),
         ((neural("lstm"), None, 4), "stride: has no meaning"),
     ):
-        with pytest.raises(InputError, match=words):
-            check_window(*given)
-    with pytest.raises(InputError, match="nothing to score"):
-        summarize(Totals(), ClosedVocabulary(["a"], 0))
-
-
-def test_subwords_are_counted_as_tokens_and_words_as_words():
-    vocabulary = BPEVocabulary.build([["low lower lowest"] * 3], 262)
-    model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
-    found = measure(model, vocabulary, ["lower xyz"])
-    assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
-    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
-    assert found["unknown"] == 0
-    assert "unknown_penalized" not in found
-    (score,) = score_documents(model, vocabulary, ["lower xyz"])
-    assert score.log_prob == found["log_prob"]
-
-
-def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
-    model = Fixed([0.25, 0.25, 0.25, math.nan])
-    words = "doc_id 0: the model gives it the log-probability NaN"
-    with pytest.raises(InputError, match=words):
-        measure(model, ClosedVocabulary(["a"], 0), ["a"])
-    assert math.isnan(perplexity_of(math.nan, 3))
-    assert perplexity_of(-math.inf, 3) == math.inf
+        check_refused(words, check_window, *given)
+    check_refused("nothing to score", summarize, Totals(), ClosedVocabulary(["a"], 0))
 
 
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])
@@ -262,7 +258,7 @@ def rows_of(texts, **options):
     return [row for rows in score_rows(MODEL, VOCABULARY, texts, **options) for row in rows]
 
 
-def test_a_row_says_what_was_scored_and_what_the_model_says():
+def test_a_row_says_what_was_scored_raw_or_cleaned_and_what_the_model_says():
     first, second = rows_of(
         [ScoredText(7, "é  bb ", "page"), "é x"], spell=lambda texts, unknown: [-3.0] * len(texts)
     )
@@ -272,9 +268,6 @@ def test_a_row_says_what_was_scored_and_what_the_model_says():
     assert (first.tokens, first.words, first.characters, first.bytes) == (2, 2, 4, 5)
     assert first.text_hash == hash_bytes("é bb".encode())
     assert (second.doc_id, second.group, second.unknown, second.impossible) == (1, None, 1, 0)
-
-
-def test_raw_text_is_counted_as_it_is_and_hashes_are_the_same_on_every_machine():
     (row,) = rows_of(["é \tbb"], text="raw")
     assert (row.scored_text, row.words, row.characters, row.bytes) == ("raw", 2, 5, 6)
     assert row.text_hash == hash_bytes("é \tbb".encode()) != rows_of(["é bb"])[0].text_hash
@@ -286,11 +279,9 @@ def test_raw_text_is_counted_as_it_is_and_hashes_are_the_same_on_every_machine()
 
 
 def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
-    documents = {"doc_id": [3, 5, 8, 9], "split": ["test", "train", "test", "test"]}
-    documents |= {"title": ["A", "A", "A", ""], "text": ["é", "bb", "bb bb", "é é"]}
-    documents |= {"n_tokens": [1, 1, 2, 2]}
-    write_shard(tmp_path / "documents.parquet", DOCUMENTS, documents, {})
-    path = str(tmp_path / "documents.parquet")
+    texts, splits = ["é", "bb", "bb bb", "é é"], ["test", "train", "test", "test"]
+    path = tmp_path / "documents.parquet"
+    path = write_documents(path, texts, splits, ["A", "A", "A", ""], [3, 5, 8, 9])
     with ShardWriter(tmp_path / "rows.parquet", DOCUMENT_SCORES, {}) as writer:
         for rows in score_rows(MODEL, VOCABULARY, texts_of_split(path, "test", grouped=True)):
             writer.write(rows_table(rows))
@@ -301,17 +292,13 @@ def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
     assert [item.group for item in texts_of_split(path, "test")] == [None] * 3
 
 
-def test_the_interval_of_equal_groups_is_students():
+def test_the_interval_of_equal_groups_is_students_and_the_jackknife_leaves_one_out_at_a_time():
     random = np.random.default_rng(1)
     sums = random.exponential(size=30)
     found = ratio_interval(sums, np.full(30, 4.0))
     low, high = stats.t.interval(0.95, 29, sums.mean() / 4, stats.sem(sums) / 4)
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert (found.groups, found.effective) == (30, pytest.approx(30))
-
-
-def test_the_jackknife_leaves_out_a_group_at_a_time():
-    random = np.random.default_rng(2)
     sizes = random.integers(1, 50, 40).astype(float)
     sums = random.normal(sizes, 1)
     found = ratio_interval(sums, sizes, level=0.9)
@@ -324,9 +311,6 @@ def test_the_jackknife_leaves_out_a_group_at_a_time():
     assert sum(sums) / sum(sizes) == pytest.approx(found.value)
     (held,) = sum_groups(np.array([5, -1, 5, 2]), np.array([1.0, 2.0, 4.0, 8.0]))
     assert held.tolist() == [2.0, 8.0, 5.0]
-
-
-def test_too_few_groups_have_no_interval():
     assert math.isnan(ratio_interval(np.arange(19.0), np.ones(19)).low)
     uneven = ratio_interval(np.arange(30.0), np.array([1000.0, *np.ones(29)]))
     assert math.isnan(uneven.high)
@@ -375,24 +359,19 @@ def run(tmp_path, capsys):
     return done
 
 
-def test_the_command_writes_a_row_a_document(run):
+def test_the_command_writes_a_row_a_document_and_can_leave_the_end_out_of_everything(run):
     found, rows = run("text.txt", "a b\n\nb  b c\n")
     assert (found["tokens"], found["unknown"], found["documents"]) == (5, 1, 2)
     assert sum(row["log_likelihood"] for row in rows) == pytest.approx(found["log_prob"])
     assert [row["doc_id"] for row in rows] == [0, 2]  # places in the file
     assert [row["bytes"] for row in rows] == [3, 5]
-
-
-def test_the_command_leaves_the_end_out_of_everything(run):
     found, rows = run("text.txt", "a b\nb\n", "--no-count-eos")
     whole, ended = run("text.txt", "a b\nb\n")
     assert sum(row["log_likelihood"] for row in rows) == pytest.approx(found["log_prob"])
     assert found["log_prob"] > whole["log_prob"]
     assert found["n"]["token"] == 3 == whole["n"]["token"] - 2
-    assert [row["ended"] for row in rows] == [False, False]
-    assert [row["ended"] for row in ended] == [True, True]
-    expected = math.exp(-found["log_prob"] / 3)
-    assert found["perplexity"]["token"] == pytest.approx(expected)
+    assert [row["ended"] for row in rows + ended] == [False, False, True, True]
+    assert found["perplexity"]["token"] == pytest.approx(math.exp(-found["log_prob"] / 3))
 
 
 def test_the_command_takes_groups_where_the_file_has_them(run):
@@ -408,3 +387,423 @@ def test_the_command_takes_groups_where_the_file_has_them(run):
         run("text.jsonl", content, "--group-column", "chapter")
     with pytest.raises(InputError, match=r"text\.txt: is plain text and has no 'page'"):
         run("text.txt", "a b\n", "--group-column", "page")
+
+
+PAIR = [(0, 1)]
+
+
+def scores(models=2, documents=60, pages=30, seed=0):
+    """Columns of several models on the same documents, two a page."""
+    random = np.random.default_rng(seed)
+    size = random.integers(20, 400, documents)
+    topic = -size * random.normal(1, 0.1, documents)
+    shared = {
+        "doc_id": np.arange(100, 100 + documents),
+        "group": [f"page {place % pages}" for place in range(documents)],
+        "bytes": size,
+        "text_hash": random.integers(-(2**62), 2**62, documents),
+    }
+    return [
+        {**shared, "log_likelihood": topic * (1 + 0.02 * k) + random.normal(0, 2, documents)}
+        for k in range(models)
+    ]
+
+
+def write(path, columns):
+    """Write a file of scores, Parquet or CSV."""
+    table = pa.table(columns)
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+    return str(path)
+
+
+def compared(paths, **options):
+    files = [one for path in paths for one in read_scores(path)]
+    names = {path: path.rsplit("/", 1)[1].split(".")[0] for path in paths}
+    return compare_scores(files, names, PairOptions((), **{"flips": 999, **options})).to_pylist()
+
+
+def together(folder, *columns, suffix="parquet", **options):
+    """Compare models whose scores are written: rows of each, then of the pairs."""
+    return compared(saved(folder, columns, suffix), **options)
+
+
+def saved(folder, columns, suffix="parquet"):
+    return [write(folder / f"{'abcdef'[k]}.{suffix}", one) for k, one in enumerate(columns)]
+
+
+@pytest.mark.parametrize("groups", [5, 8, 11])
+def test_all_signs_give_scipys_p_value(groups):
+    bits = np.random.default_rng(groups).normal([0.4, 0], size=(groups, 2))
+    expected = stats.permutation_test(
+        (bits[:, 0], bits[:, 1]),
+        lambda first, second, axis: np.sum(first - second, axis=axis),
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    (found,) = sign_flip_p_values(bits, PAIR, 1, 0)
+    assert found == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+def test_drawn_signs_come_near_all_whatever_is_held_or_stands_beside(monkeypatch):
+    bits = np.random.default_rng(3).normal([0.5, 0], size=(14, 2))
+    (exact,) = sign_flip_p_values(bits, PAIR, 1, 0)
+    monkeypatch.setattr(sign_flips, "EXACT_GROUPS", 0)
+    (drawn,) = sign_flip_p_values(bits, PAIR, 19_999, 0)
+    assert drawn == pytest.approx(exact, abs=5 * np.sqrt(exact / 20_000))
+    assert 0.01 < exact < 0.5
+    bits = np.random.default_rng(4).normal([0.2, 0, -0.1], size=(130, 3))
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    found = sign_flip_p_values(bits, pairs, 700, 5)
+    monkeypatch.setattr(sign_flips, "CELLS", 1000)
+    assert sign_flip_p_values(bits, pairs, 700, 5) == found
+    assert sign_flip_p_values(bits[:, 1:], PAIR, 700, 5) == found[2:]
+    assert sign_flip_p_values(bits, pairs, 700, 6) != found
+
+
+def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
+    bits = np.random.default_rng(5).normal(size=(40, 1)) * np.ones(2)
+    assert sign_flip_p_values(bits, PAIR, 99, 0) == [1.0]
+    ones = np.array([[0.1, 0.0]] * 4)  # |sum| of 4 tenths: of 16 signs two are as large
+    assert sign_flip_p_values(ones, PAIR, 99, 0) == [2 / 16]
+    flip_warning = partial(draw_warning, name="flips")
+    assert flip_warning(1, 9999) == flip_warning(49, 9999) == flip_warning(0, 1) == ""
+    assert flip_warning(50, 9999).endswith("50 tests: 10,000 are needed")
+    assert flip_warning(50, 10_000) == ""
+    both = "p < 0.05 in a family of 500 tests: 100,000 are needed for p < 0.005"
+    assert flip_warning(500, 9999).endswith(both)
+
+
+def test_the_smallest_difference_has_a_power_of_80_percent_and_equal_scores_find_none(tmp_path):
+    random = np.random.default_rng(6)
+    found = ratio_interval(random.normal(size=40), np.ones(40))
+    center = smallest_found(found) / found.standard_error
+    limit = stats.t.ppf(0.975, 39)
+    power = stats.nct.sf(limit, 39, center) + stats.nct.cdf(-limit, 39, center)
+    assert power == pytest.approx(0.8, abs=0.01)
+    # A standard error of 0 is no proof that any difference would be found
+    one, other = scores()
+    rows = together(tmp_path, one, one, other)
+    pairs = {(row["first"], row["second"]): row for row in rows if row["second"]}
+    same, others = pairs["a", "b"], pairs["a", "c"]
+    assert (same["detectable"], same["value"], same["p_value"]) == (None, 0, 1)
+    assert "both give every document the same likelihood" in same["note"]
+    assert others["detectable"] > 0
+    assert "same likelihood" not in others["note"]
+
+
+@pytest.mark.parametrize(
+    "setting", [Setting(26, "equal", "normal"), Setting(60, "unequal", "laplace")]
+)
+def test_level_coverage_and_power_by_simulation(setting):
+    """A small, seeded case of `benchmarks.calibration_perplexity`; 3 binomial errors of room."""
+    found = calibrate(setting, 300)
+    room = 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert found["level"] <= 0.05 + room
+    assert found["coverage"] >= 0.95 - room
+    assert found["own"] >= 0.95 - room
+    assert abs(found["promised"] - 0.8) < 0.1
+    assert found["paired"] > found["unpaired"] + 0.1
+
+
+def test_a_pair_differs_by_the_difference_of_bits_from_any_program_in_any_order(tmp_path):
+    first, second = scores()
+    own_a, own_b, pair = together(tmp_path, first, second)
+    size = (first["bytes"] + 1).sum()
+    for row, held in ((own_a, first), (own_b, second)):
+        assert row["value"] == pytest.approx(-held["log_likelihood"].sum() / np.log(2) / size)
+    assert pair["value"] == pytest.approx(own_a["value"] - own_b["value"])
+    assert (pair["first"], pair["second"], pair["groups"]) == ("a", "b", 30)
+    assert pair["low"] < pair["value"] < pair["high"]
+    assert pair["p_adjusted"] == pair["p_value"] < 0.05
+    assert pair["high"] - pair["low"] < own_a["high"] - own_a["low"]
+    order = np.random.default_rng(0).permutation(60)
+    turned = {name: np.asarray(column)[order] for name, column in second.items()}
+    assert together(tmp_path, first, turned)[2] == pytest.approx(pair)
+    plain = [{name: one[name] for name in ("bytes", "log_likelihood")} for one in scores()]
+    by_order = compared(saved(tmp_path, plain, "csv"))[2]
+    assert by_order["groups"] == by_order["documents"] == 60
+    with_ids, _ = scores()
+    del with_ids["group"], with_ids["text_hash"]
+    paths = [write(tmp_path / "a.parquet", with_ids), str(tmp_path / "b.csv")]
+    assert compared(paths)[2] == pytest.approx(by_order)
+    no_end = compared(paths, no_count_eos=True)[2]
+    assert abs(no_end["value"]) > abs(by_order["value"])
+
+
+def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
+    """Where a file says what its scores have; others are taken as the flag has it."""
+    first, second = scores()
+    expected = together(tmp_path, first, second, no_count_eos=True)[2]
+    mixed = [True] * 30 + [False] * 30
+    for suffix in ("csv", "parquet"):
+        for ended, no_end, words in (
+            ([False] * 60, True, ""),
+            ([False] * 60, False, r"without the end of documents; give no count eos"),
+            ([True] * 60, True, r"with the end of each document; score again with"),
+            (mixed, True, r"(line 32|row 31).*ended is 'false'; give true in all"),
+        ):
+            held = {**first, "ended": ended}, {**second, "ended": ended}
+            how = {"suffix": suffix, "no_count_eos": no_end}
+            if words:
+                check_refused(words, together, tmp_path, *held, **how)
+            else:
+                assert together(tmp_path, *held, **how)[2] == expected
+
+
+def test_documents_may_have_names_and_groups_of_one_file_are_those_of_all(tmp_path):
+    first, second = scores()
+    expected = together(tmp_path, first, second)[2]
+    order = np.random.default_rng(1).permutation(60)
+    second = {name: np.asarray(column)[order] for name, column in second.items()}
+    parts = [{**one, "doc_id": [f"№ {n}" for n in one["doc_id"]]} for one in (first, second)]
+    for suffix in ("csv", "parquet"):
+        found = compared(saved(tmp_path, parts, suffix))[2]
+        assert found["value"] == pytest.approx(expected["value"])
+        assert found["low"] == pytest.approx(expected["low"])
+    first, second = scores()
+    plain = {name: column for name, column in second.items() if name != "group"}
+    assert together(tmp_path, first, plain)[2] == pytest.approx(expected)
+    numbered = [{**one, "group": [int(n[5:]) for n in one["group"]]} for one in (first, second)]
+    assert compared(saved(tmp_path, numbered))[2] == pytest.approx(expected)
+    alone = [{**one, "group": [None] * 60} for one in (first, second)]
+    assert compared(saved(tmp_path, alone))[2]["groups"] == 60
+    some = [{**one, "group": [None] * 9 + one["group"][9:]} for one in (first, second)]
+    assert compared(saved(tmp_path, some))[2]["groups"] == 39
+
+
+def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
+    first, second = scores()
+    unknown = np.arange(60) % 2
+    spelled = {
+        **first,
+        "unknown": unknown,
+        "log_likelihood_open_vocabulary": first["log_likelihood"] - 9,
+    }
+    own_a, _, pair = together(tmp_path, spelled, second)
+    paid = {**first, "log_likelihood": first["log_likelihood"] - 9}
+    assert pair["value"] == together(tmp_path, paid, second)[2]["value"]
+    assert (own_a["open_vocabulary"], own_a["note"], pair["note"]) == (True, "", "")
+    free = {
+        **first,
+        "unknown": unknown,
+        "log_likelihood_open_vocabulary": pa.nulls(60, pa.float64()),
+    }
+    own_a, own_b, pair = together(tmp_path, free, second)
+    assert "a: the spelling of unknown words is not penalized" in pair["note"]
+    assert own_a["note"] == pair["note"] != own_b["note"] == ""
+    second["log_likelihood"][[7, 9]] = -np.inf
+    paths = saved(tmp_path, [first, second])
+    words = r"b\.parquet: row 8: the log-likelihood is −inf: .* \(2 in all\)"
+    check_refused(words, compared, paths)
+    infinite, own = compared(paths, leave_out_infinite=True)
+    assert (own["first"], infinite["first"], infinite["value"]) == ("a", "b", np.inf)
+    assert infinite["note"] == "2 of 60 documents are impossible"
+
+
+def test_models_are_compared_on_shared_texts_and_few_groups_give_no_verdict(tmp_path):
+    first, second, third = scores(3)
+    names = ("doc_id", "bytes", "log_likelihood")
+    both = {name: np.concatenate([second[name], third[name]]) for name in names}
+    kinds = ["raw"] * 60 + ["cleaned"] * 60
+    cleaned, mixed = {**first, "scored_text": ["cleaned"] * 60}, {**both, "scored_text": kinds}
+    rows = together(tmp_path, cleaned, mixed, mixed)
+    pairs = sorted((r["scored_text"], r["first"] + r["second"]) for r in rows if r["second"])
+    assert pairs == [("cleaned", "ab"), ("cleaned", "ac"), ("cleaned", "bc"), ("raw", "bc")]
+    assert [r["scored_text"] for r in rows if not r["second"]].count("raw") == 2
+    smallest = min(r["p_value"] for r in rows if r["second"])
+    assert min(r["p_adjusted"] for r in rows if r["second"]) == pytest.approx(4 * smallest)
+    few = [{name: column[:19] for name, column in one.items()} for one in scores()]
+    *own, pair = compared(saved(tmp_path, few))
+    assert pair["note"] == "fewer than 20 effective groups: no verdict"
+    assert 0 < pair["p_value"] <= 1
+    assert [pair[name] for name in ("low", "high", "p_adjusted", "detectable")] == [None] * 4
+    assert own[0]["low"] is None
+    (one,) = scores(1)
+    one["log_likelihood_open_vocabulary"] = one["log_likelihood"]
+    for place in (0, 30, 59):
+        path = write(
+            tmp_path / "a.parquet", changed("log_likelihood_open_vocabulary", place, None)(one)
+        )
+        words = rf"row {place + 1}: log_likelihood_open_vocabulary is empty or NaN"
+        check_refused(words, read_scores, path)
+
+
+def changed(name, place, value):
+    def change(one):
+        column = list(one[name])
+        column[place] = value
+        return {**one, name: column}
+
+    return change
+
+
+def without(name):
+    return lambda one: {key: column for key, column in one.items() if key != name}
+
+
+def cut(one):
+    return {name: column[:59] for name, column in one.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (changed("log_likelihood", 4, np.nan), r"b\.parquet: row 5: log_likelihood is nan"),
+        (changed("log_likelihood", 4, 0.5), r"b\.parquet: row 5: log_likelihood is 0\.5"),
+        (changed("log_likelihood", 4, None), r"b\.parquet: row 5: log_likelihood is empty or NaN;"),
+        (changed("bytes", 2, 0), r"b\.parquet: row 3: bytes is 0, expected at least one byte"),
+        (changed("bytes", 2, 1.5), r"b\.parquet: row 3: column 'bytes' .* invalid value 1\.5"),
+        (changed("bytes", 2, 999), r"b\.parquet: row 3: has another bytes than .*a\.parquet: row"),
+        (changed("doc_id", 3, 100), r"b\.parquet: row 4: an earlier row has its doc_id too"),
+        (changed("doc_id", 3, None), r"b\.parquet: row 4: doc_id is empty"),
+        (changed("doc_id", 3, 7), r"b\.parquet: row 4: .* that .*a\.parquet does not have"),
+        (changed("text_hash", 5, 1), r"b\.parquet: row 6: has another text_hash than"),
+        (changed("group", 6, "page 9"), r"b\.parquet: row 7: has another group than"),
+        (cut, r"a\.parquet: row 60: .* that .*b\.parquet does not have"),
+        (lambda one: cut(without("doc_id")(one)), r"b\.parquet: has 59 rows, .* has 60"),
+        (without("bytes"), r"b\.parquet: column 'bytes' is missing"),
+        (lambda one: {n: c[:0] for n, c in one.items()}, r"b\.parquet: has no rows"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_file_and_row(tmp_path, change, words):
+    first, second = scores()
+    paths = saved(tmp_path, [first, change(second)])
+    with pytest.raises(InputError, match=words) as error:
+        compared(paths)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_values_and_missing_files_are_named_and_other_texts_are_no_company(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("bytes,log_likelihood\n12,-3.5\n9,nought\n")
+    check_refused(r"a\.csv: line 3: .*'nought'", read_scores, str(path))
+    for name in ("no.parquet", "no.csv", "no.csv.gz"):
+        check_refused(rf"{name}: no such file$", read_scores, str(tmp_path / name))
+    first, second = scores()
+    parts = [{**first, "scored_text": ["cleaned"] * 60}, {**second, "scored_text": ["raw"] * 60}]
+    files = [one for path in saved(tmp_path, parts) for one in read_scores(path)]
+    check_refused(r"a\.parquet: is scored on cleaned text and no other", check_company, files)
+    (silent,) = read_scores(write(tmp_path / "c.parquet", first))
+    check_refused(r"c\.parquet: does not say which text", check_company, [*files, silent])
+    check_company([files[0], silent])
+    check_refused(r"a\.parquet: is the only file", check_company, files[:1])
+
+
+NAME = "tendencies/perplexity_differences"
+
+
+def differences(folder, models=3, texts=("cleaned",)):
+    """Rows of some models, one of them infinite."""
+    parts = scores(models)
+    parts[-1]["log_likelihood"][0] = -np.inf
+    rows = compared(saved(folder, parts), leave_out_infinite=True)
+    frames = [pd.DataFrame(rows, columns=PERPLEXITY_DIFFERENCES.names) for _ in texts]
+    return pd.concat([f.assign(scored_text=text) for f, text in zip(frames, texts, strict=True)])
+
+
+def made(rows):
+    given = {"perplexity_differences": rows}
+    return tabulate(NAME, given, Labels()), draw_figure(NAME, given, Labels())
+
+
+def texts_of(axis):
+    return [text.get_text() for text in axis.texts]
+
+
+def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(tmp_path):
+    rows = differences(tmp_path)
+    table, _ = made(rows)
+    pair = rows[rows["second"].notna()].iloc[0]
+    assert [cells[1:3] for cells in table.rows] == [["a", ""], ["b", ""], ["c", ""], ["a", "b"]]
+    assert table.rows[2][3] == "∞"
+    assert table.rows[2][-1] == "1 of 60 documents are impossible"
+    assert table.rows[3][3] == f"{pair['value']:+.4f}**".replace("-", "−")
+    assert table.rows[3][8] == f"30 ({pair['groups_effective']:.0f} effective)"
+    assert "two trained models" in table.note
+    assert len(table.tidy) == 4
+    assert ",30," in table.tidy.to_csv()  # a count, though an infinite model has none
+    _, figure = made(differences(tmp_path, texts=("cleaned", "raw")))
+    assert [axis.get_title() for axis in figure.axes[::2]] == ["cleaned text", "raw text"]
+    _, figure = made(differences(tmp_path, 1))
+    assert texts_of(figure.axes[0]) == ["∞"]
+    assert not figure.axes[1].get_visible()
+    said = describe_differences(differences(tmp_path), Labels())
+    models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
+    assert "p adjusted" not in models
+    assert "less model" not in models
+    assert "p adjusted" in pairs
+
+
+def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
+    rows = differences(tmp_path, 4)
+    pairs = rows["second"].notna()
+    hidden = pairs & (rows["first"] == "b")
+    rows.loc[hidden, "p_adjusted"] = 0.5
+    _, figure = made(rows)
+    left, right = figure.axes
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["a", "b", "c", "d"]
+    assert texts_of(left) == ["∞"]
+    written = texts_of(right)
+    assert len(written) == 2 * pairs.sum() == 6
+    row = rows[pairs].iloc[0]
+    half = (row["high"] - row["low"]) / 2
+    number, error = written[0].split("\n")
+    assert float(number.rstrip("*").replace("−", "-")) == pytest.approx(row["value"], abs=1e-3)
+    assert float(error.removeprefix("±")) == pytest.approx(half, abs=1e-3)
+    (image,) = right.images
+    shades = np.asarray(image.get_array().filled(np.nan))
+    assert shades.shape == (4, 3)  # no column for what is infinite
+    assert np.isnan(shades[1, 2])
+    assert shades[0, 1] < 0 < shades[1, 0]
+
+
+def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):
+    paths = saved(tmp_path, scores(3))
+    outputs = ["--csv", str(tmp_path / "d.csv"), "--output", str(tmp_path / "d.parquet")]
+    monkeypatch.setattr(sys, "argv", ["compare_perplexity", *paths, "--flips", "499", *outputs])
+    run_function("compare_perplexity")
+    printed = capsys.readouterr().out
+    held = check_schema(tmp_path / "d.parquet", PERPLEXITY_DIFFERENCES).read().to_pandas()
+    written = pd.read_csv(tmp_path / "d.csv")
+    np.testing.assert_allclose(written["value"], held["value"], rtol=1e-15)
+    assert (len(held), held["second"].notna().sum()) == (6, 3)
+    assert "Row less column:" in printed
+    assert "only several trainings (seeds) of each can say something" in " ".join(printed.split())
+    assert "499 flips cannot give p < 0.005 in a family of 3 tests: 600 are needed" in printed
+    assert max(map(len, printed.splitlines())) <= 120
+    # two files of one name go by their paths
+    paths = []
+    for folder, one in zip("xy", scores(), strict=True):
+        (tmp_path / folder).mkdir()
+        paths += saved(tmp_path / folder, [one])
+    monkeypatch.setattr(sys, "argv", ["compare_perplexity", *paths, "--flips", "99"])
+    run_function("compare_perplexity")
+    printed = capsys.readouterr().out
+    assert all(path in printed for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["{0}", "{0}"], "is given twice"),
+        (["{0}", "{1}", "--flips", "0"], "--flips: is 0, expected at least 1"),
+        (["{0}"], "a.parquet: is the only file; give the scores of another model too"),
+        (["{0}", "nowhere.csv"], "nowhere.csv: "),
+    ],
+)
+def test_wrong_flags_are_one_line(tmp_path, monkeypatch, capsys, flags, words):
+    from beyond_perplexity.errors import run_command
+
+    paths = saved(tmp_path, scores())
+    given = [flag.format(*paths) for flag in flags]
+    monkeypatch.setattr(sys, "argv", ["compare_perplexity", *given])
+    with pytest.raises(SystemExit):
+        run_command(lambda: run_function("compare_perplexity"))
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1

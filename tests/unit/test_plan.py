@@ -3,15 +3,20 @@
 Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
 the test chose; properties (another attempt, more documents, a measured peak); the tensors of every
 family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
-shipped configurations; a log written by hand; arithmetic, and counting by hand.
+shipped configurations; a log written by hand; arithmetic, and counting by hand. Of who is at work:
+processes that hold a record, killed or alive, with Snakemake's locks as files made by hand;
+Snakemake's own formatter, filter and parser.
 """
 
-from __future__ import annotations
-
+import atexit
+import io
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,13 +24,16 @@ from typing import Any
 
 import pytest
 import yaml
+from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from beyond_perplexity.commands import plan, progress
 from beyond_perplexity.commands.progress import describe_progress, read_progress
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.commands.run import snakemake_command
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.models.families import FAMILIES, families_of
-from beyond_perplexity.planning import job_costs
+from beyond_perplexity.planning import job_costs, snakemake_hooks
+from beyond_perplexity.planning import snakemake_hooks as run_record
 from beyond_perplexity.planning.job_costs import DAY, NEEDS, START, JobCosts, PlannedJob, Timing
 from beyond_perplexity.planning.models import ASSUMED_WEIGHTS, ASSUMED_WORDS, count_weights
 from beyond_perplexity.planning.pilot import (
@@ -42,6 +50,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
 from tests.unit import planned
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import ROOT, SMOKE
 
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
@@ -66,12 +75,19 @@ def paper() -> JobCosts:
 # ---- what jobs ask for ----
 
 
-def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most(paper) -> None:
+def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
             asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
             assert asked == [asked[0], 2 * asked[0], 4 * asked[0]]
     assert paper.minutes("train", {"model": "transformer"}) == DAY
+    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 9_000, 0)})
+    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
+    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
+    assert known.minutes("generate", SHARD, attempt=2) == 520
+    assert known.megabytes("generate", SHARD) == 13_500
+    small = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 10, 0)})
+    assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
 
 
 def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
@@ -117,17 +133,9 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
 
 
-def test_what_was_measured_is_asked_for_with_a_margin(paper) -> None:
-    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 9_000, 0)})
-    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
-    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
-    assert known.minutes("generate", SHARD, attempt=2) == 520
-    assert known.megabytes("generate", SHARD) == 13_500
-    small = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 10, 0)})
-    assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
-
-
-def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
+def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(
+    paper, tmp_path
+) -> None:
     """A beam writes all its hypotheses; a training reads its steps, or its epochs of the split."""
     assert paper.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
     assert paper.units("generate", SHARD) == 50_000
@@ -146,9 +154,6 @@ def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
     share = short.config["corpora"]["wikipedia"]["split"]["train"]
     assert short.units("train", {"model": "trigram"}) == tokens * share
     assert short.units("extract_corpus", {"corpus": "wikipedia"}) == tokens
-
-
-def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
     folder = tmp_path / "corpora" / "wikipedia"
     folder.mkdir(parents=True)
 
@@ -161,58 +166,12 @@ def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
     assert of(10**12) == 64_000
 
 
-def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
+def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path) -> None:
     text = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     for rule, (_, _, seconds) in NEEDS.items():
         assert f"\nrule {rule}:\n" in text
         assert f'mem_mb=memory("{rule}")' in text
         assert (f'runtime=minutes("{rule}")' in text) == bool(seconds)
-
-
-# ---- jobs that ran ----
-
-
-def test_two_sizes_tell_the_start_from_the_rate() -> None:
-    jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
-    timing = job_costs.fit_timing(jobs)
-    assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
-    assert timing.megabytes == 130
-    assert timing.output_bytes == pytest.approx(8)
-    assert timing.total(1000) == pytest.approx(507)
-
-
-def test_one_size_takes_some_of_the_time_for_the_start() -> None:
-    timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
-    assert (timing.start, timing.seconds) == (START, 1)
-    timing = job_costs.fit_timing([(10, 24, 0, 0)])
-    assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
-
-
-@pytest.mark.parametrize("start", [0, 0.4, 3, START])
-@pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
-def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_takes(
-    start, rate
-) -> None:
-    """Whatever of the time is the start."""
-    for units in (1, 30, 50_000):
-        known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
-        real = start + rate * 4 * units
-        assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
-
-
-def test_noise_gives_no_negative_time() -> None:
-    """A larger job that was faster, and one that took more than in proportion."""
-    for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
-        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
-        assert timing.start >= 0
-        assert timing.total(30) == pytest.approx(jobs[1][1])
-        assert timing.seconds > 0
-
-
-BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
-
-
-def test_of_benchmarks_the_last_attempt_counts_and_what_is_none_says_nothing(tmp_path) -> None:
     path = tmp_path / "a.jsonl"
     for text in BROKEN:
         path.write_text(text)
@@ -221,6 +180,41 @@ def test_of_benchmarks_the_last_attempt_counts_and_what_is_none_says_nothing(tmp
     assert job_costs.read_plan(tmp_path / "away.json") == {}
     path.write_text('{"s": 1, "max_rss": 2}\n{"s": 3.5, "max_rss": "NA"}\n')
     assert read_benchmark(path) == (3.5, 0.0)
+
+
+# ---- jobs that ran ----
+
+
+def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
+    jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
+    timing = job_costs.fit_timing(jobs)
+    assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
+    assert timing.megabytes == 130
+    assert timing.output_bytes == pytest.approx(8)
+    assert timing.total(1000) == pytest.approx(507)
+    timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
+    assert (timing.start, timing.seconds) == (START, 1)
+    timing = job_costs.fit_timing([(10, 24, 0, 0)])
+    assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
+    # A larger job that was faster, and one that took more than in proportion
+    for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
+        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
+        assert timing.start >= 0
+        assert timing.total(30) == pytest.approx(jobs[1][1])
+        assert timing.seconds > 0
+
+
+@pytest.mark.parametrize("start", [0, 0.4, 3, START])
+@pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
+def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate) -> None:
+    """Whatever of the time is the start."""
+    for units in (1, 30, 50_000):
+        known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
+        real = start + rate * 4 * units
+        assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
+
+
+BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
 
 
 class DryJob:
@@ -267,10 +261,7 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
-# ---- weights ----
-
-
-def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
+def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper) -> None:
     millions = {
         "transformer": 204.4,
         "transformer-adaptive-softmax": 315.0,
@@ -280,10 +271,7 @@ def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
     }
     found = {name: paper.models.weights(name) / 1e6 for name in millions}
     assert found == pytest.approx(millions, rel=0.01)
-
-
-def test_options_change_the_count_as_they_change_the_model() -> None:
-    """By hand: two directions of embeddings and biases; an LSTM has four gates."""
+    # By hand: two directions of embeddings and biases; an LSTM has four gates
     asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
     gates = 4 * 30 * (10 + 30 + 2)
     assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
@@ -339,7 +327,7 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
         )
 
 
-def test_a_pilot_takes_what_is_there(tmp_path) -> None:
+def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path) -> None:
     for name in ("models/lstm/model.json", "evaluators/word2vec/evaluator.json", "corpora/x.y"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -354,9 +342,6 @@ def test_a_pilot_takes_what_is_there(tmp_path) -> None:
         (folder / "samples").mkdir()
         (folder / "models" / "rnn").mkdir()
     assert (tmp_path / "models/lstm/model.json").exists()
-
-
-def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
     _, run = load(SMOKE, tmp_path)
     assert prerequisites(run) == [
         f"{tmp_path}/corpora/wikipedia/documents.parquet",
@@ -400,11 +385,8 @@ def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypat
     monkeypatch.setattr(subprocess, "run", None)
     for given, said in REFUSED.items():
         monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
-        with pytest.raises(InputError, match=said):
-            plan.main()
+        check_refused(said, plan.main)
 
-
-# ---- how far a run is ----
 
 LOG = """\
 Job stats:
@@ -457,8 +439,7 @@ def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take()
 def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
-    with pytest.raises(InputError, match="no log of a run"):
-        progress.main()
+    check_refused("no log of a run", progress.main)
     folder = tmp_path / ".snakemake/log"
     folder.mkdir(parents=True)
     (folder / "a.snakemake.log").write_text(LOG)
@@ -477,8 +458,7 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     progress.main([])
     assert capsys.readouterr().out.splitlines() == lines
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
-        with pytest.raises(InputError, match=said):
-            progress.main([f"--log={name}"])
+        check_refused(said, progress.main, [f"--log={name}"])
 
 
 # ---- what the rules look up, by counting by hand ----
@@ -585,7 +565,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     assert len(set(files)) == len(files) == expected
 
 
-def test_a_figure_that_has_nothing_to_show_is_left_out(config):
+def test_figures_with_nothing_to_show_are_left_out_and_neural_models_ask_for_a_gpu(config):
     config["generation"]["models"] = ["trigram"]
     report = Run(config).report
     (group,) = report.groups("tendencies")
@@ -594,9 +574,6 @@ def test_a_figure_that_has_nothing_to_show_is_left_out(config):
     config["generation"]["models"], config["external_samples"] = [], {}
     config["contrastive"]["models"] = config["semantics"]["models"] = []
     assert Run(config).report.groups() == Run(config).report.files() == []
-
-
-def test_only_neural_models_ask_for_a_gpu(config):
     models = Run(config).models
     assert [models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
     assert all((ROOT / file).is_file() for file in models.code("lstm"))
@@ -625,7 +602,7 @@ def test_a_model_that_is_external_depends_on_its_files_and_no_vocabulary(config,
     assert run.models.gpus("local") == 1
 
 
-def test_the_summary_adds_up(config):
+def test_the_summary_adds_up_counts_latent_models_and_names_missing_files(config, tmp_path):
     jobs = [
         PlannedJob("generate", gpus=1, minutes=90, measured=True, megabytes=5000, output_bytes=2e9),
         PlannedJob("generate", gpus=1, minutes=60, measured=True, megabytes=4000, output_bytes=1e9),
@@ -633,16 +610,13 @@ def test_the_summary_adds_up(config):
     ]
     text = summarize_run(Run(config), jobs)
     for said in (
-        *("240 (4 sample sets of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
+        *("240 (4 sets of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
         *("2  generate      75.0 min each\n", "1  plot          50.0 min each  guessed\n"),
         *("GPU-hours    2.5\n", "CPU-hours    0.8 ", "75% of the time", "3.0 GB"),
         "5,000 MB in a job at most (generate)",
     ):
         assert said in text
     assert "missing" not in text
-
-
-def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(config, tmp_path):
     config["external_samples"]["own"] = {
         **config["external_samples"]["mine"],
         "path": str(tmp_path / "own.txt"),
@@ -667,3 +641,226 @@ def test_the_environment_is_prepared_once(monkeypatch):
     assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
     assert os.environ["PYTHONPATH"] == "/somewhere"
     assert os.environ["PYTHONSAFEPATH"] == "1"  # no folder `scripts` of the user comes first
+
+
+# ---- run record ----
+
+
+# A run that holds its record; its job, which outlives a kill of the run alone, holds it too.
+HOLD = """
+import subprocess, sys, time
+from beyond_perplexity.planning.snakemake_hooks import RunRecord
+record = RunRecord("results", sys.argv[1] == "elsewhere")
+if sys.argv[1] == "job":
+    command = f"set -euo pipefail; {record.prefix}echo $$; exec sleep 60"
+    subprocess.Popen(["bash", "-c", command])
+else:
+    print("holds", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], snakemake_hooks.RunRecord]]:
+    """Begin a run in this process; it ends with the test, or before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_record, "PATIENCE", 0.3)
+    held = []
+
+    def begin() -> snakemake_hooks.RunRecord:
+        held.append(snakemake_hooks.RunRecord("results", elsewhere=False))
+        return held[-1]
+
+    yield begin
+    for record in held:
+        record.end()
+        atexit.unregister(record.end)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
+    held: list[subprocess.Popen[str]] = []
+
+    def run(kind: str = "run") -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-c", HOLD, kind]
+        held.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return held[-1], held[-1].stdout.readline().strip()
+
+    yield run
+    for process in held:
+        kill(process)
+        process.stdout.close()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+def lock(output: str = "results/a.parquet") -> Path:
+    snakemake_hooks.LOCKS.mkdir(parents=True, exist_ok=True)
+    (snakemake_hooks.LOCKS / "0.input.lock").write_text("corpus.txt\n")
+    (snakemake_hooks.LOCKS / "0.output.lock").write_text(f"{output}\n")
+    return snakemake_hooks.LOCKS / "0.output.lock"
+
+
+def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start) -> None:
+    process, _ = start()
+    locked = lock()
+    asked = arrive()
+    assert asked.said == snakemake_hooks.AT_WORK
+    assert locked.exists()
+    asked.end()
+    kill(process)
+    held = arrive()
+    assert held.said == snakemake_hooks.UNLOCKED
+    assert not locked.exists()
+    assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
+
+
+def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
+    process, job = start("job")
+    locked = lock()
+    kill(process)
+    asked = arrive()
+    assert asked.said == snakemake_hooks.AT_WORK
+    assert locked.exists()
+    subprocess.run(["kill", f"-{signal.SIGKILL}", job], check=True)
+    asked.end()
+    assert arrive().said == snakemake_hooks.UNLOCKED
+
+
+@pytest.mark.parametrize("who", ["nobody known", "another boot", "a cluster", "other outputs"])
+def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: str) -> None:
+    locked = lock("elsewhere/a.parquet" if who == "other outputs" else "results/a.parquet")
+    if who != "nobody known":
+        process, _ = start("elsewhere" if who == "a cluster" else "run")
+        kill(process)
+        [record] = snakemake_hooks.RECORDS.iterdir()
+    if who == "another boot":
+        record.rename(snakemake_hooks.RECORDS / f"0b1c-22.{process.pid}.here")
+    for _ in range(2):  # who has asked once knows no more
+        asked = arrive()
+        assert asked.said.endswith("--unlock")
+        assert locked.exists()
+        asked.end()
+
+
+def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
+    arrive, start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill(start("elsewhere")[0])
+    lock()
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
+    held = arrive()
+    assert held.said == ""
+    assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
+    held.end()
+    assert list(snakemake_hooks.RECORDS.iterdir()) == []
+
+
+JOB = {
+    "event": LogEvent.JOB_INFO,
+    "rule_name": "generate",
+    "rule_msg": None,
+    "indent": False,
+    "wildcards": {"model": "lstm", "shard": "00001"},
+    "reason": "Missing output files: results/samples/lstm/00001.parquet",
+}
+ERROR = {
+    "event": LogEvent.JOB_ERROR,
+    "levelno": logging.ERROR,
+    "levelname": "ERROR",
+    "aux": {},
+    "rule_name": "generate",
+    "rule_msg": None,
+    "jobid": 7,
+    "conda_env": None,
+    "input": ["results/models/lstm/model.json"],
+    "output": ["results/samples/lstm/00001.parquet"],
+    "shellcmd": "python -m scripts.generate",
+}
+
+
+def printed(*records: dict) -> str:
+    stream = io.StringIO()
+    handler = ColorizingTextHandler(
+        nocolor=True, stream=stream, formatter=DefaultFormatter(set(), show_failed_logs=True)
+    )
+    handler.addFilter(DefaultFilter(set(), False, False, False, True).filter)
+    handler.name = "DefaultStreamHandler"
+    logger = logging.Logger("a run")
+    logger.addHandler(handler)
+    snakemake_hooks.print_job_lines(logger, "results/logs")
+    for record in records:
+        plain = {"levelno": logging.INFO, "levelname": "INFO", "msg": "said"}
+        logger.handle(logging.makeLogRecord({**plain, **record}))
+    return stream.getvalue()
+
+
+def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
+    text = printed(
+        {"event": LogEvent.RUN_INFO, "stats": {"generate": 2, "all": 1, "total": 3}},
+        JOB,
+        {"event": LogEvent.SHELLCMD, "cmd": "python -m scripts.generate"},
+        {"msg": "Select jobs to execute..."},
+        {"event": LogEvent.JOB_STARTED, "jobs": [7], "msg": "Execute 1 jobs..."},
+        {"event": LogEvent.JOB_FINISHED, "job_id": 7, "msg": "Finished jobid: 7"},
+        {"event": LogEvent.PROGRESS, "done": 1, "total": 3},
+        {**JOB, "rule_name": "all", "wildcards": {}},
+        {"msg": "Adding figure_1.svg (86.14 KB)."},
+    )
+    lines = [line for line in text.splitlines() if line]
+    assert lines[0] == "3 jobs; each has its log in results/logs"
+    assert [line[10:] for line in lines[1:]] == [
+        "0 of 3 done  generate lstm 00001",
+        "1 of 3 done  all",
+    ]
+
+
+def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -> None:
+    log = tmp_path / "generate.log"
+    log.write_text("error: no room left\n")
+    error = {**ERROR, "log": [str(log)]}
+    text = printed(error, {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "look out"})
+    whole = DefaultFormatter(set(), show_failed_logs=True)
+    shown = whole.format(logging.makeLogRecord({"msg": "said", **error}))
+    assert shown.split("\n", 1)[1] in text  # but for the time
+    assert "error: no room left" in text
+    assert str(log) in text
+    assert text.endswith("look out\n")
+    assert "Nothing to be done" in printed({"msg": "Nothing to be done (all is there)."})
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        ([], "results"),
+        (["--cores", "2", "--forcerun", "train", "--keep-going"], "results"),
+        (["--configfile", "other.yaml", "--profile=profiles/slurm"], "elsewhere/made"),
+        (["--directory", "inner"], "inner-results"),
+        (["-n"], None),
+        (["--touch"], None),
+        (["--until", "train"], None),
+        (["--quiet", "--", "results/models/lstm/model.json"], None),
+        (["perplexity"], None),
+        (["--report", "results/report.zip"], None),
+    ],
+)
+def test_the_report_is_made_after_a_run_of_everything(
+    options: list[str], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    for name, text in {
+        "config.yaml": "seed: 1\n",
+        "other.yaml": "pathvars: {results: elsewhere/made}\n",
+        "inner/config.yaml": "pathvars: {results: inner-results}\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    command = snakemake_command(options)
+    added = command[command.index(options[-1]) + 1 :] if options else command[5:]
+    expected = ["--report", f"{folder}/report.html", "--report-after-run"] if folder else []
+    assert added == expected

@@ -5,8 +5,6 @@ generic optimizers on the log-likelihoods as printed in the paper, derivatives, 
 figures.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -18,9 +16,14 @@ from scipy.stats import binom, chisquare, poisson, zipf
 from beyond_perplexity.tendencies import power_laws, zipf_law
 
 
-def test_the_mass_of_zipfs_law_is_the_papers_and_scipys():
+def test_zipfs_law_has_the_papers_mass_and_its_fit_recovers_the_exponent():
     assert 1 - power_laws.zipf_cdf(1.1997, 10_000)[-1] == pytest.approx(0.1421, abs=5e-5)
     assert power_laws.zipf_cdf(1.7, 50) == pytest.approx(zipf.cdf(np.arange(1, 51), 1.7), abs=1e-12)
+    tokens = np.random.default_rng(0).zipf(2.3, 200_000)
+    counts = np.bincount(tokens[tokens <= 100_000])[1:]  # in the order of the true ranks
+    assert power_laws.fit_zipf(counts) == pytest.approx(2.3, abs=0.01)
+    assert np.isnan(power_laws.fit_zipf(np.array([5])))
+    assert np.isnan(power_laws.fit_zipf(np.zeros(0)))
 
 
 def log_likelihood(s: float, ranked: np.ndarray) -> float:
@@ -41,14 +44,6 @@ def test_zipf_fit_is_the_maximum_of_the_likelihood(s):
     assert abs(slope / (2 * step)) < 1e-4 * ranked.sum()
 
 
-def test_zipf_fit_recovers_the_exponent_or_says_there_is_none():
-    tokens = np.random.default_rng(0).zipf(2.3, 200_000)
-    counts = np.bincount(tokens[tokens <= 100_000])[1:]  # in the order of the true ranks
-    assert power_laws.fit_zipf(counts) == pytest.approx(2.3, abs=0.01)
-    assert np.isnan(power_laws.fit_zipf(np.array([5])))
-    assert np.isnan(power_laws.fit_zipf(np.zeros(0)))
-
-
 @pytest.fixture(scope="module")
 def heaps_data():
     rng = np.random.default_rng(1)
@@ -59,7 +54,7 @@ def heaps_data():
     return lengths, types, (distinct, *sums)
 
 
-def test_heaps_fit_recovers_its_parameters(heaps_data):
+def test_heaps_fit_recovers_its_parameters_and_is_the_maximum_over_single_documents(heaps_data):
     found = power_laws.fit_heaps(*heaps_data[2])
     assert found.alpha == pytest.approx(1.39, abs=0.02)
     assert found.beta == pytest.approx(0.841, abs=0.003)
@@ -67,9 +62,6 @@ def test_heaps_fit_recovers_its_parameters(heaps_data):
     law = power_laws.Heaps(0.7, 1.1)
     found = power_laws.fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
     assert found == pytest.approx(law, rel=1e-10)
-
-
-def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
     lengths, types, aggregated = heaps_data
 
     def loss(parameters: np.ndarray) -> float:
@@ -153,7 +145,7 @@ def test_seldom_counts_are_poisson_where_they_are_asked_for():
     assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
 
 
-def test_interpolated_exponents_are_those_of_the_fit():
+def test_interpolated_exponents_are_those_of_the_fit_and_fewer_draws_the_first():
     """Oracle: the root that is found for each mean alone, inside and outside the table."""
     rng = np.random.default_rng(4)
     table = power_laws.ExponentTable(1.2, 900)
@@ -169,6 +161,12 @@ def test_interpolated_exponents_are_those_of_the_fit():
     ]
     assert table.exponents(means, ranks) == pytest.approx(expected, abs=1e-8)
     assert np.isnan(table.exponents(np.zeros(3), np.array([0, 1, 40]))).all()
+    # A p-value of n draws counts the first n, wherever a block ends
+    own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
+    counts = (31, 32, 33, 65)
+    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
+    assert above == sorted(above)
+    assert (np.diff(above)[:2] <= 1).all()
 
 
 @pytest.mark.parametrize("ranks", [None, 60])
@@ -227,12 +225,3 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
         plain.append([each[len(each) // 2 :].sum() for each in held])
     spread = np.hypot(errors[4:], np.std(plain, axis=0) / math.sqrt(draws))
     assert (np.abs(means[4:] - np.mean(plain, axis=0)) < 4 * spread).all()
-
-
-def test_fewer_draws_are_the_first_of_more():
-    """A p-value of n draws counts the first n, wherever a block ends."""
-    own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
-    counts = (31, 32, 33, 65)
-    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
-    assert above == sorted(above)
-    assert (np.diff(above)[:2] <= 1).all()

@@ -5,8 +5,6 @@ shares of draws on a grid of numbers, which are the probabilities; the same sent
 batches, blocks and orders, bit for bit; texts by hand.
 """
 
-from __future__ import annotations
-
 import json
 from unittest.mock import patch
 
@@ -18,7 +16,6 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, find_partners, sentence_item, take_units
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import cut_windows, score_documents
@@ -36,7 +33,7 @@ from beyond_perplexity.semantics.predictions import (
 )
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
-from tests.unit.evaluator_oracles import check_refusals, run_script
+from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
 from tests.unit.huggingface_models import MAKERS
 from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
@@ -225,8 +222,7 @@ def test_special_tokens_are_printed_and_a_broken_model_is_named():
     (held,) = parts.encode(["low lower"])
     assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
     table = torch.full((2, 43, 43), torch.nan)
-    with pytest.raises(InputError, match="the log-probability NaN"):
-        columns(TableModel(table), random_units(2))
+    check_refused("the log-probability NaN", columns, TableModel(table), random_units(2))
 
 
 def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():
@@ -249,9 +245,6 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_ap
     assert rows["target"] == ["<unk> </s> a"]
     assert rows["unknown_target"] == [2]
     assert len(str(rows["predicted"][0]).split()) == 3
-
-
-# ---- tokens that are no words ----
 
 
 @pytest.mark.parametrize("kind", ["bpe", *MAKERS])
@@ -298,9 +291,6 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         for start, end, row in zip(cuts, cuts[1:], held, strict=False):
             assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
             assert row[11] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
-
-
-# ---- continuations ----
 
 
 @torch.no_grad()
@@ -362,10 +352,7 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
     assert len({row[7] for row in rows}) > 10
 
 
-# ---- unrelated sentences ----
-
-
-def test_partners_are_of_other_pages_and_as_long(tmp_path):
+def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_path):
     """Oracle: the titles and lengths of the documents that hold each partner."""
     rng = np.random.default_rng(0)
     texts = [
@@ -384,9 +371,6 @@ def test_partners_are_of_other_pages_and_as_long(tmp_path):
     assert lengths.count(0) / len(lengths) > 0.98
     distinct = {text for partners in found for text in partners}
     assert len(distinct) > len(lengths) / 2
-
-
-def test_partners_do_not_depend_on_blocks_and_may_be_none(tmp_path):
     texts = [f"a{number} . b{number} c ." for number in range(150)]
     path = write_documents(tmp_path / "documents.parquet", texts)
     whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
@@ -404,9 +388,6 @@ def test_partners_do_not_depend_on_blocks_and_may_be_none(tmp_path):
     units = take_units(same, "test", 0, 9, seed=1)
     assert find_partners(units, same, "test", seed=1) == [[None]] * 6
     assert find_partners([], same, "test", seed=1) == []
-
-
-# ---- the command ----
 
 
 def command(home, name, *flags):

@@ -5,8 +5,6 @@ model's weights, two shards of it, and what was made of the shards; one thing th
 between a shard and the plan; stand-ins for nvidia-smi and torch, and what they say of a GPU.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -30,23 +28,13 @@ import torch
 
 import beyond_perplexity.schemas
 from beyond_perplexity.commands import provenance as command
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import outputs, provenance, shards, verification
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.provenance import (
-    ContentHash,
-    content_hash,
-    finished,
-    run_record,
-    table_hash,
-    value_hash,
-)
 from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
-
-# ---- provenance ----
+from tests.unit.evaluator_oracles import check_refused
 
 
 def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_path):
@@ -54,15 +42,14 @@ def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_
     expected = hashlib.sha256(b"abc" * 100_000).hexdigest()
     assert provenance.content_hash(tmp_path / "a") == expected
     provenance.check_sha256(tmp_path / "a", expected.upper())
-    with pytest.raises(InputError, match="expected 00"):
-        provenance.check_sha256(tmp_path / "a", "00" * 32)
-    begun = run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
-    record = finished(begun)
+    check_refused("expected 00", provenance.check_sha256, tmp_path / "a", "00" * 32)
+    begun = provenance.run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
+    record = provenance.finished(begun)
     assert record["seed"] == 3
     assert record["start"] <= record["end"]
     assert len(record["code_fingerprint"]) == 16
     assert "gpus" not in record
-    assert value_hash({"a": 1, "b": 2}) == value_hash({"b": 2, "a": 1})
+    assert provenance.value_hash({"a": 1, "b": 2}) == provenance.value_hash({"b": 2, "a": 1})
 
 
 # ---- contents ----
@@ -81,8 +68,8 @@ ROWS = pa.table(
 )
 
 
-def hashed(*tables: pa.Table) -> ContentHash:
-    content = ContentHash(tables[0].schema)
+def hashed(*tables: pa.Table) -> provenance.ContentHash:
+    content = provenance.ContentHash(tables[0].schema)
     for table in tables:
         content.add(table)
     return content
@@ -113,7 +100,9 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
     assert len(seen) > 1
 
 
-def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
+def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_distinguished(
+    tmp_path,
+):
     with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
         writer.write(ROWS.slice(0, 2))
         writer.write(ROWS.slice(2))
@@ -123,8 +112,6 @@ def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
     assert record["rows"] == 5
     assert content_of(tmp_path / "a.parquet") == record["content_hash"] == hashed(ROWS).table()
 
-
-def test_what_looks_alike_is_distinguished():
     def of(values: list[object], kind: pa.DataType) -> str:
         return hashed(pa.table({"a": pa.array(values, kind)})).table()
 
@@ -139,9 +126,9 @@ def test_what_looks_alike_is_distinguished():
     assert len(set(different)) == len(different) == 15
     assert of([math.nan], pa.float64()) == of([-math.nan], pa.float64())
     columns = {"a": "1", "seconds": "2"}  # measured seconds do not count
-    assert table_hash(3, columns) == table_hash(3, {"a": "1", "seconds": "5"})
-    assert table_hash(3, columns) != table_hash(4, columns)
-    assert table_hash(3, columns) != table_hash(3, {"a": "2", "seconds": "2"})
+    assert provenance.table_hash(3, columns) == provenance.table_hash(3, {"a": "1", "seconds": "5"})
+    assert provenance.table_hash(3, columns) != provenance.table_hash(4, columns)
+    assert provenance.table_hash(3, columns) != provenance.table_hash(3, {"a": "2", "seconds": "2"})
 
 
 def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
@@ -159,7 +146,7 @@ def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
         assert len(hashed(schema.empty_table()).table()) == 64
     with pytest.raises(TypeError, match="decimal"):
         hashed(pa.table({"a": pa.array([None], pa.decimal128(5, 2))}))
-    empty, none = ROWS.schema.empty_table(), ContentHash(ROWS.schema)
+    empty, none = ROWS.schema.empty_table(), provenance.ContentHash(ROWS.schema)
     assert hashed(empty).table() == hashed(ROWS.slice(0, 0)).table() == none.table()
     assert none.table() != hashed(ROWS).table()
 
@@ -175,7 +162,7 @@ def write(path: Path, rows: list[str], seed: int = 1, **options: object) -> None
         list(shards.read_batches(read, ALIASES, ["entity"]))
     weights = path.parents[1] / "model.safetensors"
     checkpoint = weights if weights.exists() else None
-    record = run_record("scripts/generate.py", options, seed=seed, checkpoint=checkpoint)
+    record = provenance.run_record("scripts/generate.py", options, seed=seed, checkpoint=checkpoint)
     shards.write_shard(path, ALIASES, {"entity": rows, "alias": rows}, record)
 
 
@@ -188,12 +175,12 @@ def tree(tmp_path: Path) -> Path:
         write(folder / f"m/s/0000{number}.parquet", rows, first=number, count=len(rows))
     write(folder / "merged/all.parquet", ["a", "b", "c", "d"], source=str(folder / "m/s"))
     provenance.forget_reads()
-    summary = {"value": 3, "record": run_record("scripts/train.py", {})}
+    summary = {"value": 3, "record": provenance.run_record("scripts/train.py", {})}
     outputs.write_json(folder / "summary.json", summary)
     words = {"words": ["a"]}
     outputs.write_json(folder / "m/vocabulary.json", words)
-    sums = {"weights_sha256": content_hash(folder / "m/model.safetensors")}
-    held = {**sums, "vocabulary": {"sha256": value_hash(words)}}
+    sums = {"weights_sha256": provenance.content_hash(folder / "m/model.safetensors")}
+    held = {**sums, "vocabulary": {"sha256": provenance.value_hash(words)}}
     outputs.write_json(folder / "m/model.json", held)
     (folder / "table.csv").write_text("a\n")
     return folder
@@ -253,6 +240,23 @@ def test_files_cut_short_are_named_and_edits_by_their_column(tree: Path) -> None
     assert set(found) == {"m/s/00000.parquet", "m/s/00001.parquet", *cut}
 
 
+def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
+    (tree / "m/model.safetensors").write_bytes(b"of another training")
+    found = problems(tree)
+    assert "model.safetensors beside it" in found["m/model.json"]
+    shards_of_it = [f"m/s/0000{number}.parquet" for number in range(3)]
+    assert all("was made of another" in found[name] for name in shards_of_it)
+    (tree / "m/model.safetensors").write_bytes(b"weights")
+    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
+    assert "was written as" in problems(tree)["m/s/00000.parquet"]
+    write(tree / "m/s/00000.parquet", ["a", "b"], first=0, count=2)
+    pq.write_table(pa.table({"a": [1]}), tree / "foreign.parquet")
+    assert "no run record" in problems(tree)["foreign.parquet"]
+    (tree / "logs").mkdir()
+    shutil.move(tree / "foreign.parquet", tree / "logs/foreign.parquet")
+    assert not problems(tree)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -282,23 +286,6 @@ def test_a_shard_of_another_run_is_named_with_what_was_made_of_the_former(tree: 
     assert "option decoding" in found["m/s/00002.parquet"]
 
 
-def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
-    (tree / "m/model.safetensors").write_bytes(b"of another training")
-    found = problems(tree)
-    assert "model.safetensors beside it" in found["m/model.json"]
-    shards_of_it = [f"m/s/0000{number}.parquet" for number in range(3)]
-    assert all("was made of another" in found[name] for name in shards_of_it)
-    (tree / "m/model.safetensors").write_bytes(b"weights")
-    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
-    assert "was written as" in problems(tree)["m/s/00000.parquet"]
-    write(tree / "m/s/00000.parquet", ["a", "b"], first=0, count=2)
-    pq.write_table(pa.table({"a": [1]}), tree / "foreign.parquet")
-    assert "no run record" in problems(tree)["foreign.parquet"]
-    (tree / "logs").mkdir()
-    shutil.move(tree / "foreign.parquet", tree / "logs/foreign.parquet")
-    assert not problems(tree)
-
-
 @pytest.mark.parametrize("name", ["m/model.json", "m/vocabulary.json", "table.csv", "figure.svg"])
 def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, capsys) -> None:
     """Edited, removed, made again, and forgotten where it is wanted no more."""
@@ -309,14 +296,13 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     outputs.write_text(path, content)
     found = verify_tree(tree)
     assert not found.mismatches
-    assert found.hashes[path] == content_hash(path)
+    assert found.hashes[path] == provenance.content_hash(path)
     path.write_text(f"{content} ")
     assert "is not what was written" in problems(tree)[name]
     path.unlink()
     assert problems(tree)[name] == "is missing; make it again"
     monkeypatch.setattr(sys, "argv", ["provenance", "--verify", "results"])
-    with pytest.raises(InputError, match="files do not match"):
-        command.main()
+    check_refused("files do not match", command.main)
     *_, advice = capsys.readouterr().out.splitlines()
     assert advice.startswith("beyond-perplexity run --remake ")
     assert f"results/{name}" in advice.split()
@@ -328,7 +314,9 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
+def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(
+    tmp_path: Path, monkeypatch
+) -> None:
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -340,9 +328,6 @@ def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
     noted = dict(outputs.read_notes(tmp_path / "results"))
     assert noted == {tmp_path / "results" / name: sha256(b"a\n").hexdigest() for name in names}
     assert set(dict(outputs.read_notes(tmp_path / "results/t"))) == set(noted)
-
-
-def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:
     for name in ("between", "last"):
         shards.write_shard(tmp_path / f"{name}.parquet", ALIASES, {"entity": [], "alias": []}, {})
         list(shards.read_batches(tmp_path / f"{name}.parquet", ALIASES, ["entity"]))
@@ -361,7 +346,7 @@ def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     assert made[0].endswith("by scripts/generate.py, seed 1")
     assert made[2].endswith("which is gone")
     (weights,) = {line for line in lines if line.startswith("    made of")}
-    assert content_hash(tree / "m/model.safetensors")[:16] in weights
+    assert provenance.content_hash(tree / "m/model.safetensors")[:16] in weights
 
 
 def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
@@ -374,8 +359,7 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
     command.main(["--verify", str(tree)])
     assert "5 files are what was written" in capsys.readouterr().err
     (tree / "summary.json").write_text("{")
-    with pytest.raises(InputError, match="1 files do not match"):
-        command.main(["--verify", str(tree)])
+    check_refused("1 files do not match", command.main, ["--verify", str(tree)])
     assert "summary.json': is no JSON" in capsys.readouterr().out
 
 
@@ -390,8 +374,7 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 )
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
     *flags, name = arguments
-    with pytest.raises(InputError, match=message):
-        command.main([*flags, str(tree / name)])
+    check_refused(message, command.main, [*flags, str(tree / name)])
 
 
 # ---- outlived ----
@@ -430,8 +413,7 @@ def test_a_job_of_an_earlier_run_leaves_what_a_later_one_is_about(monkeypatch):
     outputs.claim([os.path.abspath("a/shared"), "a/new"])
     outputs.write_text("a/shared", "later")
     monkeypatch.setenv(outputs.RUN, earlier)
-    with pytest.raises(InputError, match=r"^a/shared: is left to a later run"):
-        outputs.write_text("a/shared", "too late")
+    check_refused(r"^a/shared: is left to a later run", outputs.write_text, "a/shared", "too late")
     assert sorted(os.listdir("a")) == ["shared"]
     with open("a/shared") as file:
         assert file.read() == "later"
@@ -493,9 +475,6 @@ def test_another_command_is_another_result_and_what_has_no_record_says_nothing(m
     assert not notes.made_otherwise(["table.csv", "list.json"], COMMAND)
 
 
-# ---- gpu use ----
-
-
 @pytest.fixture(autouse=True)
 def nothing_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "_watches", {})
@@ -508,7 +487,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
+def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(
+    tmp_path, monkeypatch
+) -> None:
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None
@@ -517,9 +498,6 @@ def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
     (tmp_path / "nvidia-smi").unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance.busy_percent("GPU-7") is None
-
-
-def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)
@@ -530,9 +508,9 @@ def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     )
     stand_in = SimpleNamespace(cuda=cuda, device=torch.device)
     monkeypatch.setitem(sys.modules, "torch", stand_in)
-    record = run_record("scripts/generate.py", {}, device="cuda")
+    record = provenance.run_record("scripts/generate.py", {}, device="cuda")
     deadline = time.monotonic() + 20
-    while (found := finished(record)["gpus"][0])["samples"] < 2:
+    while (found := provenance.finished(record)["gpus"][0])["samples"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     provenance._watches["cuda"]._ended.set()
@@ -542,13 +520,13 @@ def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_real_gpu_is_watched() -> None:
-    record = run_record("scripts/generate.py", {}, device="cuda")
+    record = provenance.run_record("scripts/generate.py", {}, device="cuda")
     square = torch.ones(2000, 2000, device="cuda")
     end = time.monotonic() + 3
     while time.monotonic() < end:
         square = square @ square / 2000
     torch.cuda.synchronize()
-    (found,) = finished(record)["gpus"]
+    (found,) = provenance.finished(record)["gpus"]
     assert found["memory_mb"] >= 16
     assert found["samples"] >= 1
     assert found["busy_percent"] > 0

@@ -4,8 +4,6 @@ Oracles: NumPy's own Philox 4x64-10, bit for bit; exact fractions, the weights t
 frequencies over an even grid of numbers, and the numbers at which rounding decides.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import accumulate, product
 
@@ -33,27 +31,21 @@ def test_uniforms_equal_numpy_bit_for_bit(start, count):
     assert np.array_equal(by_tensors(key, ids, wanted, count).numpy(), exact)  # what a GPU does
 
 
-def test_each_item_may_have_its_own_start():
-    starts = torch.tensor([(7 * item) % 50 for item in range(200)])
-    exact = [expected(1, "x", [item], start, 6)[0] for item, start in enumerate(starts.tolist())]
-    assert np.array_equal(uniforms(1, "x", torch.arange(200), starts, 6), exact)
-    assert np.array_equal(by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6), exact)
-
-
-def test_tensor_philox_equals_numpy_over_many_keys():
-    items, nothing = torch.arange(300), torch.zeros(300, dtype=torch.int64)
-    for seed in range(20):  # each seed is another first key word, with and without its top bit
-        found = by_tensors(stream_key(seed, "x"), items, nothing, 8).numpy()
-        assert np.array_equal(found, expected(seed, "x", range(300), 0, 8))
-    assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
-
-
-def test_streams_differ_by_seed_purpose_and_item_and_are_uniform():
+def test_items_have_their_own_start_and_streams_differ_by_seed_purpose_and_item():
     keys = product((0, 1), ("a", "b"), (0, 1))
     assert len({stream(*key).random() for key in keys}) == 8
     counts, _ = np.histogram(uniforms(0, "u", torch.arange(2000), 0, 50).numpy(), 100, (0, 1))
     chi_square = ((counts - 1000) ** 2 / 1000).sum()
     assert 50 < chi_square < 170  # 99 degrees of freedom: P(outside) < 1e-4
+    starts = torch.tensor([(7 * item) % 50 for item in range(200)])
+    exact = [expected(1, "x", [item], start, 6)[0] for item, start in enumerate(starts.tolist())]
+    assert np.array_equal(uniforms(1, "x", torch.arange(200), starts, 6), exact)
+    assert np.array_equal(by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6), exact)
+    items, nothing = torch.arange(300), torch.zeros(300, dtype=torch.int64)
+    for seed in range(20):  # each seed is another first key word, with and without its top bit
+        found = by_tensors(stream_key(seed, "x"), items, nothing, 8).numpy()
+        assert np.array_equal(found, expected(seed, "x", range(300), 0, 8))
+    assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
 
 
 LAST = 1 - 2.0**-53  # the largest number below 1
@@ -65,7 +57,7 @@ def exactly(weights, uniform):
     return next(place for place, held in enumerate(sums) if held > Fraction(uniform) * sums[-1])
 
 
-def test_places_are_those_of_rational_arithmetic():
+def test_places_are_those_of_rational_arithmetic_and_their_frequencies_the_weights():
     generator = np.random.default_rng(0)
     # Multiples of 2⁻⁸: running sums are exact; numbers are multiples of 2⁻²⁰, so products too.
     weights = generator.integers(0, 5, (400, 6)) / 256
@@ -76,9 +68,6 @@ def test_places_are_those_of_rational_arithmetic():
     found = invert(sums, torch.from_numpy(uniforms)[:, None])[:, 0]
     expected = [exactly(*pair) for pair in zip(weights.tolist(), uniforms.tolist(), strict=True)]
     assert found.tolist() == expected
-
-
-def test_frequencies_over_a_grid_are_the_weights():
     weights = torch.tensor([0.0, 3.0, 0.0, 5.0, 8.0, 0.0], dtype=torch.float64)
     uniforms = torch.arange(1600, dtype=torch.float64) / 1600
     found = invert(weights.cumsum(0)[None], uniforms[None])[0]

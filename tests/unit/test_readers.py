@@ -1,11 +1,10 @@
-"""Readers of text, JSONL and Parquet, compression, checksums, damaged files. Needs nothing.
+"""Readers of text, JSONL and Parquet, compression, checksums, damaged files; how a run reads.
 
 Oracles: the documents that the test itself wrote to the files; hashlib for the checksum.
 Of formats: the same texts as plain lines, read by the same code. Of inputs: the bytes that were
-packed; what the operating system says of a path.
+packed; what the operating system says of a path. Of the jobs of a run: the words of the
+configuration, tables of the same texts read by hand, other shards of the same.
 """
-
-from __future__ import annotations
 
 import bz2
 import dataclasses
@@ -30,28 +29,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beyond_perplexity.corpus import readers
+from beyond_perplexity.corpus import formats, readers
 from beyond_perplexity.corpus.external import GroupField, check_file, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
-from beyond_perplexity.corpus.formats import (
-    AUTOMATIC,
-    FORMATS,
-    PARSERS,
-    TEXT_FORMATS,
-    Format,
-    guess_format,
-)
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.readers import (
-    LISTED,
-    AnnotatedReader,
-    Problems,
-    Record,
-    Skips,
-    document_name,
-    read_lines,
-    resolve_path,
-)
+from beyond_perplexity.corpus.moses import tokenize_lines
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import read_labels
@@ -70,53 +52,37 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage import inputs
-from beyond_perplexity.storage.inputs import (
-    DamagedError,
-    JSONTextError,
-    brief_repr,
-    check_input,
-    copy_member,
-    open_input,
-    parse_json,
-    read_json,
-    read_utf8,
-    read_whole,
-)
 from beyond_perplexity.storage.shards import RECORD_KEY, ParquetInput, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile
-from beyond_perplexity.vocabulary import BUILT_KINDS
-from scripts import import_samples
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.statistics import read_statistics
+from beyond_perplexity.tendencies.tokens import TextView
+from beyond_perplexity.vocabulary import BUILT_KINDS, ClosedVocabulary
+from scripts import count_statistics, import_samples, measure_tendencies
 from scripts.verify_download import take
-from tests.unit.small_corpora import put
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import put, write_documents
 from tests.unit.test_extract_corpus import run_options
+from tests.unit.text_pairs import run_script, write_samples
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 
 
 def texts(reader, path, skip=False):
-    return [record.text for record in reader(path, Problems(skip))]
+    return [record.text for record in reader(path, readers.Problems(skip))]
 
 
-def test_byte_order_mark_and_carriage_returns_vanish(tmp_path):
-    path = put(tmp_path / "windows.txt", "\ufeffone\r\ntwo\r\n".encode())
-    assert texts(read_text, path) == ["one", "two"]
-
-
-def test_jsonl_and_parquet_give_text_and_title(tmp_path):
+def test_jsonl_and_parquet_give_text_and_title_without_marks_and_line_breaks(tmp_path):
     rows = [{"text": "one two", "title": "A"}, {"text": "three", "title": "B"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    for reader, content in (
-        (read_jsonl, lines),
-        (read_parquet, written(pa.Table.from_pylist(rows))),
-    ):
+    for read, content in ((read_jsonl, lines), (read_parquet, written(pa.Table.from_pylist(rows)))):
         path = put(tmp_path / "c", content)
-        found = [(record.title, record.text) for record in reader(path, Problems(False))]
+        found = [(record.title, record.text) for record in read(path, readers.Problems(False))]
         assert found == [("A", "one two"), ("B", "three")]
-
-
-def test_line_breaks_inside_a_json_text_become_blanks(tmp_path):
     path = put(tmp_path / "c.jsonl", json.dumps({"text": "one\ntwo\u2028three"}) + "\n")
     assert texts(read_jsonl, path) == ["one two three"]
+    path = put(tmp_path / "windows.txt", "\ufeffone\r\ntwo\r\n".encode())
+    assert texts(read_text, path) == ["one", "two"]
 
 
 DEEP, MANY_DIGITS = b'{"text": ' + b"[" * 100_000, b'{"n": ' + b"1" * 5000 + b"}\n"
@@ -148,7 +114,7 @@ def test_broken_lines_are_errors_or_counted_skips(tmp_path, reader, content, mes
     with pytest.raises(InputError, match=message) as error:
         texts(reader, path)
     assert str(path) in str(error.value)
-    problems = Problems(skip=True)
+    problems = readers.Problems(skip=True)
     kept = [record.text for record in reader(path, problems)]
     assert problems.skips.counts[reason] >= 1
     assert all("bad" not in text for text in kept)
@@ -166,9 +132,11 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
         InputError, match=f"{path}: decompressed byte .*truncated or damaged archive"
     ):
         texts(read_text, path)
-    with pytest.raises(DamagedError, match=r"cut: decompressed byte \d+: truncated or damaged"):
-        read_whole(path)
-    problems = Problems(skip=True)
+    with pytest.raises(
+        inputs.DamagedError, match=r"cut: decompressed byte \d+: truncated or damaged"
+    ):
+        inputs.read_whole(path)
+    problems = readers.Problems(skip=True)
     kept = [record.text for record in read_text(path, problems)]
     assert len(kept) > 1000
     assert kept[:-1] == lines[: len(kept) - 1]
@@ -186,45 +154,48 @@ def test_parquet_without_text_is_an_error(tmp_path):
         (written(pa.table({"text": ["x", None, "z"]})), "row 2: unusable row"),
     ):
         path = put(tmp_path / "c.parquet", content)
-        with pytest.raises(InputError, match=message):
-            texts(read_parquet, path)
+        check_refused(message, texts, read_parquet, path)
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
 
 
-def test_paths_are_resolved_or_named():
-    assert resolve_path("embedded:enwiki-excerpt").is_file()
+def test_paths_are_resolved_or_named_and_names_end_before_their_packing():
+    assert readers.resolve_path("embedded:enwiki-excerpt").is_file()
     with pytest.raises(InputError, match="no such embedded corpus; there are enwiki-excerpt"):
-        resolve_path("embedded:frwiki")
-    with pytest.raises(InputError, match="no such file"):
-        resolve_path("/nowhere/corpus.txt")
+        readers.resolve_path("embedded:frwiki")
+    check_refused("no such file", readers.resolve_path, "/nowhere/corpus.txt")
+    for end in inputs.PACKED:
+        assert formats.guess_format(Path(f"a.jsonl{end}")) == "jsonl"
+        assert readers.document_name(Path(f"a.b.conll{end}")) == "a.b"
 
 
 def test_skips_count_all_and_list_the_first():
-    skips = Skips()
+    skips = readers.Skips()
     for part in range(3):
-        more = Skips()
-        for number in range(LISTED - 5):
+        more = readers.Skips()
+        for number in range(readers.LISTED - 5):
             more.add("short", f"{part}.{number}")
         skips.merge(more)
     listed = skips.to_json()["short"]
-    assert listed["count"] == 3 * (LISTED - 5)
-    assert listed["first"] == [f"0.{n}" for n in range(LISTED - 5)] + [f"1.{n}" for n in range(5)]
+    assert listed["count"] == 3 * (readers.LISTED - 5)
+    assert listed["first"] == [f"0.{n}" for n in range(readers.LISTED - 5)] + [
+        f"1.{n}" for n in range(5)
+    ]
 
 
-def test_every_format_has_a_reader():
-    assert set(TEXT_FORMATS) == {"text", "jsonl", "parquet"}
-    for name, row in FORMATS.items():
+def test_every_format_has_a_reader_and_options_of_the_configuration():
+    assert set(formats.TEXT_FORMATS) == {"text", "jsonl", "parquet"}
+    for name, row in formats.FORMATS.items():
         assert callable(row.load()), name
         if row.kind == "annotated":
-            assert issubclass(row.load(), AnnotatedReader)
-
-
-def test_formats_and_their_options_are_those_of_the_configuration():
-    """The oracle is what the sections of the configuration allow."""
-    assert choices_of(keys_of(Source)["format"].hint) == list(FORMATS)
+            assert issubclass(row.load(), readers.AnnotatedReader)
+    # The oracle is what the sections of the configuration allow
+    assert choices_of(keys_of(Source)["format"].hint) == list(formats.FORMATS)
     assert set(keys_of(Source)) == {field.name for field in fields(SourceOptions)}
-    assert choices_of(keys_of(External)["format"].hint) == [AUTOMATIC, *TEXT_FORMATS]
-    assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *PARSERS]
+    assert choices_of(keys_of(External)["format"].hint) == [
+        formats.AUTOMATIC,
+        *formats.TEXT_FORMATS,
+    ]
+    assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *formats.PARSERS]
     vocabularies = typing.get_args(keys_of(Configuration)["vocabularies"].hint)[1]
     assert list(variants(vocabularies)[1]) == list(BUILT_KINDS)
 
@@ -233,10 +204,12 @@ def test_a_row_and_a_module_make_a_reader(tmp_path, monkeypatch):
     """A toy format, texts between bars: by its row and module alone it is read by its suffix."""
     module = types.ModuleType("toy_reader")
     module.read_bars = lambda path, problems: (
-        Record(str(path), "", text) for text in path.read_text().split("|")
+        readers.Record(str(path), "", text) for text in path.read_text().split("|")
     )
     monkeypatch.setitem(sys.modules, "beyond_perplexity.corpus.toy_reader", module)
-    monkeypatch.setitem(FORMATS, "bars", Format("texts between bars", "toy_reader:read_bars"))
+    monkeypatch.setitem(
+        formats.FORMATS, "bars", formats.Format("texts between bars", "toy_reader:read_bars")
+    )
     path = put(tmp_path / "a.bars", "a b|c")
     assert list(read_cleaned(path, WHITE_SPACE_ONLY, "bars")) == [["a b", "c"]]
 
@@ -290,19 +263,14 @@ FILES = [
 
 
 @pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_texts_in_every_format(tmp_path, name, write, field):
+def test_the_same_texts_and_sentences_in_every_format(tmp_path, name, write, field):
     path = write(tmp_path / name)
     expected = [" ".join(text.split()) for text in FORMAT_TEXTS]
     read = [text for part in read_cleaned(path, WHITE_SPACE_ONLY, field=field) for text in part]
     assert read == expected
     groups = GroupField("group", needed=False)
     assert list(read_grouped(path, None, groups, field)) == [(text, None) for text in FORMAT_TEXTS]
-
-
-@pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_sentences_of_n_grams_in_every_format(tmp_path, name, write, field):
     reference = plain(tmp_path / "reference.txt")
-    path = write(tmp_path / name)
     ids, same = (WordIds([], UnknownRule(), grows=True) for _ in range(2))
     expected = np.concatenate(list(read_sentences([reference], ids)))
     for size in (1, 1 << 20):
@@ -322,21 +290,39 @@ def test_a_line_break_in_a_record_ends_no_sentence(tmp_path):
         list(read_sentences([path], WordIds([], UnknownRule(), grows=True)))
 
 
+def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_once(tmp_path, capsys):
+    """Oracles: counts by hand, and the tokens of Moses."""
+    words = ["<unk>", "@-@", "[UNK]", "<UNK>"]
+    assert [len(line.split()) for line in tokenize_lines(words)] == [3] * len(words)
+    path = tmp_path / "x.txt"
+    path.write_text("a <unk> b <unk> 5 @-@ c\n[UNK]\n<UNK> d\na < b > [UN] @ unk &lt;\n" * 3000)
+    groups = GroupField("g", False)
+    for read in (
+        lambda steps: [text for part in read_cleaned(path, steps) for text in part],
+        lambda steps: [text for text, _ in read_grouped(path, steps, groups)],
+    ):
+        assert read(Preprocessing())[0] == "a < unk > b < unk > 5 @ - @ c"
+        (told,) = [line for line in capsys.readouterr().err.splitlines() if "cuts" in line]
+        assert told.startswith(f"warning: {path}: the tokenizer cuts {', '.join(words)} into three")
+        assert "(15,000 times in 9,000 texts)" in told
+        assert "option tokenized" in told
+        assert read(WHITE_SPACE_ONLY)[0] == "a <unk> b <unk> 5 @-@ c"
+        assert read(None)[1] == "[UNK]"
+        assert "cuts" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "a.pdf"])
 def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
     path = plain(tmp_path / name)
-    with pytest.raises(InputError, match="by its name; give texts as JSONL or Parquet"):
-        list(read_cleaned(path, None))
+    check_refused("by its name; give texts as JSONL or Parquet", read_cleaned, path, None)
     assert list(read_cleaned(path, None, "text")) == [FORMAT_TEXTS]  # who says so means it
-    assert guess_format(Path("a.csv.txt")) == "text"
+    assert formats.guess_format(Path("a.csv.txt")) == "text"
 
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
     path = objects("body")(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name that"):
-        list(read_cleaned(path, None))
-    with pytest.raises(InputError, match=r"field 'other' is missing"):
-        list(read_cleaned(path, None, field="other"))
+    check_refused(r"'text' is missing; there are 'id', 'body': name that", read_cleaned, path, None)
+    check_refused(r"field 'other' is missing", read_cleaned, path, None, field="other")
     with pytest.raises(InputError, match="a string, without a field 'body'"):
         list(read_cleaned(strings(tmp_path / "b.jsonl"), None, field="body"))
     for read in (
@@ -346,12 +332,7 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
         with pytest.raises(InputError, match=r"a\.txt: is plain text and has no field 'body'"):
             list(read(plain(tmp_path / "a.txt")))
     many = put(tmp_path / "c.jsonl", json.dumps({f"k{n}": "" for n in range(99)}))
-    with pytest.raises(InputError, match=r"'k4', and 94 more: name that"):
-        list(read_cleaned(many, None))
-
-
-def test_a_corpus_of_a_configuration_names_its_field(tmp_path):
-    path = objects("body")(tmp_path / "a.jsonl")
+    check_refused(r"'k4', and 94 more: name that", read_cleaned, many, None)
     named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
     lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
     first, second = (
@@ -397,11 +378,10 @@ def test_samples_that_are_external_are_read_by_their_suffix(path, more, format_)
     ],
 )
 def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, more, message):
-    with pytest.raises(InputError, match=message):
-        configured(path, **more)
+    check_refused(message, configured, path, **more)
 
 
-def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
+def test_imported_samples_and_both_texts_of_a_comparison_name_their_field(tmp_path, monkeypatch):
     path, output = objects("body")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
     steps = json.dumps(dataclasses.asdict(WHITE_SPACE_ONLY))
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
@@ -409,9 +389,6 @@ def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
     import_samples.main()
     found = [text for part in read_texts([output]) for text in part.to_pylist()]
     assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
-
-
-def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
     reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
     both = CompareOptions(str(reference), str(samples), field="body")
     both.check_fields()
@@ -419,10 +396,8 @@ def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
     other = CompareOptions(str(samples), str(samples), field="id", samples_field="body")
     assert [other.field_of(samples), other.field_of(samples, samples=True)] == ["id", "body"]
     wrong = r"a\.txt: is plain text and has no field 'body'"
-    with pytest.raises(InputError, match=wrong):
-        CompareOptions(str(reference), str(reference), field="body").check_fields()
-    with pytest.raises(InputError, match=wrong):
-        other.field_of(reference, samples=True)
+    check_refused(wrong, CompareOptions(str(reference), str(reference), field="body").check_fields)
+    check_refused(wrong, other.field_of, reference, samples=True)
 
 
 LINES = b"one\ntwo words\n\nlast"
@@ -435,17 +410,14 @@ def zstd(content):
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress, zstd]
 
 
-# ---- packing ----
-
-
 @pytest.mark.parametrize("pack", PACKERS)
 def test_every_packing_is_known_by_its_content(tmp_path, pack):
     more = b"" if pack is bytes else b"\nsecond part"
     path, wanted = put(tmp_path / "no-ending", pack(LINES) + pack(more)), LINES + more
-    with open_input(path) as file:
+    with inputs.open_input(path) as file:
         assert file.readline() == b"one\n"
         assert file.read() == wanted[4:]
-    lines = [text for _, text in read_lines(path, Problems(False))]
+    lines = [text for _, text in readers.read_lines(path, readers.Problems(False))]
     assert lines == wanted.decode().split("\n")
     assert b"".join(block for _, block in read_line_blocks(path)) == wanted
 
@@ -455,14 +427,7 @@ def test_every_packing_is_known_by_its_content(tmp_path, pack):
 )
 def test_other_kinds_are_named(tmp_path, start, what):
     path = put(tmp_path / "a.txt", start + bytes(20))
-    with pytest.raises(InputError, match=f"a.txt: is {what}.*name"):
-        open_input(path)
-
-
-def test_names_end_before_their_packing():
-    for end in inputs.PACKED:
-        assert guess_format(Path(f"a.jsonl{end}")) == "jsonl"
-        assert document_name(Path(f"a.b.conll{end}")) == "a.b"
+    check_refused(f"a.txt: is {what}.*name", inputs.open_input, path)
 
 
 # ---- what is no file ----
@@ -479,7 +444,13 @@ def test_names_end_before_their_packing():
     ],
 )
 def test_what_cannot_be_opened_is_told(name, message):
-    for read in (open_input, check_input, read_whole, readers.resolve_path, check_file):
+    for read in (
+        inputs.open_input,
+        inputs.check_input,
+        inputs.read_whole,
+        readers.resolve_path,
+        check_file,
+    ):
         with pytest.raises(InputError, match=message) as caught:
             read(Path(name) if read is check_file else name)
         assert len(str(caught.value)) < 600
@@ -518,19 +489,22 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path):
         assert [text for batch in batches for text in batch] == LINES.decode().split("\n")
     os.mkfifo(tmp_path / "pipe.csv")
     for open_it in (TableFile, ParquetInput):
-        with pytest.raises(InputError, match=r"pipe\.csv: is a pipe.*write it to a file"):
-            open_it(tmp_path / "pipe.csv")
+        check_refused(r"pipe\.csv: is a pipe.*write it to a file", open_it, tmp_path / "pipe.csv")
 
 
-def test_what_is_held_whole_is_unpacked_and_utf8(tmp_path):
+def test_what_is_held_whole_is_utf8_and_two_columns_of_one_name_are_refused(tmp_path):
     path = put(tmp_path / "a.txt", gzip.compress(bytes(3000)))
-    assert len(read_whole(path)) == 3000
+    assert len(inputs.read_whole(path)) == 3000
     path.write_bytes("\ufeffa\nb".encode() + b"\xff")
-    with pytest.raises(InputError, match="line 2: is not UTF-8"):
-        read_utf8(path)
-
-
-# ---- zip archives ----
+    check_refused("line 2: is not UTF-8", inputs.read_utf8, path)
+    path = tmp_path / "t.parquet"
+    columns = [*samples(pa.array(["a"])), pa.array(["b"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
+    for read in (
+        lambda: list(read_texts([path])),
+        lambda: list(read_parquet(path, readers.Problems(False))),
+    ):
+        check_refused("has column 'text' more than once", read)
 
 
 def archive(path, content=b"A" * 1000):
@@ -539,7 +513,7 @@ def archive(path, content=b"A" * 1000):
     return bytearray(path.read_bytes())
 
 
-def test_a_member_is_copied_part_by_part(tmp_path, monkeypatch):
+def test_members_of_archives_are_copied_part_by_part_or_told(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "INPUT_BYTES", 64)
     archive(tmp_path / "a.zip")
     sizes = []
@@ -548,11 +522,17 @@ def test_a_member_is_copied_part_by_part(tmp_path, monkeypatch):
         def write(self, part):
             sizes.append(len(part))
 
-    copy_member(tmp_path / "a.zip", "a.txt", Target())
+    inputs.copy_member(tmp_path / "a.zip", "a.txt", Target())
     assert sum(sizes) == 1000
     assert max(sizes) == 64
     take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"A" * 1000
+    archive(tmp_path / "a.zip")
+    with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
+        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
+    (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
+        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -569,20 +549,7 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     for magic, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
         content[(content.find(magic) if place < 100 else 0) + place] = value
     path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        take(str(path), "a.txt", tmp_path / "out")
-
-
-def test_archives_have_members(tmp_path):
-    archive(tmp_path / "a.zip")
-    with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
-        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
-    (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
-        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
-
-
-# ---- JSON ----
+    check_refused(message, take, str(path), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -598,29 +565,23 @@ def test_archives_have_members(tmp_path):
     ],
 )
 def test_what_is_no_json_is_told(tmp_path, text, message):
-    with pytest.raises(JSONTextError, match=message):
-        parse_json(text)
+    with pytest.raises(inputs.JSONTextError, match=message):
+        inputs.parse_json(text)
     path = put(tmp_path / "a.json", text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=f"a.json: is no spelling model: .*{message}.*; build it$"):
-        read_json(path, "spelling model", "build it")
+        inputs.read_json(path, "spelling model", "build it")
 
 
-def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path):
+def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(tmp_path):
     value = {"a": [1, 2.5, None, "é"]}
     (tmp_path / "a.json").write_text("\ufeff" + json.dumps(value), encoding="utf-8")
-    assert read_json(tmp_path / "a.json", "file", "") == value
-
-
-def test_a_brief_form_takes_little_work():
+    assert inputs.read_json(tmp_path / "a.json", "file", "") == value
     doubled: object = ("a", "b")
     for _ in range(200):
         doubled = (doubled, doubled)
     for value in (doubled, "x" * 10**6, 2**100_000, ["x" * 1000] * 1000, {"k": doubled}):
-        assert len(brief_repr(value)) <= 80
-    assert brief_repr(["a", 3]) == "['a', 3]"
-
-
-# ---- Parquet ----
+        assert len(inputs.brief_repr(value)) <= 80
+    assert inputs.brief_repr(["a", 3]) == "['a', 3]"
 
 
 def invalid(value):
@@ -637,32 +598,23 @@ def samples(text):
     return columns
 
 
-def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path):
+def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_path):
     text = pa.concat_arrays([pa.array(["good"]), invalid(b"\xff\xfe"), pa.array(["last"])])
     path = put(tmp_path / "t.parquet", written(pa.table({"text": text})))
     with pytest.raises(InputError, match=r"t\.parquet: row 2: not UTF-8 \(column 'text'\)"):
-        list(read_parquet(path, Problems(False)))
-    problems = Problems(True)
+        list(read_parquet(path, readers.Problems(False)))
+    problems = readers.Problems(True)
     assert [record.text for record in read_parquet(path, problems)] == ["good", "last"]
     assert problems.skips.counts == {"not UTF-8": 1}
-    with pytest.raises(InputError, match=r"row 2: column 'text' is no string"):
-        ParquetInput(path).read()
+    check_refused(r"row 2: column 'text' is no string", ParquetInput(path).read)
     shard = tmp_path / "s.parquet"
     pq.write_table(pa.Table.from_arrays(samples(invalid(b"\xff")), schema=TEXT_SAMPLES), shard)
-    with pytest.raises(InputError, match=r"s\.parquet: row 1: column 'text' is no string"):
-        list(read_texts([shard]))
-
-
-def test_two_columns_of_one_name_are_refused(tmp_path):
-    path = tmp_path / "t.parquet"
-    columns = [*samples(pa.array(["a"])), pa.array(["b"])]
-    pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
-    for read in (
-        lambda: list(read_texts([path])),
-        lambda: list(read_parquet(path, Problems(False))),
-    ):
-        with pytest.raises(InputError, match="has column 'text' more than once"):
-            read()
+    check_refused(r"s\.parquet: row 1: column 'text' is no string", read_texts, [shard])
+    path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
+    check_refused("not a readable Parquet file", read_parquet, path, readers.Problems(False))
+    problems = readers.Problems(True)
+    assert not list(read_parquet(path, problems))
+    assert problems.skips.counts == {"not a readable Parquet file": 1}
 
 
 @pytest.mark.parametrize("footer", [b"{nope", b"\xff\xfe", b"[1]", b"[" * 100_000, b"1" * 5000])
@@ -670,14 +622,131 @@ def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
     for read in (read_record, read_labels):
-        with pytest.raises(InputError, match=r"t\.parquet: its run record is no JSON"):
-            read(path)
+        check_refused(r"t\.parquet: its run record is no JSON", read, path)
 
 
-def test_a_parquet_file_cut_short_is_told_or_skipped(tmp_path):
-    path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
-    with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(read_parquet(path, Problems(False)))
-    problems = Problems(True)
-    assert not list(read_parquet(path, problems))
-    assert problems.skips.counts == {"not a readable Parquet file": 1}
+KNOWN = ["w0", "w1", "w2", "w3", "w5", "."]
+
+
+def drawn(seed: int, n: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{k}" for k in rng.zipf(1.6, size) % 12) for size in rng.integers(1, 30, n)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write 60 documents of test and 90 of training."""
+    splits = ["test" if i % 5 < 2 else "train" for i in range(150)]
+    titles = [f"t{i // 3}" for i in range(150)]
+    write_documents(tmp_path / "documents.parquet", drawn(1, 150), splits, titles)
+    ClosedVocabulary(KNOWN, 5).save(tmp_path / "words.json")
+    return tmp_path
+
+
+def count(folder: Path, name: str, inputs: list[str], *flags: object) -> Path:
+    kind = "documents" if "--split" in flags else "samples"
+    output = folder / f"{name}.parquet"
+    run_script(count_statistics, "--input", *inputs, "--kind", kind, *flags, "--output", output)
+    return output
+
+
+def measured(files: Path, samples: list[str], *more: object) -> dict[str, pa.Table]:
+    documents = str(files / "documents.parquet")
+    words = ["--vocabulary", str(files / "words.json")]
+    lengths = ["--minimum-tokens", "3", "--maximum-tokens", "20"]
+    human = [*lengths, "--split", "test", "--first", 50]
+    raw = count(files, "raw", [documents], *human)
+    closed = count(files, "closed", [documents], *human, *words)
+    own = count(files, "own", samples, *words, *lengths)
+    run_script(
+        measure_tendencies,
+        *("--reference-statistics", closed, "--raw-reference-statistics", raw),
+        *("--sample-statistics", own, "--sample-documents", *samples),
+        *("--reference-documents", documents, "--reference-split", "test", "--first", 50),
+        *("--pool-split", "train", "--training-split", "train", "--source", "m/d"),
+        *("--options", '{"permutations": 39, "bootstrap": 9, "monte_carlo": 0}'),
+        *("--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 9}'),
+        *("--measures", files / "measures", "--raw", files / "raw_measures"),
+        *("--sample-size", files / "sizes", "--curves", files / "curves"),
+        *(*words, *lengths, *more),
+    )
+    names = ("measures", "raw_measures", "sizes", "curves")
+    return {name: pq.read_table(files / name) for name in names}
+
+
+def values(table: pa.Table) -> dict[tuple[str, str], float]:
+    rows = table.to_pylist()
+    return {(row["tendency"], row["measure"]): row["value"] for row in rows}
+
+
+def copied(texts: list[str]) -> float:
+    """Return the share of 8 tokens in a row that the training text has, of known words."""
+
+    def grams(text: str) -> list[tuple[str, ...]]:
+        tokens = [token if token in KNOWN else "<unk>" for token in text.split()[:20]]
+        found = [tuple(tokens[i : i + 8]) for i in range(len(tokens) - 7)]
+        return [gram for gram in found if "<unk>" not in gram]
+
+    training = [text for i, text in enumerate(drawn(1, 150)) if i % 5 >= 2]
+    known = {gram for text in training for gram in grams(text)}
+    return float(np.mean([gram in known for text in texts for gram in grams(text)]))
+
+
+def test_a_body_is_measured_in_its_vocabulary_and_raw_whatever_the_shards(files) -> None:
+    texts = drawn(2, 40)
+    samples = write_samples(files / "s.parquet", texts, known=True)
+    found = measured(files, [samples])
+    assert set(found["measures"]["vocabulary"].to_pylist()) == {"words"}
+    assert set(found["raw_measures"]["vocabulary"].to_pylist()) == {"raw"}
+    cut = [text.split()[:20] for text in texts if len(text.split()) >= 3]
+    tokens = [token for words in cut for token in words]
+    read = values(found["measures"])
+    assert read["vocabulary", "tokens"] == len(tokens)
+    unknown = np.mean([token not in KNOWN for token in tokens])
+    assert read["text", "unknown_share"] == pytest.approx(unknown)
+    assert values(found["raw_measures"])["text", "unknown_share"] == 0
+    kept = [i for i, text in enumerate(texts) if len(text.split()) >= 3]
+    assert read["text", "unfinished_share"] == pytest.approx(np.mean([i % 4 == 0 for i in kept]))
+    human = [i for i in range(150) if i % 5 < 2][:50]
+    lengths = [len(drawn(1, 150)[i].split()) for i in human]
+    assert read["vocabulary", "documents_reference"] == sum(n >= 3 for n in lengths)
+    assert read["text", "training_8grams"] == pytest.approx(copied(texts))
+    baselines = [
+        row["baseline"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"
+    ]
+    assert 0 < baselines[0] < 1
+    assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
+    whole = measured(files, [write_samples(files / "s.parquet", texts, known=True)])
+    parts = [
+        write_samples(files / f"{start}.parquet", texts[start:end], start, known=True)
+        for start, end in ((0, 7), (7, 30), (30, 40))
+    ]
+    again = measured(files, parts)
+    assert all(whole[name].equals(again[name]) for name in whole)
+
+
+def test_groups_of_the_reference_and_samples_that_were_external(files) -> None:
+    samples = [write_samples(files / "s.parquet", drawn(2, 40))]
+    found = measured(files, samples, "--group-column", "title")
+    rows = found["measures"].to_pylist()
+    kept = [i for i in range(150) if i % 5 < 2][:50]
+    titles = {i // 3 for i in kept if len(drawn(1, 150)[i].split()) >= 3}
+    assert {row["groups_reference"] for row in rows} == {len(titles)}
+    assert ("text", "unfinished_share") not in values(found["measures"])
+
+
+def test_further_documents_are_thinned_as_the_reference_is(files) -> None:
+    """50 of the 60 documents of the test split are 5 in 6: of the 90 for training 75 are taken."""
+    human = DocumentFiles((files / "documents.parquet",), "test", 50, TextView(), "title")
+    assert human.other_split("train", as_thin=True).first == 75
+    assert human.other_split("train").first is None
+    whole = DocumentFiles((files / "documents.parquet",), "test", 60)
+    assert whole.other_split("train", as_thin=True).first is None
+
+
+def test_a_subset_is_as_large_as_the_reference(files) -> None:
+    flags = ("--split", "train", "--resample", 0, "--size-of-split", "test")
+    documents = [str(files / "documents.parquet")]
+    for first, expected in ((10, 10), (50, 45)):  # at most half of 90
+        path = count(files, "drawn", documents, *flags, "--first", first)
+        assert read_statistics(path).n_documents == expected

@@ -4,8 +4,6 @@ Needs no data: files are written here. Oracles: sums in loops, closed forms of s
 of normal probabilities, SciPy's rank correlation, and the coverage of intervals by simulation.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -15,28 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm, spearmanr
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.relations import readers
-from beyond_perplexity.relations.measures import (
-    OVER_ROWS,
-    WITHIN_DECODINGS,
-    RelatedFiles,
-    RelatedMeasures,
-    RelationOptions,
-    compare_orders,
-    correlate_ranks,
-    gather_measures,
-)
+from beyond_perplexity.relations import measures, readers
 from beyond_perplexity.relations.readers import PERPLEXITY, DocumentSums
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.semantic_tables import sentences, write_scores
 
 DOCUMENTS = 40
-OPTIONS = RelationOptions(resamples=300)
+OPTIONS = measures.RelationOptions(resamples=300)
 ONES = np.ones((1, DOCUMENTS))
 
 
@@ -67,7 +55,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
 
 
 def gathered(*files, **named):
-    return gather_measures(RelatedFiles(*files, **named), OPTIONS)
+    return measures.gather_measures(measures.RelatedFiles(*files, **named), OPTIONS)
 
 
 def drawn_bits(seed=1, **shift):
@@ -112,7 +100,7 @@ def by_place(found):
 # ---- readers ----
 
 
-def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(tmp_path):
+def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
@@ -122,9 +110,16 @@ def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(
     spelled = -300 * math.log(2)
     sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
+    paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
+    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
+    assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
+    assert entropy.values(ONES)[0] == pytest.approx([2.0])
+    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
+    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
+    check_refused(r"was not distorted at level 0\.7", readers.contrast_sums, paths, 0.7, 0.1)
 
 
-def test_a_model_of_another_text_is_named_and_other_documents_are_refused(tmp_path):
+def test_models_of_another_text_or_infinite_are_named_and_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=5))
     paths += write_documents(tmp_path, drawn_bits(c=0), text="raw")
     found = gathered(perplexities=paths)
@@ -134,11 +129,7 @@ def test_a_model_of_another_text_is_named_and_other_documents_are_refused(tmp_pa
     assert found.sums[PERPLEXITY].models == ["a", "b"]
     paths = write_documents(tmp_path, drawn_bits(a=0))
     paths += write_documents(tmp_path, {"b": np.full(7, 200.0)})
-    with pytest.raises(InputError, match="b: was scored on other documents than a"):
-        readers.perplexity_sums(paths)
-
-
-def test_an_infinite_perplexity_stays_infinite(tmp_path):
+    check_refused("b: was scored on other documents than a", readers.perplexity_sums, paths)
     bits = drawn_bits(a=0, b=0)
     bits["b"][3] = math.inf
     found = gathered(perplexities=write_documents(tmp_path, bits))
@@ -148,18 +139,7 @@ def test_an_infinite_perplexity_stays_infinite(tmp_path):
     assert missed == pytest.approx((1 - 1 / DOCUMENTS) ** DOCUMENTS, abs=0.1)  # without document 3
 
 
-def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp_path):
-    paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
-    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
-    assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
-    assert entropy.values(ONES)[0] == pytest.approx([2.0])
-    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
-    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
-    with pytest.raises(InputError, match=r"was not distorted at level 0\.7"):
-        list(readers.contrast_sums(paths, 0.7, 0.1))
-
-
-def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
+def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
     found = {one.measure: one for one in readers.semantic_sums(paths, "test")}
     words, glove = ("bleu_2", "bleu_4", "accuracy"), ("wmd", "greedy_f1", "average")
@@ -171,9 +151,6 @@ def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     bleu = found["semantics/words.bleu_2"]
     value = bleu.values(np.ones((1, len(bleu.groups))))[0, 0]
     assert value == pytest.approx(float(bleu_of(counts, 2)))
-
-
-def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     rows = [
         tendency("lstm/beam"),
         tendency("lstm/nucleus", high=1.0),
@@ -188,9 +165,6 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
     assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
-
-
-# ---- resamples ----
 
 
 def ratio_of(measure, numerators, groups):
@@ -230,7 +204,7 @@ def related(values, direction=1):
 
 
 def correlated(rows):
-    found = correlate_ranks(rows).to_pylist()
+    found = measures.correlate_ranks(rows).to_pylist()
     return {(row["first"], row["second"], row["scope"]): row for row in found}
 
 
@@ -244,28 +218,28 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     values |= {(m, d, "t"): v for (m, d), v in texts.items()}
     found = correlated(related(values))
     over = spearmanr([own[m] for m, _ in texts], [*texts.values()]).statistic
-    assert found["p", "t", OVER_ROWS]["value"] == pytest.approx(over)
+    assert found["p", "t", measures.OVER_ROWS]["value"] == pytest.approx(over)
     each = [spearmanr([1, 3, 2], [texts[m, d] for m in models]).statistic for d in ("x", "y")]
-    assert found["p", "t", WITHIN_DECODINGS]["value"] == pytest.approx(np.mean(each))
-    assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
+    assert found["p", "t", measures.WITHIN_DECODINGS]["value"] == pytest.approx(np.mean(each))
+    assert (
+        found["p", "t", measures.OVER_ROWS]["rows"],
+        found["p", "t", measures.OVER_ROWS]["models"],
+    ) == (6, 3)
 
 
-def test_measures_of_models_alone_count_each_model_once_and_more_is_better():
+def test_measures_of_models_alone_count_each_model_once_and_external_texts_are_rows():
     values = {(m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)}
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
-    found = correlated(related(values))["p", "q", OVER_ROWS]
+    found = correlated(related(values))["p", "q", measures.OVER_ROWS]
     assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
     assert found["low"] > 0
     rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
     rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
-    assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
-
-
-def test_external_texts_are_rows_of_tendencies():
+    assert correlated(rows)["p", "q", measures.OVER_ROWS]["value"] == pytest.approx(1)
     names = ["external/one", "external/two", "external/three"]
     rows = related({(m, None, k): float(v) for k in "st" for v, m in enumerate(names)})
     rows += related({("a", "x", "s"): 5.0, ("a", "x", "t"): 4.0})
-    found = correlated(rows)["s", "t", OVER_ROWS]
+    found = correlated(rows)["s", "t", measures.OVER_ROWS]
     assert (found["rows"], found["models"]) == (4, 4)
 
 
@@ -280,7 +254,7 @@ def test_rows_that_share_models_count_as_models():
         first, second = random.normal(size=(2, 6))
         values = {(f"m{k}", d, "s"): first[k] for k in range(6) for d in "xyz"}
         values |= {(f"m{k}", d, "t"): second[k] for k in range(6) for d in "xyz"}
-        row = correlated(related(values))["s", "t", OVER_ROWS]
+        row = correlated(related(values))["s", "t", measures.OVER_ROWS]
         inside += row["low"] <= 0 <= row["high"]
         half = 1.96 * math.sqrt((1 + row["value"] ** 2 / 2) / (18 - 3))
         naive += abs(math.atanh(min(abs(row["value"]), 1 - 1e-9))) <= half
@@ -292,7 +266,7 @@ def test_rows_that_share_models_count_as_models():
 
 
 def orders(found):
-    rows = compare_orders(found).to_pylist()
+    rows = measures.compare_orders(found).to_pylist()
     return {(r["measure"], r["decoding"], r["first"], r["second"]): r for r in rows}
 
 
@@ -315,35 +289,16 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     assert rows["contrastive/entropy", None, "b", "c"]["probability_both"] == 1
 
 
-def test_joint_probabilities_are_of_the_same_documents(tmp_path):
+def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_order(tmp_path):
     """A measure that is perplexity itself is right just when perplexity is: no product."""
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gathered(perplexities=paths)
     twin = found.sums[PERPLEXITY]
     sums = {**found.sums, "twin": replace(twin, measure="twin", subject="x", title="Twin")}
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
-    (row,) = compare_orders(RelatedMeasures(found.rows, sums, draws)).to_pylist()
+    (row,) = measures.compare_orders(measures.RelatedMeasures(found.rows, sums, draws)).to_pylist()
     assert not row["differs"]
     assert row["probability_both"] == row["probability"] == row["probability_perplexity"] < 1
-
-
-def test_the_order_of_texts_is_from_their_errors(tmp_path):
-    """Oracle: the normal probability of a difference of two independent excesses."""
-    rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
-    rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
-    bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
-    found = orders(gathered(bits, write_tendencies(tmp_path, rows)))
-    row = found["tendencies/length.ks", "x", "a", "b"]
-    error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
-    assert row["probability"] == pytest.approx(norm.cdf(0.1 / error))
-    assert row["probability_both"] == pytest.approx(row["probability"])
-    assert (row["differs"], row["resampled"]) == (True, False)
-    other = found["tendencies/length.ks", "y", "a", "b"]
-    assert (other["differs"], other["probability"]) == (False, None)
-    assert other["note"] == "the measure has no standard error"
-
-
-def test_infinite_models_and_few_groups_have_no_order(tmp_path):
     bits = drawn_bits(a=0, b=10, c=20)
     bits["c"][0] = math.inf
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
@@ -357,7 +312,20 @@ def test_infinite_models_and_few_groups_have_no_order(tmp_path):
     assert row["note"].startswith("fewer than 20 effective groups")
 
 
-def test_a_model_that_is_added_changes_no_other(tmp_path):
+def test_the_order_of_texts_is_from_their_errors_whatever_is_added(tmp_path):
+    """Oracle: the normal probability of a difference of two independent excesses."""
+    rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
+    rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
+    bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
+    found = orders(gathered(bits, write_tendencies(tmp_path, rows)))
+    row = found["tendencies/length.ks", "x", "a", "b"]
+    error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
+    assert row["probability"] == pytest.approx(norm.cdf(0.1 / error))
+    assert row["probability_both"] == pytest.approx(row["probability"])
+    assert (row["differs"], row["resampled"]) == (True, False)
+    other = found["tendencies/length.ks", "y", "a", "b"]
+    assert (other["differs"], other["probability"]) == (False, None)
+    assert other["note"] == "the measure has no standard error"
     bits = drawn_bits(a=0, b=5, c=9)
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []
@@ -367,9 +335,7 @@ def test_a_model_that_is_added_changes_no_other(tmp_path):
         found = orders(gathered(scored, contrasts=lost))
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
-
-
-def test_nothing_is_related_without_files():
     found = gathered()
     assert found.table().num_rows == 0
-    assert compare_orders(found).num_rows == correlate_ranks(found.rows).num_rows == 0
+    assert measures.compare_orders(found).num_rows == 0
+    assert measures.correlate_ranks(found.rows).num_rows == 0

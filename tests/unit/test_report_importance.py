@@ -1,7 +1,8 @@
-"""Tables and figures of importance sampling.
+"""Tables and figures of importance sampling; latents under the posterior, their spans and means.
 
 Needs no data: small tables are written here. Oracles: the numbers that went in, the published
-numbers as the paper prints them, properties of the drawn axes, NLTK's trees.
+numbers as the paper prints them, properties of the drawn axes, NLTK's trees. Of the posterior: a
+model of hidden bits whose latents are enumerated, counts by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,43 +22,36 @@ from nltk.tree import Tree
 from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, document_of
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.figures import importance
 from beyond_perplexity.figures.bounds import bounds
-from beyond_perplexity.figures.importance import (
-    SMALLEST_GAP,
-    Settings,
-    aggregation,
-    densities,
-    gap_by_cost,
-    perplexity_by_samples,
-)
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
+from beyond_perplexity.importance import posterior_latents as latents
 from beyond_perplexity.importance.estimate_wording import bounds_with_costs
-from beyond_perplexity.importance.model_pair import Costs, clock_of
+from beyond_perplexity.importance.model_pair import Costs, Pair, clock_of
 from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
+from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
+from beyond_perplexity.models.latent import PADDING
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
+from beyond_perplexity.report import importance_choice, tabulate
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
-from beyond_perplexity.report.importance_choice import (
-    BY_NOTHING,
-    BY_VALIDATION,
-    advice_table,
-    choice_table,
-    choose_estimates,
-    costs_table,
-)
-from beyond_perplexity.report.importance_latents import beside_table
+from beyond_perplexity.report.importance_latents import beside_table, latents_table, words_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.draws import DRAW_COSTS
+from beyond_perplexity.schemas.draws import DRAW_COSTS, POSTERIOR
 from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
     IMPORTANCE_CURVES,
     IMPORTANCE_DIAGNOSTICS,
     IMPORTANCE_REPLICATES,
 )
-from beyond_perplexity.vocabulary import BOS
-from tests.unit.toy_latent import ToyModel
+from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.vocabulary import BOS, ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.test_entitynlm import make_model, make_proposal
+from tests.unit.toy_latent import STOP, ToyModel, ToyProposal
 
 LABELS = Labels(
     families={"mine": "entitynlm", "other": "rnng"}, data={"mine": "books (test)", "other": "trees"}
@@ -118,13 +112,13 @@ def replicates(count: int = 12) -> pd.DataFrame:
 
 def test_the_main_proposal_goes_by_its_temperature_the_others_by_their_names():
     """Of several with all temperatures the first goes by them."""
-    held = Settings(estimates().query("method == 'importance_sampling'"))
+    held = importance.Settings(estimates().query("method == 'importance_sampling'"))
     assert held.order == ["τ = 0.5", "τ = 1", "no peeking"]
     assert held.label("other", "crf", 1.0) == "τ = 1"
     assert len({held.colour(label) for label in held.order}) == 3
     keys = [("m", "m-peeking"), ("m", "m-bidirectional")]
     rows = [(*key, temperature) for key in keys for temperature in (2.0, 10.0, 0.5)]
-    held = Settings(pd.DataFrame(rows, columns=KEYS))
+    held = importance.Settings(pd.DataFrame(rows, columns=KEYS))
     assert held.order[:3] == ["τ = 0.5", "τ = 2", "τ = 10"]
     assert held.label("m", "m-peeking", 2.0) == "τ = 2"
     assert held.label("m", "m-bidirectional", 2.0) == "bidirectional, τ = 2"
@@ -153,13 +147,17 @@ def test_table_1_holds_each_estimate_beside_the_published_one():
     assert "mine: 40 instances" in table.note
 
 
-def test_table_2_shows_the_lowest_strict_bound_of_each_size():
+def test_table_2_shows_the_lowest_strict_bounds_and_table_1_ends_with_plain_models():
     table = beam_table(estimates(), LABELS)
     assert [list(row) for row in table.rows] == [
         ["k = 1", "390.0", "150.2", "393.0", "96.3"],
         ["k = 10", "300.0", "147.1", "303.0", "87.0"],
     ]
     assert "the lowest bound is shown" in table.note
+    _, scores = paired(4, 0.0, 0.1)
+    table = sampling_table(bits_estimates(TEST), scores, Labels(names={"lstm": "My LSTM"}))
+    assert list(table.rows[-1][1:]) == ["My LSTM", f"{math.exp(5.0):,.1f}"]
+    assert "same instances" in table.rows[-1][0]
 
 
 def test_the_diagnostics_name_the_bound_of_every_estimate():
@@ -188,26 +186,52 @@ def test_the_diagnostics_name_the_bound_of_every_estimate():
     "make", [partial(sampling_table, beside=None), beam_table, partial(trust_table, gaps=None)]
 )
 def test_no_estimates_are_an_error(make):
-    with pytest.raises(InputError, match="the estimates hold none"):
-        make(estimates().iloc[:0], labels=LABELS)
+    check_refused("the estimates hold none", make, estimates().iloc[:0], labels=LABELS)
 
 
-def test_the_curves_fall_and_have_a_panel_per_model():
-    figure = perplexity_by_samples(curves(), LABELS)
+def test_the_curves_fall_and_seconds_and_evaluations_stand_side_by_side():
+    figure = importance.perplexity_by_samples(curves(), LABELS)
     visible = [axis for axis in figure.axes if axis.get_visible()]
     assert [axis.get_title() for axis in visible] == ["mine", "other"]
     assert [len(axis.lines) for axis in visible] == [3, 1]
     for line in visible[0].lines:
         assert list(line.get_ydata()) == [150.0, 105.0, 100.5]
-    levels = [axis.get_title() for axis in aggregation(curves(), LABELS).axes if axis.get_visible()]
+    levels = [
+        axis.get_title()
+        for axis in importance.aggregation(curves(), LABELS).axes
+        if axis.get_visible()
+    ]
     assert levels == ["mine, instance level", "mine, corpus level"]
-    with pytest.raises(InputError, match="no curves"):
-        aggregation(curves().iloc[:0], LABELS)
+    check_refused("no curves", importance.aggregation, curves().iloc[:0], LABELS)
+    figure = importance.gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
+    left, right = figure.axes
+    points = {
+        tuple(np.round(line.get_xydata()[0], 6))
+        for line in right.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert (160.0, importance.SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
+    assert (600.0, 0.1) in points
+    (line,) = [c for c in left.lines if len(c.get_xdata()) == 3 and c.get_xdata()[-1] == 1.5]
+    assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
+    assert line.get_ydata()[-1] == pytest.approx(0.2)
+    assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
+    assert "core" in left.get_xlabel()
 
 
-def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
+def test_densities_need_eight_replicates_and_levels_are_of_the_model_with_most_proposals():
+    many = replicates()
+    many.loc[0, "value"] = float("inf")
+    few = [axis for axis in importance.densities(replicates(7), LABELS).axes if axis.get_visible()]
+    full = [axis for axis in importance.densities(many, LABELS).axes if axis.get_visible()]
+    assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
+    assert [len(axis.lines) for axis in full] == [6, 2]
+    for line in full[0].lines[1::2]:
+        assert max(line.get_ydata()) == pytest.approx(1.0)
+    check_refused("replicates", importance.densities, many.iloc[:0], LABELS)
+
     def shown(rows):
-        return aggregation(rows, LABELS).axes[0].get_title().split(",")[0]
+        return importance.aggregation(rows, LABELS).axes[0].get_title().split(",")[0]
 
     table = curves()
     assert shown(table) == shown(table.iloc[::-1]) == "mine"
@@ -216,19 +240,6 @@ def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
     assert shown(pd.concat([table, second])) == "mine"  # as many: the first
     assert shown(pd.concat([second, table])) == "other"
     assert shown(pd.concat([table, second, third])) == "other"
-
-
-def test_densities_need_eight_replicates_and_skip_the_infinite():
-    many = replicates()
-    many.loc[0, "value"] = float("inf")
-    few = [axis for axis in densities(replicates(7), LABELS).axes if axis.get_visible()]
-    full = [axis for axis in densities(many, LABELS).axes if axis.get_visible()]
-    assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
-    assert [len(axis.lines) for axis in full] == [6, 2]
-    for line in full[0].lines[1::2]:
-        assert max(line.get_ydata()) == pytest.approx(1.0)
-    with pytest.raises(InputError, match="replicates"):
-        densities(many.iloc[:0], LABELS)
 
 
 @pytest.mark.parametrize("tree", ["(S #0)", "(S (X #0 #1) #2)", "(S (A #0 (B (C #1))) (D #2))"])
@@ -241,23 +252,20 @@ def test_a_tree_has_the_room_of_its_height(tree):
     assert figure.axes[0].get_ylim()[1] == height - 1 + 0.5
 
 
-def test_what_a_panel_cuts_off_is_said_in_it():
+def test_what_a_panel_cuts_off_is_said_and_no_tag_meets_the_names_below():
     high, far = curves(), replicates()
     high["mean"] = high["mean"].where(high["temperature"] != 0.5, 1000 * high["mean"])
     first, second = (
-        axis for axis in perplexity_by_samples(high, LABELS).axes if axis.get_visible()
+        axis for axis in importance.perplexity_by_samples(high, LABELS).axes if axis.get_visible()
     )
     assert [text.get_text() for text in first.texts] == ["cut at 10,050"]  # 100 x 100.5
     assert first.get_ylim()[1] == pytest.approx(10_050 * 1.1)
     assert not second.texts
     far["value"] = far["value"].where(far["temperature"] != 0.5, 9 * far["value"])
-    first, second = (axis for axis in densities(far, LABELS).axes if axis.get_visible())
+    first, second = (axis for axis in importance.densities(far, LABELS).axes if axis.get_visible())
     assert [text.get_text() for text in first.texts] == ["τ = 0.5: 905 →"]  # 9 x 100.55
     assert first.get_xlim()[1] < 200
     assert not second.texts
-
-
-def test_no_tag_of_a_mention_meets_the_names_below():
     mention = {"start": 0, "end": 1, "entity": "Man", "kind": "new"}
     close = {"start": 1, "end": 2, "entity": "Dog", "kind": "new"}
     chain = {"model": "c", "title": "d", "tokens": ["he", "it"], "mentions": [mention, close]}
@@ -299,8 +307,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
     assert len(bounds(table[table["method"] != "beam"], None, LABELS).axes) == 2
-    with pytest.raises(InputError, match="no finite bound"):
-        bounds(table.iloc[:0], None, LABELS)
+    check_refused("no finite bound", bounds, table.iloc[:0], None, LABELS)
 
 
 def test_latents_are_drawn_word_by_word():
@@ -320,8 +327,8 @@ def test_latents_are_drawn_word_by_word():
     assert first == ["the", "old", "man", "NP", "saw", "S"]
     assert second[: len(words)] == words
     assert second[len(words) :] == ["1 new", "2 pet of 1", "1 again", "1 Man   2 Dog"]
-    (note,) = latent_states([], LABELS).texts
-    assert "can be shown" in note.get_text()
+    with pytest.raises(NothingToShowError, match="can be shown"):
+        latent_states([], LABELS)
 
 
 TOKENS = 50
@@ -368,7 +375,7 @@ def found(**changes: Any) -> dict[tuple[str, float], dict[Any, Any]]:
     return {(row["method"], row["temperature"]): row for row in table.to_dict("records")}
 
 
-def test_every_estimator_is_charged_with_the_draws_that_it_is_made_of():
+def test_estimators_are_charged_with_their_draws_and_errors_need_samples_by_their_square():
     held = list(found().values())
     # of 1 and 2 seconds an instance: the mean is 1.5 of what the first costs
     seconds = [1.5 * s for s in (1.0, 2.0, 1.0 + 2.0 + 0.25, 2.0 + 4.0, 8.0, 4.0)]
@@ -377,9 +384,6 @@ def test_every_estimator_is_charged_with_the_draws_that_it_is_made_of():
     assert [row["evaluations_q"] for row in held] == [100, 100, 400, 110, 80, 10]
     # to the best bound, nats a token
     assert [row["gap"] for row in held] == pytest.approx([0.2, 0.4, 0.1, 0.3, 0.0, 1.2])
-
-
-def test_a_standard_error_of_a_hundredth_needs_four_times_the_samples_of_a_fiftieth():
     held = found()
     assert held["importance_sampling", 0.5]["error"] == pytest.approx(0.02)
     assert held["importance_sampling", 0.5]["needed"] == pytest.approx(400, abs=1)
@@ -388,11 +392,25 @@ def test_a_standard_error_of_a_hundredth_needs_four_times_the_samples_of_a_fifti
     assert math.isnan(unknown["smc", 1.0]["needed"])
 
 
-def test_missing_costs_and_no_finite_bounds_are_errors():
+def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missing():
     with pytest.raises(InputError, match="q: what its draws cost is missing"):
         bounds_with_costs(costly_estimates(), costs("other"))
-    with pytest.raises(InputError, match="no finite bound"):
-        bounds_with_costs(costly_estimates(value=math.inf), costs())
+    check_refused("no finite bound", bounds_with_costs, costly_estimates(value=math.inf), costs())
+    table = importance_choice.costs_table(costly_estimates(), costs(), Labels())
+    assert table.rows[0][3] == "Sequential Monte Carlo"
+    assert table.rows[0][4] == "20 × 4"
+    bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
+    assert importance_choice.costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
+    advice = importance_choice.advice_table(costly_estimates(), costs(), None, Labels())
+    (row,) = advice.rows
+    assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
+    assert row[1].endswith("runs")
+    assert row[-1] == "itself, the lowest of 2"
+    valid = costly_estimates()
+    valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
+    (row,) = importance_choice.advice_table(costly_estimates(), costs(), valid, Labels()).rows
+    assert row[1].startswith("Importance sampling with q at τ = 0.5, K = 100; ± 0.01")
+    assert row[1].endswith("samples")
 
 
 def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(monkeypatch):
@@ -422,24 +440,6 @@ def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(m
     assert 0 < now() - begun < 60
 
 
-def test_the_tables_say_what_to_use_and_what_an_error_takes():
-    table = costs_table(costly_estimates(), costs(), Labels())
-    assert table.rows[0][3] == "Sequential Monte Carlo"
-    assert table.rows[0][4] == "20 × 4"
-    bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
-    assert costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
-    advice = advice_table(costly_estimates(), costs(), None, Labels())
-    (row,) = advice.rows
-    assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
-    assert row[1].endswith("runs")
-    assert row[-1] == "itself, the lowest of 2"
-    valid = costly_estimates()
-    valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
-    (row,) = advice_table(costly_estimates(), costs(), valid, Labels()).rows
-    assert row[1].startswith("Importance sampling with q at τ = 0.5, K = 100; ± 0.01")
-    assert row[1].endswith("samples")
-
-
 def costly_curves() -> pd.DataFrame:
     rows = [
         {"model": "m", "proposal": "q", "temperature": t, "aggregation": "instance"}
@@ -448,25 +448,6 @@ def costly_curves() -> pd.DataFrame:
         for n in (1, 10, 100)
     ]
     return pd.DataFrame(rows, columns=IMPORTANCE_CURVES.names)
-
-
-def test_the_figure_has_seconds_and_evaluations_side_by_side():
-    figure = gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
-    left, right = figure.axes
-    points = {
-        tuple(np.round(line.get_xydata()[0], 6))
-        for line in right.lines
-        if len(line.get_xdata()) == 1
-    }
-    assert (160.0, SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
-    assert (600.0, 0.1) in points
-    (line,) = [
-        one for one in left.lines if len(one.get_xdata()) == 3 and one.get_xdata()[-1] == 1.5
-    ]
-    assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
-    assert line.get_ydata()[-1] == pytest.approx(0.2)
-    assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
-    assert "core" in left.get_xlabel()
 
 
 V = 11
@@ -520,14 +501,14 @@ def test_scores_are_of_the_words_of_the_end_and_of_mentions(lstm, end):
         assert row["log_likelihood_inside"] == pytest.approx(by_word[text % 2 == 1].sum(), abs=1e-5)
 
 
-def test_a_score_does_not_depend_on_the_other_instances(lstm):
+def test_scores_do_not_depend_on_other_instances_and_trees_have_no_words_inside_mentions(lstm):
     latent = Mentioning(V, {})
     together = list(score_beside(latent, lstm, instances()))
     alone = [row for one in instances() for row in score_beside(latent, lstm, [one])]
     assert together == alone
-
-
-def test_trees_have_no_words_inside_mentions_and_classes_are_unknown(lstm):
+    latent.end = 2
+    with pytest.raises(InputError, match="instance 7: the latent model counts 7 tokens of 5"):
+        list(score_beside(latent, lstm, instances()))
     latent = Parsing(V + 2, {})
     odd = Instance(1, {"tokens": np.array([4, V, V + 1]), "bits": np.array([0, 1, 0])})
     plain = Instance(1, {"tokens": np.array([4, 2, 2]), "bits": np.array([0, 1, 0])})
@@ -535,13 +516,6 @@ def test_trees_have_no_words_inside_mentions_and_classes_are_unknown(lstm):
     assert found["n_inside"] is None
     assert found["log_likelihood_inside"] is None
     assert found["log_likelihood"] == expected["log_likelihood"]
-
-
-def test_an_odd_count_of_tokens_is_an_error(lstm):
-    latent = Mentioning(V, {})
-    latent.end = 2
-    with pytest.raises(InputError, match="instance 7: the latent model counts 7 tokens of 5"):
-        list(score_beside(latent, lstm, instances()))
 
 
 def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
@@ -586,22 +560,23 @@ TEST = {
 }
 
 
-def test_without_validation_no_temperature_is_chosen():
-    (row,) = choose_estimates(bits_estimates(TEST), None).to_dict("records")
+def test_validation_chooses_and_without_it_no_temperature_is_chosen():
+    (row,) = importance_choice.choose_estimates(bits_estimates(TEST), None).to_dict("records")
     assert (row["method"], row["value"]) == (SMC, 93.0)
     assert row["chosen_by"] == "itself, the lowest of 2"
     alone = {key: value for key, value in TEST.items() if key[1] != "mixture"}
-    (row,) = choose_estimates(bits_estimates(alone), None).to_dict("records")
-    assert row["chosen_by"] == BY_NOTHING
-
-
-def test_validation_chooses_and_the_test_split_does_not():
+    (row,) = importance_choice.choose_estimates(bits_estimates(alone), None).to_dict("records")
+    assert row["chosen_by"] == importance_choice.BY_NOTHING
     valid = bits_estimates({**TEST, ("q", SAMPLING, 1.0): 80.0, ("q", SAMPLING, 0.5): 85.0})
-    (row,) = choose_estimates(bits_estimates(TEST), valid).to_dict("records")
-    assert (row["temperature"], row["value"], row["chosen_by"]) == (1.0, 95.0, BY_VALIDATION)
+    (row,) = importance_choice.choose_estimates(bits_estimates(TEST), valid).to_dict("records")
+    assert (row["temperature"], row["value"], row["chosen_by"]) == (
+        1.0,
+        95.0,
+        importance_choice.BY_VALIDATION,
+    )
     other = bits_estimates({("r", SMC, 1.0): 1.0})
     with pytest.raises(InputError, match="bits: no estimate has a finite bound"):
-        choose_estimates(bits_estimates(TEST), other)
+        importance_choice.choose_estimates(bits_estimates(TEST), other)
 
 
 def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
@@ -613,12 +588,12 @@ def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
         for size, value in beams
     ]
     whole = pd.concat([table, pd.DataFrame(strict, columns=ESTIMATES.names)], ignore_index=True)
-    shown = choice_table(whole, bits_estimates(TEST), Labels())
+    shown = importance_choice.choice_table(whole, bits_estimates(TEST), Labels())
     parts = ["Needs no choice", "", "Speaks for the model", "Least strict bound"]
     assert [row[0] for row in shown.rows] == parts
     values = [row[6] for row in shown.rows]
     assert values == ["93.0", "97.0", "90.0", "110.0"]
-    assert shown.rows[2][9] == BY_VALIDATION
+    assert shown.rows[2][9] == importance_choice.BY_VALIDATION
     assert "k = 10" in shown.rows[3][3]
     assert list(shown.tidy["part"]) == ["no choice", "no choice", "speaks", "strict"]
 
@@ -657,20 +632,277 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
     (row,) = beside_table(whole, own, scores, None, Labels()).tidy.to_dict("records")
     assert row["penalized"] == 130.0
     assert row["penalized_beside"] == pytest.approx(math.exp(5.0 + 0.2 * math.log(7)))
-
-
-def test_other_instances_or_other_tokens_are_an_error():
     own, scores = paired(5, 0.0, 0.1)
     chosen = bits_estimates({("q", SMC, 1.0): 93.0})
     with pytest.raises(InputError, match=r"bits and lstm are of different instances \(4 and 5\)"):
         beside_table(chosen, own.iloc[1:], scores, None, Labels())
     own.loc[0, "n_tokens"] = 11
-    with pytest.raises(InputError, match="count different tokens"):
-        beside_table(chosen, own, scores, None, Labels())
+    check_refused("count different tokens", beside_table, chosen, own, scores, None, Labels())
 
 
-def test_table_1_ends_with_the_models_without_latent_variables():
-    _, scores = paired(4, 0.0, 0.1)
-    table = sampling_table(bits_estimates(TEST), scores, Labels(names={"lstm": "My LSTM"}))
-    assert list(table.rows[-1][1:]) == ["My LSTM", f"{math.exp(5.0):,.1f}"]
-    assert "same instances" in table.rows[-1][0]
+SIZE = 6
+
+
+class State(NamedTuple):
+    batch: InstanceBatch
+    last: Tensor
+
+    def select(self, rows: Tensor) -> State:
+        return self._replace(last=self.last[rows])
+
+
+class WalkedBits(Mentioning):
+    """The same, word by word."""
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> State:
+        return State(batch, torch.full_like(owner, 2))
+
+    def extend(self, state: State, time: int, choice: Tensor) -> tuple[Tensor, State]:
+        token = state.batch.tokens[0, time]
+        bits = self.bits.log_softmax(1)[state.last, choice]
+        words = self.words.log_softmax(1)[choice, token]
+        return bits + words + math.log(1 - STOP), state._replace(last=choice)
+
+    def finish(self, state: State, time: int) -> Tensor:
+        return torch.full_like(state.last, math.log(STOP), dtype=torch.float64)
+
+
+class WalkedProposal(ToyProposal):
+    """The same, word by word."""
+
+    word_draws = 1
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> State:
+        return State(batch, owner)
+
+    def propose(self, state: State, time: int, uniforms: Tensor, temperature: float):
+        log_q = (self.logits[state.batch.tokens[0, time]] / temperature).log_softmax(0)  # (2,)
+        choice = (uniforms[:, 0] >= log_q[0].exp()).long()
+        return choice, log_q[choice], state
+
+
+def make(model: type[ToyModel], proposal: type[ToyProposal]) -> Pair:
+    torch.manual_seed(3)
+    return Pair(model(SIZE, {}).eval(), proposal(SIZE, {}).eval(), 1, "bits/q")
+
+
+def compared(pair: Pair, samples: int) -> list[dict[Any, Any]]:
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=samples))
+    return pd.DataFrame(columns).to_dict("records")
+
+
+def instance() -> Instance:
+    tokens = np.array([3, 4, 5, 2, 5])
+    return Instance(7, {"tokens": tokens, "bits": tokens % 2})
+
+
+def enumerated(pair: Pair) -> tuple[Tensor, Tensor]:
+    """Return all latents, (32, 5), and log p(x, z) of each."""
+    every = torch.tensor(list(product((0, 1), repeat=5)))
+    batch = InstanceBatch.of([instance()])
+    return every, pair.model.log_joint(batch, torch.zeros(32, dtype=torch.int64), every).detach()
+
+
+def expected(shares: np.ndarray, every: np.ndarray) -> list[float]:
+    """Count by hand: words are spans; an entity is right that refers back to the same word."""
+    gold = instance().arrays["bits"]
+    found, matched, same = (np.zeros(len(every)) for _ in range(3))
+    for row, bits in enumerate(every):
+        last_gold = last = None
+        for place in range(5):
+            both = bits[place] and gold[place]
+            matched[row] += both
+            same[row] += both and last == last_gold
+            last_gold = place if gold[place] else last_gold
+            last = place if bits[place] else last
+        found[row] = bits.sum()
+    return [float(shares @ values) for values in (found, matched, same)]
+
+
+@pytest.mark.parametrize("kinds", [(Mentioning, ToyProposal), (WalkedBits, WalkedProposal)])
+def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
+    pair = make(*kinds)
+    every, log_p = enumerated(pair)
+    found = compared(pair, 20_000)
+    posterior = expected(log_p.softmax(0).numpy(), every.numpy())
+    batch, owner = InstanceBatch.of([instance()]), torch.zeros(32, dtype=torch.int64)
+    log_q = pair.proposal.log_prob(batch, owner, every, [1.0])[:, 0].detach()
+    proposal = expected(log_q.exp().numpy(), every.numpy())
+    for row, source, oracle in zip(
+        found, ("posterior", "proposal"), (posterior, proposal), strict=True
+    ):
+        assert (row["source"], row["annotated"]) == (source, 3)
+        for name, value in zip(("found", "matched", "same_entity"), oracle, strict=True):
+            assert row[name] == pytest.approx(value, abs=0.06)
+    way = "smc" if kinds[0] is WalkedBits else "importance_sampling"
+    assert [row["method"] for row in found] == [way, "samples"]
+
+
+def test_impossible_texts_have_no_latents_and_entities_are_names_or_what_they_refer_to():
+    pair = make(Mentioning, ToyProposal)
+    with torch.no_grad():
+        pair.model.words[:, 5] = -math.inf
+    believed, drawn = compared(pair, 8)
+    assert math.isnan(believed["found"])
+    assert drawn["annotated"] == 3
+    gold = mentions((0, 1, 0), (2, 4, 1), (5, 6, 0), (7, 8, 1))
+    other = mentions((0, 1, 5), (2, 4, 5), (5, 6, 5), (7, 9, 2))
+    counts = latents.count_spans(latents.entities_by_span(gold), latents.entities_by_span(other))
+    # (0, 1) is new in both; (2, 4) is new in one alone; (5, 6) refers back to other mentions
+    assert counts == latents.SpanCounts(4, 4, 3, 1)
+    named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
+    wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
+    assert latents.count_spans(
+        latents.entities_by_span(named), latents.entities_by_span(wrong)
+    ) == latents.SpanCounts(3, 3, 3, 2)
+
+
+def test_what_words_add_is_the_forward_probability_of_each_and_parts_add_up(tmp_path):
+    """Oracle: the forward algorithm, by summing over all latents of every prefix."""
+    pair = make(WalkedBits, WalkedProposal)
+    tokens, gold = instance().arrays["tokens"], instance().arrays["bits"]
+    forward, logs = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64), [0.0]
+    emit, move = pair.model.words.softmax(1), pair.model.bits.softmax(1)
+    for token in tokens:
+        held = (forward[:, None] * move).sum(0) * emit[:, token] * (1 - STOP)  # (2,)
+        logs.append(math.log(held.sum().item()))
+        forward = torch.tensor([*held.tolist(), 0.0], dtype=torch.float64)
+    added = np.diff(logs)
+    row, _ = compared(pair, 20_000)
+    assert row["log_likelihood"] == pytest.approx(logs[-1] + math.log(STOP), abs=0.03)
+    assert row["log_likelihood_inside"] == pytest.approx(added[gold == 1].sum(), abs=0.03)
+    assert row["log_likelihood_end"] == pytest.approx(math.log(STOP), abs=1e-9)
+    assert (row["n_words"], row["n_tokens"], row["n_inside"]) == (5, 6, 3)
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=8))
+    (row, other) = pd.DataFrame(columns).to_dict("records")
+    outside = instance().arrays["bits"] == 0
+    assert outside.sum() == row["n_words"] - row["n_inside"]
+    assert row["log_likelihood_inside"] + row["log_likelihood_end"] > row["log_likelihood"]
+    assert other["log_likelihood"] is None
+    with ShardWriter(tmp_path / "a.parquet", POSTERIOR, {}) as writer:
+        writer.write(columns)
+
+
+def mentions(*spans: tuple[int, int, Any]) -> dict[str, Any]:
+    return {"mentions": [dict(zip(("start", "end", "entity"), s, strict=True)) for s in spans]}
+
+
+TREES_OF = ["(S #0)", "#0", "(S (X #0 #1) #2)", "(# (NP #0 (# (C #1 #2))) (D #3 #4))"]
+
+
+@pytest.mark.parametrize("tree", [*TREES_OF, "(X (X (X #0 #1) #2) #3)"])
+def test_phrases_are_those_of_nltk(tree):
+    whole = Tree.fromstring(tree if tree.startswith("(") else f"(S {tree})")
+    words = len(whole.leaves())
+    found = set()
+    for position in whole.treepositions():
+        if isinstance(whole[position], Tree):
+            inside = [p for p in whole.treepositions("leaves") if p[: len(position)] == position]
+            places = [whole.treepositions("leaves").index(p) for p in inside]
+            found.add((places[0], places[-1] + 1))
+    assert latents.tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
+
+
+# ---- tables ----
+
+
+def posterior_rows(**changes: Any) -> pd.DataFrame:
+    base = {"model": "bits", "proposal": "q", "source": "posterior", "structure": "mentions"}
+    base |= {"method": "smc", "n_samples": 9, "effective": 4.0, "annotated": 4.0, "found": 2.0}
+    base |= {"matched": 1.0, "same_entity": 0.5, "n_words": 10, "n_tokens": 11, "n_inside": 4}
+    base |= {"log_likelihood": -50.0, "log_likelihood_inside": -30.0, "log_likelihood_end": -2.0}
+    rows = [{**base, "instance_id": place, **changes} for place in range(2)]
+    return pd.DataFrame(rows, columns=POSTERIOR.names)
+
+
+def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
+    table = latents_table(posterior_rows(), Labels())
+    (found,) = table.tidy.to_dict("records")
+    assert found["precision"] == pytest.approx(1 / 2)
+    assert found["recall"] == pytest.approx(1 / 4)
+    assert found["f1"] == pytest.approx(2 * (1 / 2 * 1 / 4) / (1 / 2 + 1 / 4))
+    assert found["entity_accuracy"] == pytest.approx(1 / 2)
+    trees = latents_table(posterior_rows(structure="trees"), Labels())
+    assert trees.rows[0][-1] == "–"
+    unannotated = posterior_rows()
+    unannotated.loc[1, ["annotated", "found", "matched", "same_entity"]] = np.nan
+    assert latents_table(unannotated, Labels()).tidy["n_instances"][0] == 1
+    with pytest.raises(NothingToShowError, match="the files of 'posteriors' have no row"):
+        tabulate("importance/table_latents", {"posteriors": posterior_rows().iloc[:0]}, Labels())
+    held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
+    held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
+    held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}
+    scores = pd.DataFrame(held)
+    table = words_table(posterior_rows(), scores, Labels())
+    latent, plain = table.tidy.to_dict("records")
+    assert latent["perplexity_inside"] == pytest.approx(math.exp(30 / 4))
+    assert latent["perplexity_outside"] == pytest.approx(math.exp(18 / 6))
+    assert latent["perplexity_words"] == pytest.approx(math.exp(48 / 10))
+    assert latent["n_end"] == plain["n_end"] == 2  # an instance without a run is left out
+    assert plain["perplexity_outside"] == pytest.approx(math.exp(18 / 6))
+    assert table.rows[1][-1] == "3.00"
+    trees = words_table(posterior_rows(n_inside=None, log_likelihood_inside=None), None, Labels())
+    assert trees.rows[0][3] == "–"
+
+
+WORDS = [f"w{number}" for number in range(6)]
+
+
+def document(length: int, mentions: list[tuple[int, int]], number: int = 7) -> Instance:
+    """Make a document whose mentions, (place, entity), are one word long."""
+    codes = np.zeros(length, np.int64)
+    for place, entity in mentions:
+        codes[place] = 1 + RADIX * entity
+    return Instance(number, {"tokens": 3 + np.arange(length) % 6, "latents": codes})
+
+
+def shown(instance: Instance) -> list[dict]:
+    pair = Pair(make_model(), make_proposal(), 1, "m/q")
+    vocabulary = ClosedVocabulary.build([WORDS], 1, None)
+    assert vocabulary.size == pair.model.vocabulary_size
+    return latents.describe(pair, "m", [document(3, []), instance], vocabulary)
+
+
+def test_the_part_of_a_document_with_most_mentions_is_shown_or_a_short_one_whole():
+    places = [(5, 0), (130, 1), (133, 0), (139, 1), (150, 1)]
+    annotation, most_probable = shown(document(400, places))
+    assert len(annotation["tokens"]) == latents.MOST_WORDS
+    _, _, first, _, last, _, whole = annotation["title"].split()  # ..., words 1 to 2 of 3
+    start = int(first) - 1
+    assert (int(last) - start, int(whole)) == (latents.MOST_WORDS, 400)
+    assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(latents.MOST_WORDS)]
+    found = [start + mention["start"] for mention in annotation["mentions"]]
+    assert found == [130, 133, 139, 150]
+    assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in most_probable["mentions"])
+    annotation, _ = shown(document(9, [(2, 0), (4, 0)]))
+    assert annotation["title"] == "annotation"
+    assert [mention["start"] for mention in annotation["mentions"]] == [2, 4]
+    assert shown(document(4, [])) == []
+
+
+class Finding:
+    """A proposal whose most probable latent has the mentions of one document, of others none."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def beam(self, batch, size):
+        codes = pair_of(self).model.annotated(batch)  # (1, W)
+        if batch.ids.tolist() != [self.number]:
+            codes = torch.where(codes == PADDING, codes, 0)
+        return torch.stack([codes, torch.full_like(codes, PADDING)], 1)  # (1, 2, W)
+
+
+def pair_of(proposal) -> Pair:
+    return Pair(make_model(), proposal, 1, "m/q")
+
+
+def test_the_document_is_shown_in_which_the_proposal_finds_most():
+    """The others have more mentions, which this proposal does not find."""
+    held = [document(9, [(k, 0) for k in range(9 - number)], number) for number in range(3)]
+    vocabulary = ClosedVocabulary.build([WORDS], 1, None)
+    annotation, most_probable = latents.describe(pair_of(Finding(2)), "m", held, vocabulary)
+    assert annotation["instance_id"] == 2
+    assert [m["start"] for m in most_probable["mentions"]] == [*range(7)]
+    nothing = latents.describe(pair_of(Finding(-1)), "m", held, vocabulary)
+    assert nothing[0]["instance_id"] == 0  # the one with most to see

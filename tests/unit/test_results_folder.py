@@ -3,8 +3,6 @@
 Needs no data. Oracles: the rows that were written, and the rules of the workflow.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
@@ -75,7 +73,7 @@ def tree(tmp_path) -> Path:
     return folder
 
 
-def test_only_what_is_there_is_named(tree) -> None:
+def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     results = load_results(tree)
     there = ["perplexity", "tendencies", "contrastive", "contrastive_differences"]
     assert list(results) == there
@@ -85,22 +83,6 @@ def test_only_what_is_there_is_named(tree) -> None:
     assert not hasattr(results, "semantics")
     with pytest.raises(KeyError, match="has no 'semantics'; there are perplexity"):
         results["semantics"]
-
-
-def test_a_body_of_text_is_told_once(tree) -> None:
-    """What joins the measures of all sample sets stands for their own files; others are kept."""
-    table = load_results(tree).tendencies
-    rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
-    assert rows == [
-        ["gru", "beam", "ks", 1.0, "wiki"],
-        ["gru", "beam", "mmd", 4.0, "wiki"],
-        ["external", "mine", "ks", 3.0, ""],
-        ["gru", "nucleus", "ks", 2.0, ""],
-    ]
-
-
-def test_files_of_one_pattern_and_of_another_kind(tree) -> None:
-    results = load_results(tree)
     assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
         ["wiki", "gru", 0.5]
     ]
@@ -110,7 +92,16 @@ def test_files_of_one_pattern_and_of_another_kind(tree) -> None:
     assert "<table" in page
 
 
-def test_perplexities_are_a_row_a_number(tree) -> None:
+def test_a_body_of_text_is_told_once_and_perplexities_are_a_row_a_number(tree) -> None:
+    """What joins the measures of all sample sets stands for their own files; others are kept."""
+    table = load_results(tree).tendencies
+    rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
+    assert rows == [
+        ["gru", "beam", "ks", 1.0, "wiki"],
+        ["gru", "beam", "mmd", 4.0, "wiki"],
+        ["external", "mine", "ks", 3.0, ""],
+        ["gru", "nucleus", "ks", 2.0, ""],
+    ]
     table = load_results(tree).perplexity
     names = ["model", "text", "split", "unknown_words", "measure", "unit", "value", "low", "high"]
     assert table[[*names, "n"]].astype(object).fillna("").to_numpy().tolist() == [
@@ -121,17 +112,6 @@ def test_perplexities_are_a_row_a_number(tree) -> None:
         ["gru", "cleaned", "test", "open_vocabulary", "bits", "byte", 2.5, 2.0, 3.0, 48],
     ]
     assert {str(table[name].dtype) for name in ("value", "low", "high")} == {"float64"}
-
-
-def test_a_table_is_read_once_and_is_the_callers_own(tree) -> None:
-    results = load_results(tree)
-    first = results.contrastive
-    first["value"] = 7.0
-    for path in (tree / "contrastive/wiki").iterdir():
-        path.write_bytes(b"")
-    assert results.contrastive["value"].tolist() == [0.5]
-    with pytest.raises(InputError, match=r"differences\.parquet"):
-        results["contrastive_differences"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +145,7 @@ def test_a_file_that_is_no_perplexity_is_one_line(tree, text) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_configuration_and_records(tree) -> None:
+def test_configuration_records_and_tables_that_are_the_callers_own(tree) -> None:
     results = load_results(tree)
     assert results.configuration == {"seed": 1}
     (tree / "configuration.json").unlink()
@@ -180,6 +160,13 @@ def test_configuration_and_records(tree) -> None:
         load_results(tree / "none")
     with pytest.raises(InputError, match="holds no measures"):
         load_results(tree / "perplexity")
+    first = results.contrastive
+    first["value"] = 7.0
+    for path in (tree / "contrastive/wiki").iterdir():
+        path.write_bytes(b"")
+    assert results.contrastive["value"].tolist() == [0.5]
+    with pytest.raises(InputError, match=r"differences\.parquet"):
+        results["contrastive_differences"]
 
 
 def test_every_kind_is_what_a_rule_writes() -> None:

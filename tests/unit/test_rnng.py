@@ -4,8 +4,6 @@ Oracles: enumeration of all binary trees and of all short sentences, the plain p
 `rnng_reference`, gradients by finite differences, binarizations written out by hand.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
@@ -23,6 +20,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along
 
 TEMPERATURES = [0.5, 1.0, 2.0]
@@ -78,7 +76,7 @@ def test_joint_is_that_of_the_plain_program(options):
 
 
 @torch.no_grad()
-def test_probabilities_of_all_sentences_approach_one():
+def test_probabilities_of_all_sentences_approach_one_and_those_of_a_word_are_by_hand():
     model = make(vocabulary=4)  # two words: <unk> and one more
     model.reduce.bias.fill_(3.0)  # short stacks, so that little mass is on long sentences
     model.word_bias[1] = 3.0
@@ -92,10 +90,6 @@ def test_probabilities_of_all_sentences_approach_one():
         sums.append(sums[-1] + float(found.exp().sum()))
     assert all(a < b for a, b in itertools.pairwise(sums))
     assert 0.95 < sums[-1] <= 1 + 1e-9
-
-
-@torch.no_grad()
-def test_the_joint_of_one_word_is_two_softmaxes_by_hand():
     model = make(vocabulary=4)
     batch = batch_of([2], [3], [2, 3])
     found = model.log_joint(batch, torch.arange(3), rows_of([(0,), (0,), (0, 0, 1)]))
@@ -152,7 +146,7 @@ def test_stack_memory_has_the_gradients_of_indexing():
 
 
 @torch.no_grad()
-def test_crf_is_that_of_enumeration():
+def test_crf_and_its_entropy_are_those_of_enumeration():
     crf = make(SpanCRF, positions=4)
     batch, owner, latents = everything()
     found = crf.log_prob(batch, owner, latents, TEMPERATURES)
@@ -165,6 +159,15 @@ def test_crf_is_that_of_enumeration():
     for place in range(len(SENTENCES)):
         sums = found[owner == place].exp().sum(0)
         torch.testing.assert_close(sums, torch.ones(3).double(), atol=1e-10, rtol=0)
+    crf = make(SpanCRF)
+    for temperature in TEMPERATURES:
+        log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
+        expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
+        scores = crf.scores(batch) / temperature
+        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
+        torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
+        found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
+        torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(("length", "count"), CATALAN.items())
@@ -201,20 +204,6 @@ def test_beam_of_a_long_sentence_begins_with_the_same_trees():
 
 
 @torch.no_grad()
-def test_entropy_is_that_of_enumeration():
-    crf = make(SpanCRF)
-    batch, owner, latents = everything()
-    for temperature in TEMPERATURES:
-        log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
-        expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
-        scores = crf.scores(batch) / temperature
-        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
-        torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
-        found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
-        torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
-
-
-@torch.no_grad()
 def test_weights_of_a_long_sentence_are_those_of_plain_loops():
     """Samples of the same uniform numbers, log p, log q; the plain chart is filled by loops."""
     model, crf = make(), make(SpanCRF)
@@ -233,9 +222,6 @@ def test_weights_of_a_long_sentence_are_those_of_plain_loops():
     torch.testing.assert_close(model.log_joint(batch, owner, latents), log_p, atol=1e-5, rtol=0)
     found = crf.log_prob(batch, owner, latents, TEMPERATURES)
     torch.testing.assert_close(found, log_q, atol=1e-5, rtol=0)
-
-
-# ---- unsupervised training ----
 
 
 def test_gradient_of_the_bound_is_that_of_enumeration():
@@ -292,15 +278,6 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
 # ---- data ----
 
 
-def test_binarization_and_labels():
-    tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
-    found = parse(tree)
-    assert found.words == ["the", "old", "man", "ate", "figs", "("]
-    assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
-    expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]
-    assert found.labelled == expected
-
-
 MALFORMED = ["", "(S (DT the)", "(S (DT the)))", "(S (DT a)) (S (DT b))", "(S (NP (DT the cat)))"]
 MALFORMED += ["(S (NP ) (DT a))", "(S (NP the cat))", "the", "(S ())"]
 
@@ -311,12 +288,10 @@ def test_malformed_trees_are_errors(tree):
         parse(tree)
 
 
-def test_instances_of_a_split(treebank):
+def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     model = RNNG.create({"maximum_words": 8}, VOCABULARY, treebank)
     test = list(model.instances(treebank, "test", VOCABULARY))
-    assert [one.instance_id for one in test[:4]] == [105 * 65536 + i for i in (0, 1, 2)] + [
-        106 * 65536
-    ]
+    assert [one.instance_id for one in test[:4]] == [*(105 * 65536 + np.arange(3)), 106 * 65536]
     assert len(test) == 45
     assert max(len(one.arrays["tokens"]) for one in test) > 8
     valid = list(model.instances(treebank, "valid", VOCABULARY))
@@ -324,9 +299,6 @@ def test_instances_of_a_split(treebank):
     for one in test:
         assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
     assert find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
-
-
-def test_unknown_words_get_classes(treebank):
     options = {"unknown_classes": True}
     model = RNNG.create(options, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)
@@ -340,7 +312,7 @@ def test_unknown_words_get_classes(treebank):
     assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
 
 
-def test_trees_of_a_missing_document_and_broken_ones_are_errors(treebank, tmp_path):
+def test_trees_are_binarized_labelled_and_readable_or_of_a_missing_document(treebank, tmp_path):
     files = treebank._replace(trees=tmp_path / "trees.parquet")
     for row, named in (
         ((500, 0, "(S (DT a))"), "document 500"),
@@ -348,24 +320,22 @@ def test_trees_of_a_missing_document_and_broken_ones_are_errors(treebank, tmp_pa
     ):
         columns = {name: [value] for name, value in zip(TREES.names, row, strict=True)}
         write_shard(files.trees, TREES, columns, {})
-        with pytest.raises(InputError, match=named):
-            list(make().instances(files, "train", VOCABULARY))
-
-
-def test_the_tree_of_a_sentence_is_readable():
+        check_refused(named, make().instances, files, "train", VOCABULARY)
     found = make().readable(Instance(0, {}), torch.tensor([0, 0, 1, 0, 1, -1, -1]))
     assert found == {"tree": "(X (X #0 #1) #2)"}
+    tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
+    found = parse(tree)
+    assert found.words == ["the", "old", "man", "ate", "figs", "("]
+    assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
+    expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]
+    assert found.labelled == expected
 
 
 @pytest.mark.parametrize(
     "options", [{"size": 0}, {"samples": 1}, {"dropout": 1.0}, {"maximum_words": 0}, {"sizes": 3}]
 )
 def test_wrong_options_are_errors(options):
-    with pytest.raises(InputError, match="architecture"):
-        RNNG(9, options)
-
-
-# ---- training ----
+    check_refused("architecture", RNNG, 9, options)
 
 
 @pytest.mark.parametrize("kind", ["supervised", "unsupervised", "crf"])

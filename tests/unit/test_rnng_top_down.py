@@ -4,8 +4,6 @@ Oracles: enumeration of all labelled trees and of all short sentences, the plain
 `rnng_top_down_reference`, numbers of trees known beforehand, finite differences.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -137,7 +135,7 @@ def test_gradients_are_those_of_finite_differences(kind):
     assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
 
 
-def test_labels_become_actions():
+def test_labels_become_actions_and_trees_beyond_the_limits_are_left_out(tmp_path, treebank):
     one = parse("(S (NP (DT the) (NN man)) (FRAG (VBD ate)))")
     labels = ("NP", "S", "X")
     assert labelled_actions(one, labels, 100, 2) == [3, 2, 0, 0, 1, 4, 0, 1, 1]
@@ -147,6 +145,19 @@ def test_labels_become_actions():
     model = make(labels=labels)
     row = torch.tensor([3, 2, 0, 0, 1, 4, 0, 1, 1, -1])
     assert model.readable(Instance(0, {}), row) == {"tree": "(S (NP #0 #1) (X #2))"}
+    rows = {
+        "doc_id": [0, 0, 119],
+        "sentence": [0, 1, 0],
+        "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
+    }
+    write_shard(tmp_path / "trees.parquet", TREES, rows, {})
+    files = treebank._replace(trees=tmp_path / "trees.parquet")
+    model = make(labels=("NP", "S", "VP"), maximum_run=1)
+    assert [one.instance_id for one in model.instances(files, "train", VOCABULARY)] == [1]
+    (test,) = model.instances(files, "test", VOCABULARY)
+    batch = InstanceBatch.of([test])
+    rows = model.annotated(batch)
+    assert float(model.log_joint(batch, torch.tensor([0]), rows)) == -math.inf
 
 
 @pytest.mark.parametrize("options", [{"maximum_run": 0}, {"layers": 0}, {"dropout": -1.0}])
@@ -164,19 +175,3 @@ def test_training_beats_an_untrained_model(treebank, kind, tmp_path):
     assert model.labels == ("NP", "PP", "S", "VP", "X")
     before, after = fit(model, treebank, tmp_path, epochs=2)
     assert after < 0.75 * before
-
-
-def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, treebank):
-    rows = {
-        "doc_id": [0, 0, 119],
-        "sentence": [0, 1, 0],
-        "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
-    }
-    write_shard(tmp_path / "trees.parquet", TREES, rows, {})
-    files = treebank._replace(trees=tmp_path / "trees.parquet")
-    model = make(labels=("NP", "S", "VP"), maximum_run=1)
-    assert [one.instance_id for one in model.instances(files, "train", VOCABULARY)] == [1]
-    (test,) = model.instances(files, "test", VOCABULARY)
-    batch = InstanceBatch.of([test])
-    rows = model.annotated(batch)
-    assert float(model.log_joint(batch, torch.tensor([0]), rows)) == -math.inf

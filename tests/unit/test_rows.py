@@ -4,8 +4,6 @@ Oracles: the tables, figures and measures themselves, numbers counted by hand, a
 of the package. Needs nothing beyond the package.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil
@@ -21,7 +19,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures import curves as densities
 from beyond_perplexity.figures.sample_size import PANELS
 from beyond_perplexity.figures.texts import EFFECTS
-from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
+from beyond_perplexity.report.comparison_page import MAIN_ROWS, PAGE_FIGURES
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.sensitivity import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
@@ -56,7 +54,7 @@ def test_a_share_has_its_class_its_mean_and_its_figure(name: str) -> None:
     assert callable(resolve_name(row.word_class))
     assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.curves:{name}"
     assert callable(getattr(densities, name))
-    assert row.noun in FIGURE_TEXTS[name][0]
+    assert row.noun in PAGE_FIGURES[name][1]
     assert (name, "mean") in [line[:2] for line in TEST_SET_ROWS]
     assert [held.figure for held in SHARES.values()].count(row.figure) == 1
     with pytest.raises(AttributeError, match="no density of 'length'"):

@@ -3,8 +3,6 @@
 The oracle are values, defaults and rows of the page of keys written by hand.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,14 +11,7 @@ from pydantic import Field
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import OMITTED, Limit, Section, parse_options
-from beyond_perplexity.planning.sections import (
-    NO_NAMES,
-    DependsOn,
-    Name,
-    SectionModel,
-    fill,
-    read_section,
-)
+from beyond_perplexity.planning import sections
 from scripts.update_configuration_page import render
 
 
@@ -69,7 +60,7 @@ class Harbour(Section):
     depth: float = 2.5
 
 
-class Fleet(SectionModel):
+class Fleet(sections.SectionModel):
     """A fleet.
 
     flag: Its flag.
@@ -81,12 +72,12 @@ class Fleet(SectionModel):
     """
 
     flag: str = OMITTED
-    boats: dict[Name, Annotated[Engine | Sail, Field(discriminator="kind")]]
+    boats: dict[sections.Name, Annotated[Engine | Sail, Field(discriminator="kind")]]
     harbour: Harbour = Harbour(4)
     rule: Annotated[str, Limit(enum=("free", "racing"))] = "free"
-    details: Annotated[dict[str, Any], DependsOn("rule", {"free": None, "racing": Engine})] = (
-        NO_NAMES
-    )
+    details: Annotated[
+        dict[str, Any], sections.DependsOn("rule", {"free": None, "racing": Engine})
+    ] = sections.NO_NAMES
     ports: Annotated[tuple[str, ...], Limit(uniqueItems=True)] | None = None
 
 
@@ -122,7 +113,7 @@ def test_types_limits_defaults_and_descriptions_stand_on_the_page():
 
 def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
     given: dict[str, Any] = {"boats": {"a": {"kind": "engine"}}}
-    fill(given, read_section(Fleet, given))
+    sections.fill(given, sections.read_section(Fleet, given))
     assert given == {
         "boats": {"a": {"kind": "engine"}},
         "harbour": {"piers": 4},
@@ -131,7 +122,7 @@ def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
         "ports": None,
     }
     given = {"boats": {}, "harbour": {"piers": 2, "depth": 3}, "ports": ["x"]}
-    fill(given, read_section(Fleet, given))
+    sections.fill(given, sections.read_section(Fleet, given))
     assert (given["harbour"], given["ports"]) == ({"piers": 2, "depth": 3}, ["x"])
     assert isinstance(given["harbour"]["depth"], int)
 
@@ -164,10 +155,10 @@ def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
 def test_what_the_types_do_not_say_is_refused(changes, refused):
     given = {"boats": {}, "rule": "free", **changes}
     if not refused:
-        assert read_section(Fleet, given).rule == "free"
+        assert sections.read_section(Fleet, given).rule == "free"
         return
     with pytest.raises(InputError) as error:
-        read_section(Fleet, given)
+        sections.read_section(Fleet, given)
     assert str(error.value).startswith(f"config: {refused}")
 
 
@@ -181,21 +172,19 @@ def test_what_the_types_do_not_say_is_refused(changes, refused):
 )
 def test_options_of_a_job_are_read_at_their_path(given, refused):
     if not refused:
-        assert read_section(Engine, given, "d") == Engine("engine")
+        assert sections.read_section(Engine, given, "d") == Engine("engine")
         return
     with pytest.raises(InputError, match=f"config: {refused}"):
-        read_section(Engine, given, "d")
+        sections.read_section(Engine, given, "d")
 
 
-def test_a_field_without_a_description_is_an_error():
-    class Bare(SectionModel):
+def test_fields_need_a_description_and_tables_of_names_limit_what_is_parsed():
+    class Bare(sections.SectionModel):
         size: int
 
     with pytest.raises(ValueError, match=r"Top level: no docstring describes 'size'"):
         render(Bare)
 
-
-def test_a_table_of_names_limits_what_is_parsed():
     @dataclass(frozen=True)
     class Race:
         rule: Annotated[str, Limit(enum=("free", "racing"))]

@@ -4,8 +4,6 @@ Needs no data: tables come from `semantic_tables`. Oracles: the numbers of those
 own sentences about its tables, SciPy's average linkage, and docutils for the first page.
 """
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from pathlib import Path
@@ -21,37 +19,18 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.correlation_matrix import (
-    ShownCorrelation,
-    average_linkage,
-    cluster_measures,
-    leaf_order,
-)
+from beyond_perplexity.figures import correlation_matrix, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.measures import correlate_ranks
-from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.published import (
-    PAPER_MEASURES,
-    PAPER_MODELS,
-    PUBLISHED_SEMANTICS,
-    published_lower,
-    published_wins,
-)
 from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_tables import (
-    PUBLISHED_FAULTS,
-    is_scheduled,
-    paper_model,
-    scheduled_pairs,
-)
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
 from beyond_perplexity.semantics.differences import (
     SemanticTests,
@@ -156,15 +135,12 @@ def found_of(table: Table, question: str) -> pd.DataFrame:
     return table.tidy[table.tidy["question"].str.contains(question)].reset_index(drop=True)
 
 
-# ---- published values ----
-
-
 def test_the_printed_tables_repeat_what_the_note_says() -> None:
     """Oracle: all cells against all others of their table."""
     repeated = set()
-    for table, rows in PUBLISHED_SEMANTICS.items():
-        assert tuple(rows) == PAPER_MODELS
-        assert all(tuple(row) == PAPER_MEASURES for row in rows.values())
+    for table, rows in published.PUBLISHED_SEMANTICS.items():
+        assert tuple(rows) == published.PAPER_MODELS
+        assert all(tuple(row) == published.PAPER_MEASURES for row in rows.values())
         cells = [((table, m, k), cell) for m, row in rows.items() for k, cell in row.items()]
         for place, (name, cell) in enumerate(cells):
             repeated |= {(name[1:], other[1:]) for other, c in cells[:place] if c == cell}
@@ -174,29 +150,23 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
         (("LSTM-SS", "bleu_4"), ("LSTM", "bleu_4")),
         (("GRU-SS", "transformer"), ("GRU", "skipthought")),
     }
-    assert "15 of 20 cells, below Transformer in 11" in PUBLISHED_FAULTS
-    assert published_lower("infersent", "skipthought") == (15, 20)
-    assert published_lower("infersent", "transformer") == (11, 20)
+    assert "15 of 20 cells, below Transformer in 11" in semantic_tables.PUBLISHED_FAULTS
+    assert published.published_lower("infersent", "skipthought") == (15, 20)
+    assert published.published_lower("infersent", "transformer") == (11, 20)
     # Three cells of WikiText-2 are no improvement by scheduled sampling.
-    assert published_wins("Table I (Penn Treebank)") == (32, 32)
-    assert published_wins("Table II (WikiText-2)") == (29, 32)
-    printed = PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
+    assert published.published_wins("Table I (Penn Treebank)") == (32, 32)
+    assert published.published_wins("Table II (WikiText-2)") == (29, 32)
+    printed = published.PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
     best = min(printed, key=lambda row: row["perplexity"])
     assert best["bleu_2"] == (31.49, 30.29)
 
 
-def test_models_find_their_counterparts_and_their_twins() -> None:
-    names = {name: paper_model(one) for name, one in MODELS.items()}
-    assert tuple(names.values()) == PAPER_MODELS
-    assert paper_model(described("cnn")) is None
-    assert not is_scheduled(described("gru", "none"))
-    assert scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
-
-
-# ---- tables ----
-
-
-def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
+def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs() -> None:
+    names = {name: semantic_tables.paper_model(one) for name, one in MODELS.items()}
+    assert tuple(names.values()) == published.PAPER_MODELS
+    assert semantic_tables.paper_model(described("cnn")) is None
+    assert not semantic_tables.is_scheduled(described("gru", "none"))
+    assert semantic_tables.scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
     table = make("semantics/table_1")
     titles = [column.title for column in table.columns]
     lines = {row[1]: dict(zip(titles, row, strict=True)) for row in table.rows[3:6]}
@@ -208,21 +178,21 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert own["SkipThought"] == ""  # no such evaluator
     assert own["Perplexity"] == " / ".join([f"{math.exp(5):.1f}"] * 2)
     assert lines[tables[0]]["WMD"] == "80.93 / 80.16"
-    assert PUBLISHED_FAULTS in table.note
+    assert semantic_tables.PUBLISHED_FAULTS in table.note
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
-def test_every_measure_has_its_line_its_range_its_direction_and_its_baseline() -> None:
+# ---- tables ----
+
+
+def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
     assert lines["Cross-entropy"][3:6] == ["0 to ∞", "lower", "none"]
     assert lines["Cosine"][1].endswith("(equation 10)")
-
-
-def test_values_stand_beside_their_baselines() -> None:
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
@@ -245,9 +215,7 @@ def test_values_stand_beside_their_baselines() -> None:
     assert note.count("another.") == 1
 
 
-def test_differences_stand_with_their_stars_and_probes_say_who_notices(
-    compared: dict[str, Any],
-) -> None:
+def test_differences_have_their_stars_and_probes_say_who_notices(compared: dict[str, Any]) -> None:
     table = make("semantics/differences", **compared)
     assert len(table.rows) == 2 * 10
     line = next(row for row in table.rows if row[0] == "GRU less Transformer")
@@ -287,7 +255,7 @@ def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
     assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
 
 
-def test_findings_of_meaning(compared: dict[str, Any]) -> None:
+def test_findings_of_meaning_and_of_an_order_against_perplexity(compared: dict[str, Any]) -> None:
     table = make("semantics/findings", **compared)
     helps = found_of(table, "scheduled sampling help").set_index(["about", "verdict"])
     own = helps.loc["gru-ss against GRU"]
@@ -307,10 +275,7 @@ def test_findings_of_meaning(compared: dict[str, Any]) -> None:
     assert found_of(table, "supervised evaluators").empty  # one encoder
     alone = make("semantics/findings", probes=None, human_correlations=None, models={}).tidy
     assert set(alone["question"]) == {"How much is chance"}
-
-
-def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
-    """Cross-entropy turned round: every measure has every pair in another order."""
+    # Cross-entropy turned round: every measure has every pair in another order
     differences = compared["semantic_differences"].copy()
     turned = differences["measure"] == "cross_entropy"
     differences.loc[turned, "value"] *= -1
@@ -323,7 +288,7 @@ def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
     assert now["verdict"].eq("both clear").any()
 
 
-def test_relations_repeat_what_belongs_to_the_model() -> None:
+def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_misses() -> None:
     table = make("relations/measures")
     assert [row[:2] for row in table.rows[:2]] == [["GRU", "Nucleus"], ["GRU", "Beam"]]
     assert len(table.rows) == 10
@@ -335,9 +300,6 @@ def test_relations_repeat_what_belongs_to_the_model() -> None:
     ]
     assert table.rows[1][2:] == ["2.000 ± 0.010", "0.400 ± 0.010", "0.500 ± 0.010"]
     assert r"$\uparrow$" in to_latex(table)
-
-
-def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
@@ -365,11 +327,10 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
 def test_the_tree_is_scipys(leaves: int) -> None:
     random = np.random.default_rng(leaves)
     condensed = random.random(leaves * (leaves - 1) // 2)
-    merges = average_linkage(squareform(condensed))
+    merges, order = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])
     assert [{m.first, m.second} for m in merges] == [set(map(int, row[:2])) for row in expected]
-    order = leaf_order(merges, leaves)
     assert sorted(order) == list(range(leaves))
     held = {leaf: {leaf} for leaf in range(leaves)}
     for number, merge in enumerate(merges, start=leaves):  # no branches cross
@@ -378,15 +339,17 @@ def test_the_tree_is_scipys(leaves: int) -> None:
         assert max(places) - min(places) == len(places) - 1
 
 
-def test_measures_that_go_together_stand_together() -> None:
-    strong, weak = ShownCorrelation(-0.95, -1, -0.8), ShownCorrelation(0.1, -0.5, 0.6)
+def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
+    compared: dict[str, Any],
+) -> None:
+    strong, weak = (
+        correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
+        correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
+    )
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
-    merges, order = cluster_measures(held, ["a", "b", "c"])
+    merges, order = correlation_matrix.cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
     assert order in ([0, 2, 1], [1, 0, 2])
-
-
-def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
     for axis in figure.axes:
         measures = len(axis.get_yticks())
@@ -425,7 +388,20 @@ def test_both_splits_are_drawn_as_the_paper_has_them(
     assert "test split" in axis.get_xlabel()
 
 
-def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
+def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_6() -> None:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    for expected in (False, True):
+        held = {
+            **deepcopy(config),
+            "report": {"published": {"semantics": ["wikipedia"] * expected}},
+        }
+        validate(held)
+        report = Run(held).report
+        caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
+        labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
+        table = make("semantics/table_1", labels)
+        stand = any("Table I (" in row[1] for row in table.rows)
+        assert stand == ("values stand below" in caption) == expected
     semantics = make_semantics(SKILLS)
     head = semantics["measure"] == "head"
     semantics.loc[head, "value"] = 0.25
@@ -443,39 +419,17 @@ def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
     assert "equation 6" not in note
 
 
-def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
-    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    for expected in (False, True):
-        held = {
-            **deepcopy(config),
-            "report": {"published": {"semantics": ["wikipedia"] * expected}},
-        }
-        validate(held)
-        report = Run(held).report
-        caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
-        labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
-        table = make("semantics/table_1", labels)
-        stand = any("Table I (" in row[1] for row in table.rows)
-        assert stand == ("values stand below" in caption) == expected
-
-
-def test_the_curve_is_that_of_equation_13() -> None:
+def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -> None:
     figure = draw_figure("semantics/figure_3", given(), LABELS)
     drawn = [np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()]
     assert float(np.interp(0.8, *drawn[2].T)) == pytest.approx(0.5)
     marks = dict(points[0] for points in drawn if len(points) == 1)
     assert marks[0.7] == pytest.approx(1 / (1 + math.exp(1)))  # the mean cosine of the last model
-
-
-def test_titles_and_order_of_measures() -> None:
     names = [("b", "similarity"), ("glove", "wmd"), ("words", "accuracy"), ("glove", "cosine")]
     assert sort_measures(names) == [names[2], names[0], names[3], names[1]]
     assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"
     assert measure_title(("infersent", "similarity"), LABELS) == TITLES["evaluator/infersent"]
     assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
-
-
-# ---- the first page ----
 
 
 def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str, Any]) -> None:

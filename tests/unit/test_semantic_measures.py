@@ -1,27 +1,50 @@
-"""Measures of two texts: BLEU, cosines, Word Mover's Distance, greedy alignment, their curves.
+"""Measures of two texts, models compared on the same sentences, and how measures go together.
 
 Oracles: sacrebleu and nltk; a linear program (HiGHS) and gensim's wmdistance; loops over words;
-values worked out by hand; that a text and itself have the most of all texts.
+values worked out by hand; that a text and itself have the most of all texts. Of comparisons, from
+shards of `semantic_tables`: loops over sentences, groups and sign flips, SciPy's ranks and
+correlations, and the coverage of intervals by simulation.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
 import random
+from itertools import product
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from nltk.translate.bleu_score import SmoothingFunction, corpus_bleu
 from sacrebleu.metrics import BLEU
 from scipy.optimize import linprog
+from scipy.stats import pearsonr, rankdata, spearmanr, t
 
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.correlations import (
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
+from beyond_perplexity.inference.intervals import group_key, ratio_interval
+from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
+from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
+from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.semantic_tables import KINDS, sentences, write_scores
 
 WORDS = [f"w{k}" for k in range(40)]
 VECTORS = np.random.default_rng(1).normal(0.3, 1, (40, 8)).astype(np.float32)
@@ -54,9 +77,6 @@ def slow_cosine(one: str, other: str) -> float:
     return float(x @ y / math.sqrt((x @ x) * (y @ y)))
 
 
-# ---- BLEU ----
-
-
 @pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
@@ -75,7 +95,7 @@ def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
     assert found == pytest.approx(theirs, abs=5e-5)
 
 
-def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
+def test_bleu_by_hand_and_of_sentences_shorter_than_its_orders():
     texts = [random_texts(seed, 200) for seed in (3, 4)]
     pairs = [(one, other) for one, other in zip(*texts, strict=True)]
     pairs = [tuple(text.replace("<unk>", "x").replace("</s>", "y") for text in p) for p in pairs]
@@ -84,9 +104,6 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
         metric = BLEU(max_ngram_order=order, tokenize="none", effective_order=True)
         theirs = [metric.sentence_score(one, [other]).score / 100 for one, other in pairs]
         assert bleu_of(counts, order, effective=True) == pytest.approx(theirs)
-
-
-def test_bleu_by_hand_what_is_no_word_matches_nothing_but_counts():
     same = count_bleu([("a <unk> b </s>", "a <unk> b </s>")])
     unlike = count_bleu([("a y b z", "a <unk> b </s>")])
     assert same.tolist() == unlike.tolist() == [[4, 4, 2, 0, 0, 0, 4, 3, 2, 1]]
@@ -182,9 +199,6 @@ def test_equation_11_by_hand_and_only_normalized_a_text_is_nearest_to_itself():
         assert best[name].max() > best[name][itself]
 
 
-# ---- Word Mover's Distance ----
-
-
 def linear_program(one: str, other: str) -> float:
     """Solve the transport problem of all words with all by HiGHS."""
     first, second = one.split(), other.split()
@@ -224,9 +238,6 @@ def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
     once = movers_distances(UNITS, *read(*texts))
     thrice = movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
     assert once == pytest.approx(thrice)
-
-
-# ---- greedy alignment, averages ----
 
 
 def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone():
@@ -273,9 +284,7 @@ def test_a_text_and_itself_have_the_most():
         " ".join((other.split() * 12)[: len(text.split())])
         for text, other in zip(texts, others, strict=True)
     ]
-    (same, another) = (
-        measure_vectors(VECTORS, *read(part, texts), OPTIONS) for part in (texts, others)
-    )
+    same, another = (measure_vectors(VECTORS, *read(x, texts), OPTIONS) for x in (texts, others))
     for name in VECTOR_MEASURES:
         assert MEASURES[name].reaches
         defined = ~np.isnan(same[name])
@@ -305,9 +314,6 @@ def test_what_is_no_word_gets_what_nothing_gets_and_there_need_be_none():
     assert all(values.shape == (0,) for values in none.values())
 
 
-# ---- curves ----
-
-
 def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
     """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
     assert cosines.exponential_scaling([0, 0.5, 1]) == pytest.approx([0, 1 - 0.5 * math.sqrt(2), 1])
@@ -331,3 +337,354 @@ def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
     assert cosine.nothing == cosines.logistic(0)
     for row in MEASURES.values():
         assert row.nothing is None or row.low <= row.nothing <= row.high
+
+
+SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
+TESTS = SemanticTests(flips=499)
+
+
+def frames(paths):
+    return pd.concat([pq.read_table(path).to_pandas() for path in paths], ignore_index=True)
+
+
+def paired(paths, limit=1000):
+    return read_paired_scores(paths, limit)
+
+
+def changed(path, **columns):
+    table = pq.read_table(path)
+    for name, column in columns.items():
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    write_shard(path, SEMANTIC_SCORES, table.cast(SEMANTIC_SCORES), {})
+
+
+def with_values(folder, part, values):
+    """Compare three models after the values of one file have been changed."""
+    paths = write_scores(folder, SKILLS, sentences())
+    (path,) = (one for one in paths if part in one)
+    changed(path, value=values(pq.read_table(path)))
+    return rows_of(paths)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Three models on 240 sentences; only to be read."""
+    return write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences())
+
+
+def rows_of(paths, tests=TESTS):
+    return compare_semantics(paired(paths), tests).to_pandas()
+
+
+def row(table, **wanted):
+    for name, value in wanted.items():
+        table = table[table[name] == value]
+    (found,) = (one for _, one in table.iterrows())
+    return found
+
+
+# ---- differences ----
+
+
+def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
+    """Oracle: sums over documents by pandas, and the interval of their ratio."""
+    scores = frames(shards)
+    wanted = {"split": "test", "measure": "wmd"}
+    found = row(rows_of(shards), kind=PREDICTED, first="a", second="b", **wanted)
+    own = scores.query("split == 'test' and measure == 'wmd' and kind == @PREDICTED")
+    own = own.pivot(index=["unit_id", "sentence"], columns="model", values="value")
+    lost = (own["a"] - own["b"]).groupby("unit_id").agg(["sum", "size"])
+    expected = ratio_interval(lost["sum"].to_numpy(), lost["size"].to_numpy(float))
+    assert found["value"] == pytest.approx(expected.value, rel=1e-12)
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    assert (found["sentences"], found["groups"]) == (120, 40)
+    assert "7,200 are needed for p < 0.005" in found["note"]  # flips, of 36 tests
+
+
+def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
+    kinds = (*KINDS, "spread")
+    paths = write_scores(tmp_path, SKILLS, sentences(), kinds=kinds)
+    scores, table = frames(paths), rows_of(paths)
+    scores = scores[(scores["split"] == "valid") & (scores["measure"] == "accuracy")]
+    words = scores["statistics"].map(lambda counts: counts[0])
+    means = (scores["value"] * words).groupby([scores["model"], scores["kind"]]).sum()
+    means /= words.groupby([scores["model"], scores["kind"]]).sum()
+    gap = means["a"] - means["c"]
+    expected = {
+        PREDICTED: gap["predicted"],
+        SAMPLED: gap["sampled"],
+        EXCESS_KIND: gap["predicted"] - gap["partner"],
+        PROPER: gap["sampled"] - gap["spread"] / 2,
+    }
+    table = table[(table["split"] == "valid") & (table["measure"] == "accuracy")]
+    for kind, value in expected.items():
+        assert row(table, first="a", second="c", kind=kind)["value"] == pytest.approx(value)
+
+
+def bleu_by_loop(scores, model, kind, groups):
+    own = scores[(scores["model"] == model) & (scores["kind"] == kind)]
+    return np.array(
+        [np.sum(own.loc[own["unit_id"] == g, "statistics"].tolist(), axis=0) for g in groups], float
+    )
+
+
+def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path):
+    """Oracle: BLEU of summed counts, and all 2^8 swaps of documents in a loop."""
+    text = sentences(n=24, per_document=3, splits=("test",))
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.6}, text, evaluators={"words": ["bleu_2"]})
+    scores = frames(paths)
+    groups = list(range(8))
+    for kind, parts in ((PREDICTED, ("predicted",)), (EXCESS_KIND, ("predicted", "partner"))):
+        held = {m: [bleu_by_loop(scores, m, part, groups) for part in parts] for m in "ab"}
+        gaps = []
+        for signs in product((False, True), repeat=8):
+            swap = np.array(signs)[:, None]
+            values = []
+            for one, two in (("a", "b"), ("b", "a")):
+                both = zip(held[one], held[two], strict=True)
+                sums = [np.where(swap, other, own).sum(axis=0) for own, other in both]
+                first, *partner = (float(bleu_of(counts, 2)) for counts in sums)
+                values.append(first - sum(partner))
+            gaps.append(values[0] - values[1])
+        found = row(rows_of(paths), kind=kind)
+        assert found["value"] == pytest.approx(gaps[0], rel=1e-12)
+        extreme = np.abs(gaps) >= abs(gaps[0]) - 1e-12
+        assert found["p_value"] == pytest.approx(extreme.mean())
+        assert found["note"] == "fewer than 20 effective groups: no interval"
+        assert found[["low", "p_adjusted"]].isna().all()
+
+
+def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(shards):
+    """Oracle: hashes of documents in their order, three sentences each."""
+    for _, family in rows_of(shards).groupby(["split", "kind"]):
+        expected = min(1.0, family["p_value"].min() * len(family))
+        assert family["p_adjusted"].min() == pytest.approx(expected)
+        assert (family["p_adjusted"] >= family["p_value"]).all()
+    held = paired(shards, limit=30).sentences["valid"]
+    keys = sorted(group_key(None, unit) for unit in range(40))[:10]
+    assert sorted(set(held.index.get_level_values("group"))) == keys
+    assert len(held) == 30
+
+
+def test_many_groups_are_flipped_in_bundles_and_equal_models_do_not_differ(tmp_path, monkeypatch):
+    """As if the documents of a bundle were one page; values and intervals stay."""
+    names = {"glove": ["wmd"], "words": ["bleu_2"]}
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences(), evaluators=names)
+    all_groups = rows_of(paths)
+    monkeypatch.setattr("beyond_perplexity.semantics.differences.FLIPPED", 10)
+    bundled = rows_of(paths)
+    kept = [name for name in all_groups if name not in ("p_value", "p_adjusted")]
+    pd.testing.assert_frame_equal(all_groups[kept], bundled[kept])
+    grid = bundled["p_value"] * 2**10  # of ten units all flips are tried
+    assert np.allclose(grid, grid.round())
+    assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
+    # Ten documents a page: the groups of the table are pages
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
+    for path in paths:
+        if "/b/" in path:
+            table = pq.read_table(path.replace("/b/", "/a/"))
+            write_shard(path, SEMANTIC_SCORES, table, {})
+    table = rows_of(paths)
+    assert (table["value"].abs() < 1e-12).all()
+    assert (table["p_value"] == 1).all()
+    text = sentences()
+    pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
+    found = rows_of(write_scores(tmp_path, SKILLS, pages))
+    assert set(found["groups"]) == {4}
+    assert found["low"].isna().all()
+
+
+def test_the_level_of_the_test_holds(tmp_path):
+    """Under exchangeable models p < .1 comes in a tenth of the cases: 40 draws, 5 measures."""
+    held = {"glove": ("wmd", "average", "greedy_f1"), "words": ("bleu_2", "accuracy")}
+    small = []
+    for seed in range(40):
+        text = sentences(n=45, per_document=1, splits=("test",), seed=seed)
+        folder = tmp_path / str(seed)
+        models = {f"a{seed}": 0.0, f"b{seed}": 0.0}
+        paths = write_scores(folder, models, text, evaluators=held, kinds=("predicted",))
+        small += list(rows_of(paths, SemanticTests(199))["p_value"] < 0.1)
+    assert 0.04 < np.mean(small) < 0.17  # two standard errors of 40 draws of dependent tests
+
+
+@pytest.mark.parametrize("blocks", [2, 5])
+def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
+    cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
+    one, other = paired(shards, 60), paired(cut, 60)
+    assert compare_semantics(one, TESTS).equals(compare_semantics(other, TESTS))
+    assert correlate_measures(one).equals(correlate_measures(other))
+
+
+def test_what_has_no_value_is_left_out_and_counted(tmp_path):
+    """Such as aligned words of a model of subwords, and the cross-entropy of what is impossible."""
+
+    def values(table):
+        gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
+        return pc.if_else(gone, None, table["value"])
+
+    rows = with_values(tmp_path, "/b/glove/", values)
+    own = rows[(rows["split"] == "valid") & (rows["measure"] == "wmd")]
+    assert set(own["sentences"]) == {105}
+    said = "15 of 120 sentences left out: a model has no value"
+    assert own["note"].str.startswith(said).all()
+    rest = rows[(rows["split"] == "valid") & (rows["measure"] == "average")]
+    assert set(rest["sentences"]) == {120}
+
+    def values(table):
+        aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
+        return pc.if_else(aligned, None, table["value"])
+
+    rows = with_values(tmp_path, "/b/glove/", values)
+    pairs = {(r["first"], r["second"]) for _, r in rows[rows["measure"] == "cosine"].iterrows()}
+    assert pairs == {("a", "c")}
+    assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
+
+    def values(table):
+        first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
+        return pc.if_else(first, math.inf, table["value"])
+
+    rows = with_values(tmp_path, "/b/words/", values)
+    own = rows[(rows["measure"] == "cross_entropy") & (rows["split"] == "valid")]
+    assert {(r["first"], r["second"]) for _, r in own.iterrows()} == {("a", "c")}
+    assert set(own["sentences"]) == {120}
+
+
+def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path):
+    paths = write_scores(tmp_path / "1", SKILLS, sentences(), blocks=2)
+    with pytest.raises(InputError, match="'b' has 1 shards by 'glove', others have 2"):
+        paired([p for p in paths if "/b/glove/00001" not in p])
+    (path,) = (p for p in paths if "/c/words/00001" in p)
+    table = pq.read_table(path)
+    changed(path, unit_id=pc.add(table["unit_id"], 1))
+    check_refused(r"c/words/00001.*is of other sentences than", paired, paths)
+    again = write_scores(tmp_path / "2", SKILLS, sentences())
+    with pytest.raises(InputError, match="another folder is of this model and evaluator too"):
+        paired([*again, str(tmp_path / "1" / "a" / "glove" / "00000.parquet")])
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences())
+    table = pq.read_table(paths[0])
+    write_shard(paths[0], SEMANTIC_SCORES, pa.concat_tables([table, table.slice(0, 1)]), {})
+    check_refused("a sentence has two values of 'bleu_2'", paired, paths)
+    changed(paths[0], measure=pa.array(["telepathy"] * (len(table) + 1)))
+    check_refused("there is no measure 'telepathy'", paired, paths)
+
+
+# ---- correlations ----
+
+
+def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in_reach():
+    """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
+    random = np.random.default_rng(1)
+    values = np.round(random.normal(size=(40, 4)), 1)  # with ties
+    values[0, 0], values[1, 0] = math.inf, -math.inf
+    expected = np.stack([rankdata(column) for column in values.T], 1)
+    assert np.array_equal(average_ranks(values), expected)
+    matrix = correlation_matrix(expected)
+    assert matrix[0, 1] == pytest.approx(spearmanr(values[:, 0], values[:, 1]).statistic)
+    assert matrix[2, 3] == pytest.approx(pearsonr(expected[:, 2], expected[:, 3]).statistic)
+    constant = np.column_stack([expected[:, 0], np.full(40, 0.1)])
+    assert math.isnan(correlation_matrix(constant)[0, 1])
+    assert np.isnan(correlation_matrix(constant[:1])).all()
+    assert np.isnan(correlation_matrix(constant[:0])).all()
+    low, high = few_items_interval(1.0, 5, ranks=True)
+    assert 0 < low < 0.3
+    assert high == 1
+    assert few_items_interval(-1.0, 5, ranks=True) == (-1, pytest.approx(-low))
+    assert all(map(math.isnan, few_items_interval(0.5, 4, ranks=True)))
+
+
+def correlations(paths, over):
+    table = correlate_measures(paired(paths)).to_pandas()
+    return table[table["over"] == over]
+
+
+@pytest.mark.parametrize(("method", "scipys"), [("pearson", pearsonr), ("spearman", spearmanr)])
+def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
+    """Oracle: SciPy model by model; the jackknife in a loop, as there are fewer than 50 groups."""
+    scores = frames(shards)
+    scores = scores.query("split == 'test' and kind == @PREDICTED")
+    wide = {
+        model: rows.pivot(index=["unit_id", "sentence"], columns="measure", values="value")
+        for model, rows in scores[scores["measure"].isin(["wmd", "bleu_3"])].groupby("model")
+    }
+
+    def mean(keep):
+        found = [scipys(own.loc[keep, "wmd"], own.loc[keep, "bleu_3"]) for own in wide.values()]
+        return float(np.mean([one.statistic for one in found]))
+
+    units = wide["a"].index.get_level_values(0)
+    value = mean([True] * len(units))
+    without = [math.atanh(mean(list(units != unit))) for unit in sorted(set(units))]
+    error = math.sqrt(39 / 40 * sum((one - math.atanh(value)) ** 2 for one in without))
+    found = correlations(shards, "sentences")
+    found = found[(found["split"] == "test") & (found["method"] == method)]
+    own = row(found, first_measure="bleu_3", second_measure="wmd")
+    assert own["value"] == pytest.approx(value)
+    half = t.ppf(0.975, 39) * error
+    limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
+    assert (own["low"], own["high"]) == pytest.approx(limits)
+    assert (own["n"], own["groups"]) == (120, 40)
+
+
+def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_width(tmp_path):
+    """Such as one that predicts the same word everywhere."""
+    paths = write_scores(tmp_path, SKILLS, sentences())
+    (path,) = (p for p in paths if "/b/glove/" in p)
+    changed(path, value=pa.array([0.25] * pq.read_table(path).num_rows))
+    rest = write_scores(tmp_path / "rest", {m: SKILLS[m] for m in "ac"}, sentences())
+    found, expected = (correlations(p, "sentences") for p in (paths, rest))
+    inside = found["first_evaluator"].eq("glove") & found["second_evaluator"].eq("glove")
+    kept = ["value", "low", "high"]
+    assert np.allclose(found.loc[inside, kept], expected.loc[inside, kept])
+    assert set(found.loc[inside, "note"]) == {"of 2 of 3 models"}
+    assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
+    # A logistic of a cosine has its ranks
+    paths = write_scores(tmp_path, SKILLS, sentences())
+    for path in (p for p in paths if "/glove/" in p):
+        table = pq.read_table(path).to_pandas()
+        source = table.loc[table["measure"] == "aligned_cosine", "value"].to_numpy()
+        table.loc[table["measure"] == "cosine", "value"] = 1 / (1 + np.exp(-source))
+        write_shard(path, SEMANTIC_SCORES, pa.Table.from_pandas(table, SEMANTIC_SCORES), {})
+    found = correlations(paths, "sentences")
+    own = found[(found["first_measure"] == "aligned_cosine") & (found["method"] == "spearman")]
+    own = own[own["second_measure"] == "cosine"]
+    assert set(own["note"]) == {"one follows from the other"}
+    assert np.allclose(own[["value", "low", "high"]], 1)
+
+
+def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_path, shards):
+    paths = write_scores(tmp_path, {name: k / 5 for k, name in enumerate("abcdef")}, sentences())
+    held = paired(paths)
+    values = [
+        held.sums[ScoreKey("test", "glove", measure, PREDICTED)].numerators.sum(axis=0)
+        for measure in ("wmd", "average")
+    ]
+    found = correlations(paths, "models")
+    found = found[(found["split"] == "test") & (found["method"] == "spearman")]
+    own = row(found, first_measure="wmd", second_measure="average")
+    assert own["value"] == pytest.approx(spearmanr(*values).statistic)
+    assert (own["n"], own["low"] < own["value"] <= own["high"]) == (6, True)
+    few = correlations(shards, "models")
+    assert few["value"].notna().all()
+    assert few["low"].isna().all()
+    assert set(few["note"]) == {"fewer than 5 models: no interval"}
+    two = write_scores(tmp_path, {"a": 0.0, "b": 1.0}, sentences(n=30, per_document=1))
+    assert correlations(two, "models")["value"].isna().all()
+    assert len(correlations(two, "sentences"))  # documents of one sentence are fine
+
+
+@pytest.mark.parametrize("items", [5, 6, 8])
+@pytest.mark.parametrize("true", [0.0, 0.6, 0.95])
+def test_intervals_of_few_items_hold_the_truth(items, true):
+    """Normal pairs, 1,500 draws: 95% nominal, at least 93.5% here."""
+    random = np.random.default_rng(items)
+    first = random.normal(size=(1_500, items))
+    second = true * first + math.sqrt(1 - true**2) * random.normal(size=first.shape)
+    of_ranks = 6 / math.pi * math.asin(true / 2)
+    held = {True: 0, False: 0}
+    for one, two in zip(first, second, strict=True):
+        pair = np.column_stack([one, two])
+        for ranks, truth in ((True, of_ranks), (False, true)):
+            value = correlation_matrix(average_ranks(pair) if ranks else pair)[0, 1]
+            low, high = few_items_interval(float(value), items, ranks=ranks)
+            held[ranks] += low <= truth <= high
+    assert min(held.values()) >= 0.935 * 1_500

@@ -5,8 +5,6 @@ of a toy language; that shards, batches and order change nothing; changes worked
 evaluator whose answers are known; SciPy's correlations; deletion of items one by one.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
@@ -24,15 +22,7 @@ from scipy.stats import t as student
 from benchmarks.calibration_semantics import coverages
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
-from beyond_perplexity.schemas.semantics import (
-    HUMAN_CORRELATIONS,
-    HUMAN_SCORES,
-    PARTNER_OF,
-    PREDICTIONS,
-    PROBES,
-    SEMANTIC_SCORES,
-    SEMANTICS,
-)
+from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics import probes as probing
 from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
@@ -95,11 +85,11 @@ def scored(rows, evaluator=None, name="words"):
 def write_scores(folder, rows, *evaluators):
     """Write predictions and their scores, and return the paths of both."""
     given = folder / "predictions.parquet"
-    write_shard(given, PREDICTIONS, pa.Table.from_pylist(rows, PREDICTIONS), {})
+    write_shard(given, semantics.PREDICTIONS, pa.Table.from_pylist(rows, semantics.PREDICTIONS), {})
     paths = []
     for name, evaluator in evaluators:
         paths.append(folder / f"{name}.parquet")
-        write_shard(paths[-1], SEMANTIC_SCORES, scored(rows, evaluator, name), {})
+        write_shard(paths[-1], semantics.SEMANTIC_SCORES, scored(rows, evaluator, name), {})
     return paths, [given]
 
 
@@ -107,7 +97,7 @@ def summary(folder, rows, *evaluators, seed=1):
     folder.mkdir(exist_ok=True)
     paths = write_scores(folder, rows, *(evaluators or [("words", WordEvaluator())]))
     table = summarize_scores(*paths, "lstm", 49, seed)
-    assert table.schema.equals(SEMANTICS)
+    assert table.schema.equals(semantics.SEMANTICS)
     return table.to_pandas()
 
 
@@ -121,7 +111,7 @@ def row_of(frame, **wanted):
 # ---- scores ----
 
 
-def test_every_sentence_has_every_kind_of_score():
+def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up():
     """Oracle: the evaluator asked pair by pair, means over samples and over their pairs."""
     rows, evaluator = predictions(samples=3), Vectors()
     frame = scored(rows, evaluator, "glove").to_pandas()
@@ -141,7 +131,10 @@ def test_every_sentence_has_every_kind_of_score():
             "continued": [] if row["continued"] is None else [row["continued"]],
         }
         for measure, (kind, texts) in itertools.product(("aligned_cosine", "wmd"), told.items()):
-            for name, other in ((kind, row["target"]), (PARTNER_OF[kind], row["partner"])):
+            for name, other in (
+                (kind, row["target"]),
+                (semantics.PARTNER_OF[kind], row["partner"]),
+            ):
                 if texts:
                     first = 2 if kind == "continued" else 0  # words that were given count nowhere
                     cut = [" ".join(text.split()[first:]) for text in (other, *texts)]
@@ -152,9 +145,6 @@ def test_every_sentence_has_every_kind_of_score():
         spread = mean(itertools.combinations(row["samples"], 2), "aligned_cosine")
         assert held[(*place, "aligned_cosine", "spread")] == pytest.approx(spread)
         assert (*place, "wmd", "spread") not in held.index
-
-
-def test_statistics_of_words_add_up():
     rows = predictions()
     frame = scored(rows).to_pandas()
     bleu = frame[(frame.measure == "bleu_3") & (frame.kind == "sampled")]
@@ -172,7 +162,7 @@ def test_statistics_of_words_add_up():
 def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
     rows = predictions(documents=40)
-    table = pa.Table.from_pylist(rows, PREDICTIONS)
+    table = pa.Table.from_pylist(rows, semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
         tables = [
             pa.concat_tables(
@@ -232,7 +222,7 @@ def test_means_baselines_and_excesses_are_those_of_the_rows(tmp_path, kind):
     for measure in ("wmd", "cosine_scaled", "aligned_cosine"):
         part = scores[(scores.measure == measure) & (scores.split == "test")]
         own, baseline = (
-            part[part.kind == name].value.to_numpy() for name in (kind, PARTNER_OF[kind])
+            part[part.kind == name].value.to_numpy() for name in (kind, semantics.PARTNER_OF[kind])
         )
         found = row_of(frame, split="test", measure=measure, kind=kind)
         groups = groups_of(rows, "test")
@@ -270,7 +260,7 @@ def test_bleu_is_of_all_sentences_and_its_mean_stands_beside(tmp_path):
     assert row_of(frame, split="test", measure="bleu_2", kind="predicted").low > 0
 
 
-def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
+def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(tmp_path):
     rows = [row for row in predictions(documents=90) if row["split"] == "test"]
     frame = summary(tmp_path, rows)
     right = sum(
@@ -288,25 +278,6 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
     for name in ("target", "predicted"):
         share = sum(row[f"unknown_{name}"] for row in rows) / words
         assert accuracy[f"unknown_{name}"] == pytest.approx(share)
-
-
-def test_the_summary_does_not_depend_on_shards(tmp_path):
-    """Bit for bit: shards of one sentence, a few, all; other row groups."""
-    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
-    whole = summary(tmp_path / "whole", rows, *both)
-    for size in (1, 11):
-        paths = []
-        for name, evaluator in both:
-            for begin in range(0, len(rows), size):
-                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
-                table = scored(rows[begin : begin + size], evaluator, name)
-                write_shard(paths[-1], SEMANTIC_SCORES, table, {})
-        given = [tmp_path / "whole" / "predictions.parquet"]
-        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
-        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
-
-
-def test_what_lacks_is_said(tmp_path):
     rows = predictions(documents=12, samples=0, aligned=False)
     for row in rows:
         row["partner"] = None
@@ -324,9 +295,6 @@ def test_what_lacks_is_said(tmp_path):
     impossible = row_of(frame, split="valid", measure="cross_entropy")
     assert "the model finds a sentence impossible: no value" in impossible.note
     assert np.isnan(impossible.value)
-
-
-# ---- what a score rewards ----
 
 
 def expected(kind, truth, told):
@@ -375,16 +343,26 @@ def test_only_the_proper_score_is_best_for_the_truth_and_of_accuracy_is_briers(t
     assert found.excess == pytest.approx(sampled.excess)  # the spread is the same in both
 
 
-def test_intervals_hold_what_they_name():
+def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name(tmp_path):
     """A small case of `benchmarks/calibration_semantics.py`: 100 repeats of 30 pages."""
     found = coverages(100, 30)
     assert min(found) >= 0.86, found  # of 95% less than a thousandth part is below
+    # Bit for bit: shards of one sentence, a few, all; other row groups
+    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
+    whole = summary(tmp_path / "whole", rows, *both)
+    for size in (1, 11):
+        paths = []
+        for name, evaluator in both:
+            for begin in range(0, len(rows), size):
+                paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
+                table = scored(rows[begin : begin + size], evaluator, name)
+                write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
+        given = [tmp_path / "whole" / "predictions.parquet"]
+        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
+        pd.testing.assert_frame_equal(cut, whole, check_exact=True)
 
 
-# ---- commands ----
-
-
-def test_commands_score_and_measure(tmp_path, one_thread):
+def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thread):
     rows = predictions(documents=60)
     _, (given,) = write_scores(tmp_path, rows)
     scores = tmp_path / "scores.parquet"
@@ -396,12 +374,8 @@ def test_commands_score_and_measure(tmp_path, one_thread):
     run_script("measure_semantics", scores, *flags, *options)
     frame = pq.read_table(found).to_pandas()
     pd.testing.assert_frame_equal(frame, summary(tmp_path, rows), check_exact=True)
-
-
-def test_bad_flags_and_scores_that_are_none_are_one_line(tmp_path, one_thread):
-    _, (given,) = write_scores(tmp_path, predictions())
     output, empty = tmp_path / "out.parquet", tmp_path / "empty.parquet"
-    write_shard(empty, SEMANTIC_SCORES, SEMANTIC_SCORES.empty_table(), {})
+    write_shard(empty, semantics.SEMANTIC_SCORES, semantics.SEMANTIC_SCORES.empty_table(), {})
     flags = ["--predictions", given, "--model", "m", "--output", output]
     score = ("score_semantics", *flags, "--evaluator")
     cases = {
@@ -457,7 +431,7 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
     words = ["a", "b", "a", "<unk>", "c", "a"]
     seen = set()
     for _ in range(300):
-        changed = probing.exchange_words(words, rng)
+        changed = probing.swap_words(words, rng)
         moved = [place for place in range(6) if words[place] != changed[place]]
         assert len(moved) == 2
         one, other = moved
@@ -465,7 +439,7 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
         seen.add((one, other))
     # every pair of different words, none with what is no word
     assert seen == {(0, 1), (0, 4), (1, 2), (1, 4), (1, 5), (2, 4), (4, 5)}
-    assert probing.exchange_words(["a", "a", "<unk>"], rng) is None
+    assert probing.swap_words(["a", "a", "<unk>"], rng) is None
     rng = np.random.default_rng(2)
     found = {tuple(probing.shuffle_words(["a", "b", "c"], rng)) for _ in range(200)}
     assert len(found) == 5
@@ -480,7 +454,7 @@ def documents(count: int = 60):
     return units, partners
 
 
-def test_changes_are_those_of_the_sentence_alone():
+def test_changes_are_of_the_sentence_alone_and_what_is_noticed_is_said():
     units, partners = documents()
     whole = probing.probe_sentences(units, partners, 7)
     part = probing.probe_sentences(units[::-1][:9], partners[::-1][:9], 7)
@@ -489,18 +463,9 @@ def test_changes_are_those_of_the_sentence_alone():
         assert [text for pair in backward for text in pair] == whole.versions[name][-18:]
     another = probing.probe_sentences(units, partners, 8)
     assert another.versions["shuffled"] != whole.versions["shuffled"]
-
-
-def probed(units, partners, evaluator=None):
-    sentences = probing.probe_sentences(units, partners, 7)
-    return probing.probe_evaluator(evaluator or SharedWords(), sentences, "toy")
-
-
-def test_what_is_noticed_undefined_or_few_is_said():
-    """Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8."""
-    units, partners = documents()
+    # Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8
     table = probed(units, partners)
-    assert table.schema.equals(PROBES)
+    assert table.schema.equals(semantics.PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
     assert [rows[name]["value"] for name in rows] == pytest.approx([1, 0.8, 1, 1, 0])
     assert list(rows) == ["identical", "negated", "exchanged", "shuffled", "unrelated"]
@@ -521,6 +486,11 @@ def test_what_is_noticed_undefined_or_few_is_said():
     rows = probed(*documents(6)).to_pylist()
     assert {row["note"] for row in rows} == {"fewer than 20 effective groups: no interval"}
     assert {row["low"] for row in rows} == {None}
+
+
+def probed(units, partners, evaluator=None):
+    sentences = probing.probe_sentences(units, partners, 7)
+    return probing.probe_evaluator(evaluator or SharedWords(), sentences, "toy")
 
 
 def test_intervals_of_probes_are_over_groups():
@@ -669,7 +639,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     path.write_text("one\ttwo\tscore\n" + "\n".join(lines))
     scored = scored_pairs.score_pairs(SharedWords(), scored_pairs.read_scored_pairs(path, "score"))
     table = scored_pairs.correlate_people(scored, "toy", "mine")
-    assert table.schema.equals(HUMAN_CORRELATIONS)
+    assert table.schema.equals(semantics.HUMAN_CORRELATIONS)
     (row,) = table.to_pylist()
     kept = np.delete(np.arange(700), 3)
     gold, values = scored.gold[kept], scored.values["average"][kept]
@@ -679,12 +649,9 @@ def test_agreement_with_people_is_scipys(tmp_path):
     assert row["spearman"] == pytest.approx(stats.spearmanr(gold, values)[0])
     assert row["spearman_low"] < row["spearman"] < row["spearman_high"]
     pairs = scored_pairs.list_pair_scores(scored, "toy", "mine")
-    assert pairs.schema.equals(HUMAN_SCORES)
+    assert pairs.schema.equals(semantics.HUMAN_SCORES)
     assert pairs.column("value").null_count == 1
     assert pairs.column("gold").to_pylist() == scored.gold.tolist()
-
-
-# ---- command ----
 
 
 def test_the_command_writes_all_three_tables(tmp_path, one_thread):

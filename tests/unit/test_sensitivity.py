@@ -5,8 +5,6 @@ document; the textbook's power of the difference of means; shifts applied to doc
 the fall of every shift with the root of the number of documents.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -63,10 +61,15 @@ def counts(reference):
     return sensitivity.count_documents_by_type(batched(TEXTS, 200), reference.types)
 
 
-def test_documents_are_counted_by_type(counts, reference):
+def test_documents_are_counted_by_type_and_the_closed_form_is_the_textbooks(counts, reference):
     types = reference.types.to_pylist()
     expected = [[text.split().count(word) for word in types] for text in TEXTS[190:210]]
     assert counts[:, 190:210].toarray().T.tolist() == expected
+    for n in (1_000, 1_000_000):
+        x = mean_shift(lambda x: (x, 4.0), n, SensitivityOptions(), largest=10)
+        power = norm.sf(norm.isf(0.0025) - x / np.sqrt(8 / n))
+        assert power == pytest.approx(0.8, abs=0.01)
+    assert np.isnan(mean_shift(lambda x: (x, 4.0), 10, SensitivityOptions(), largest=1))
 
 
 def check_power(p_values: list[float], power: float = HOW.power) -> None:
@@ -112,14 +115,6 @@ def test_permutation_tests_find_the_smallest_mean_as_often_as_claimed(reference)
         sides = [np.bincount(side, minlength=len(support)) for side in (first, second)]
         p_values.append(histogram_p(support, sides, "mean_difference", seed))
     check_power(p_values)
-
-
-def test_the_closed_form_is_the_textbook_one_for_a_constant_variance():
-    for n in (1_000, 1_000_000):
-        x = mean_shift(lambda x: (x, 4.0), n, SensitivityOptions(), largest=10)
-        power = norm.sf(norm.isf(0.0025) - x / np.sqrt(8 / n))
-        assert power == pytest.approx(0.8, abs=0.01)
-    assert np.isnan(mean_shift(lambda x: (x, 4.0), 10, SensitivityOptions(), largest=1))
 
 
 def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
@@ -199,7 +194,7 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     check_power(p_values)
 
 
-def test_shares_are_shifted_token_by_token(reference):
+def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts):
     histogram = reference.histograms["stop_words"]
     shift = shifts.ShareShift("stop_words", histogram)
     rng = np.random.default_rng(6)
@@ -212,9 +207,6 @@ def test_shares_are_shifted_token_by_token(reference):
     found = np.cumsum(shift.probabilities(0.1))[:-1]
     expected = (shares[:, None] <= shift._edges).mean(axis=0)
     assert found == pytest.approx(expected, abs=0.01)
-
-
-def test_lengths_are_stretched_and_types_lost(reference):
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
@@ -226,9 +218,6 @@ def test_lengths_are_stretched_and_types_lost(reference):
     means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
     assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
     assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
-
-
-def test_words_are_permuted_and_made_rarer(counts):
     draw = shifts.PairDraw(200_000, 4, 1, "test")
     permuted = document_shifts.UnigramShift(counts, None, seed=1)
     found = permuted.draw(draw, 0.3)
@@ -290,7 +279,7 @@ def by_groups(reference):
     )
 
 
-def test_groups_get_rows_of_sound_tests_alone(by_groups):
+def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     found = by_groups.to_pandas()
     assert set(zip(found["tendency"], found["measure"], strict=True)) == {
         ("unigram", "tvd"),
@@ -305,9 +294,6 @@ def test_groups_get_rows_of_sound_tests_alone(by_groups):
     note = sensitivity_table(found, Labels()).note
     assert "whole groups" in note
     assert draw_sensitivity(found, Labels()).axes[0].get_xlabel().endswith("of whole groups")
-
-
-def test_groups_are_drawn_whole():
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
     for seed in range(5):
         chosen = sensitivity.draw_groups(groups, 4, seed)

@@ -7,8 +7,6 @@ hand from the blocks of a Transformer and from transformers' hidden states; sent
 one text at a time, where it is installed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import pickle
@@ -108,7 +106,7 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
     check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
 
 
-def test_groups_have_one_length_and_whole_quanta_of_rows():
+def test_groups_have_one_length_and_unknown_words_are_left_out_or_counted(table):
     assert QUANTUM_OF_ROWS == QUANTUM  # that of the matrix products, which imports torch
     lengths = np.random.default_rng(0).integers(1, 30, 300)
     seen: list[int] = []
@@ -118,9 +116,6 @@ def test_groups_have_one_length_and_whole_quanta_of_rows():
         assert len(group) <= 32
         seen += dict.fromkeys(group.tolist())
     assert sorted(seen) == list(range(300))  # each text once
-
-
-def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
     encoder = InferSentEncoder(make(), table[0])
     found = encoder.encode(["w1 none w2", "w1 w2", "<unk> w1 </s> w2", "none", "", "<unk>"])
     np.testing.assert_array_equal(found[[1, 2]], found[[0, 0]])
@@ -225,9 +220,6 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
     assert capsys.readouterr().out == ""  # nothing was run
 
 
-# ---- next sentences ----
-
-
 def store_sentences(folder, texts, keep_unknown):
     """Write documents, and the store of their sentences."""
     oracles.write_documents(folder / "documents.parquet", texts)
@@ -329,7 +321,9 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
     assert evaluator.describe()["sha256"] == held["sha256"]
 
 
-def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, monkeypatch):
+def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
+    trained, tmp_path, monkeypatch
+):
     kept = loop.save_checkpoint
 
     def stop(folder, step, tensors, state):
@@ -346,9 +340,6 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, 
     fit_infersent(job)
     name = "model.safetensors"
     assert (job.output / name).read_bytes() == (trained.output / name).read_bytes()
-
-
-def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
     oracles.write_vectors(other, WORDS, WIDTH, seed=5)
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
@@ -517,9 +508,6 @@ def test_the_loss_is_that_of_both_neighbours_a_word_at_a_time():
     assert batch.predictions == predictions
 
 
-# ---- official weights ----
-
-
 def official_arrays(prefixes, seed=0):
     random = np.random.default_rng(seed)
     shapes = {"W": (WIDTH, 2 * HIDDEN), "U": (HIDDEN, 2 * HIDDEN), "b": (2 * HIDDEN,)}
@@ -652,7 +640,7 @@ def job(tmp_path):
     return oracles.job_of(tmp_path, options, **held)
 
 
-def test_neighbours_are_learned_and_the_folder_loads(job):
+def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job, tmp_path):
     fit_skipthought(job)
     held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
     # A topic has four or five words, a sentence four and two marks: log 10 without a clue.
@@ -664,9 +652,6 @@ def test_neighbours_are_learned_and_the_folder_loads(job):
     ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
     with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
         loaded("skipthought", path=job.output)
-
-
-def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
     subwords = BPEVocabulary.build([["w1 w2"]], 300)
     subwords.save(tmp_path / "subwords.json")
     sampled = {"training": {"scheduled_sampling": "linear"}}
@@ -733,7 +718,17 @@ def test_equation_9_by_hand(layers, folder):
     assert evaluator.texts == "tokens"
 
 
-def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
+def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(folder):
+    words = ClosedVocabulary(WORDS, 0)
+    encoder = RunLayers(make_transformer("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
+    assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    recurrent = registry.build(config, len(WORDS) + 3)
+    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
+    check_refusals(RunLayers, cases)
+    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
+        load_transformer(model=folder[1], layers=9)
+    check_refusals(load_transformer, {"give model, of a run, or path": ()})
     evaluator = load_transformer(model=folder[1])
     encoder = evaluator.encoder
     texts = some_texts(60, 18)
@@ -747,19 +742,6 @@ def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(fo
     described = evaluator.describe()
     assert described["truncated"] == 4 * long
     assert described["title"] == "Transformer (model)"
-
-
-def test_models_with_other_layers_of_attention_or_without_any(folder):
-    words = ClosedVocabulary(WORDS, 0)
-    encoder = RunLayers(make_transformer("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
-    assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    recurrent = registry.build(config, len(WORDS) + 3)
-    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
-    check_refusals(RunLayers, cases)
-    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
-        load_transformer(model=folder[1], layers=9)
-    check_refusals(load_transformer, {"give model, of a run, or path": ()})
 
 
 def make_bert(folder, layers=2):

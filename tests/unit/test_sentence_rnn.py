@@ -5,8 +5,6 @@ NumPy, sentences cut by hand, a toy corpus whose distortions can be told, the sc
 form.
 """
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -19,16 +17,12 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
+from beyond_perplexity.training import learning
 from beyond_perplexity.training import learning as contrasts
 from beyond_perplexity.training.fitting import fit_files
-from beyond_perplexity.training.learning import (
-    ContrastBatch,
-    Contrasts,
-    encode_sentences,
-    watched_places,
-)
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
@@ -118,10 +112,10 @@ def contrast_batch(count=9):
     generator = np.random.default_rng(5)
     others = [generator.integers(2, SIZE, len(row)) for row in rows]
     tokens, lengths = padded(rows)
-    return ContrastBatch(tokens, padded(others)[0], lengths), rows, others
+    return learning.ContrastBatch(tokens, padded(others)[0], lengths), rows, others
 
 
-def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
+def test_the_hinge_is_that_of_the_energies_and_its_gradient_that_of_differences():
     model = make()
     batch, rows, others = contrast_batch()
     margins = [energy(model, b) - energy(model, a) for a, b in zip(rows, others, strict=True)]
@@ -129,9 +123,6 @@ def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
     expected = sum(max(0.0, 1 - margin) for margin in margins)
     assert float(model.loss(batch).detach()) == pytest.approx(expected, abs=1e-5)
     assert batch.predictions == 9
-
-
-def test_the_gradient_of_the_hinge_is_that_of_finite_differences():
     model = make().double()
     with torch.no_grad():
         model.output.mul_(9)  # so that some sentences are beyond the margin
@@ -184,9 +175,9 @@ def read_contrasts(data, folder, split, **training):
     """Read the sentences of a split with their distortions, as the training does."""
     options = ContrastiveTrainingOptions(**training)
     vocabulary = load_vocabulary(data / "vocabulary.json")
-    found = encode_sentences(data / "documents.parquet", split, vocabulary, options)
+    found = learning.encode_sentences(data / "documents.parquet", split, vocabulary, options)
     store = InstanceStore.write(folder, split, found)
-    return Contrasts(store, options, vocabulary.size, 1, split)
+    return learning.Contrasts(store, options, vocabulary.size, 1, split)
 
 
 def pairs_of(batch):
@@ -204,7 +195,7 @@ def curve(model, split):
     return [row for row in rows if row["split"] == split]
 
 
-def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
+def test_training_raises_the_contrastive_entropy_of_what_is_no_language_model(whole):
     for split in ("train", "valid"):
         rows = curve(whole, split)
         assert len(rows) == 6
@@ -212,6 +203,8 @@ def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
         assert entropies[-1] > max(0.5, 2 * entropies[0])
         assert rows[-1]["loss"] < rows[0]["loss"] < 1
         assert {row["perplexity"] for row in rows} == {None}
+    check_refused(r"scores sentences without a likelihood.*estimate_partition", load_model, whole)
+    assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
 
 
 def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_training(data, whole):
@@ -226,12 +219,10 @@ def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_trainin
     assert best[0]["loss"] == pytest.approx(np.mean([max(0, 1 - m) for m in by_hand]), abs=1e-5)
 
 
-def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
+def test_sentences_are_cut_where_they_end_and_distortions_redrawn_each_epoch(data, tmp_path):
     def distorted(epoch):
         """Give the distortion of each sentence, which appears once an epoch, by its words."""
-        pairs = (
-            pair for entry in source.shuffled(1, epoch) for pair in pairs_of(source.batch(entry))
-        )
+        pairs = (pair for one in source.shuffled(1, epoch) for pair in pairs_of(source.batch(one)))
         return sorted((tuple(a.tolist()), tuple(b.tolist())) for a, b in pairs)
 
     for redraw in (True, False):
@@ -239,15 +230,14 @@ def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
         first, other, again = map(distorted, (0, 1, 1))
         assert other == again
         assert (first == other) != redraw
-
-
-def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     write_corpus(tmp_path, ["a b . c ! ! d", "", "a a a a a"], 3)
     vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
 
     def read(**options):
         given = ContrastiveTrainingOptions(**options)
-        held = list(encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given))
+        held = list(
+            learning.encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given)
+        )
         assert [one.instance_id for one in held] == list(range(len(held)))
         return vocabulary.decode([one.arrays[TOKENS] for one in held])
 
@@ -256,28 +246,19 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     assert read(sentences="documents") == ["a b . c ! ! d", "a a a a a"]
 
 
-def test_the_watched_sentences_are_a_fixed_part(monkeypatch):
-    assert watched_places(40, 1).tolist() == list(range(40))
+def test_the_watched_sentences_are_a_fixed_part_and_open_vocabularies_are_refused(
+    monkeypatch, data, tmp_path
+):
+    assert learning.watched_places(40, 1).tolist() == list(range(40))
     monkeypatch.setattr(contrasts, "WATCHED", 10)
-    found = watched_places(40, 1)
+    found = learning.watched_places(40, 1)
     assert len(set(found.tolist())) == 10
     assert (np.diff(found) > 0).all()
-    assert np.array_equal(found, watched_places(40, 1))
-    assert not np.array_equal(found, watched_places(40, 2))
-
-
-def test_an_open_vocabulary_is_refused(data, tmp_path):
+    assert np.array_equal(found, learning.watched_places(40, 1))
+    assert not np.array_equal(found, learning.watched_places(40, 2))
     BPEVocabulary.build([["a b c"]], 260).save(tmp_path / "bpe.json")
     with pytest.raises(InputError, match="vocabulary: is of parts of words, but a sentence-rnn"):
         fit(data, tmp_path, vocabulary=tmp_path / "bpe.json")
-
-
-def test_it_is_no_language_model_and_the_refusal_names_the_command(whole):
-    with pytest.raises(
-        InputError, match=r"scores sentences without a likelihood.*estimate_partition"
-    ):
-        load_model(whole)
-    assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
 
 
 AS_THE_AUTHORS = {

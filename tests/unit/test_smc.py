@@ -6,8 +6,6 @@ no variance as a proposal), the distribution of systematic resampling, on a grid
 probabilities of sentences with their trees against the frequencies of simulated ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -218,7 +216,7 @@ def test_an_instance_does_not_depend_on_the_others(name, context):
                 assert torch.equal(alone.effective[0], both.effective[row, : len(text)])
 
 
-def test_resampling_helps_long_documents():
+def test_systematic_resampling_and_that_it_helps_long_documents():
     """By Jensen's inequality the better estimator has the higher mean logarithm."""
     model, proposal = make_model(), make_proposal()
     tokens = tuple(np.random.default_rng(1).integers(2, 9, 40).tolist())
@@ -230,9 +228,6 @@ def test_resampling_helps_long_documents():
     )
     assert better.mean() > plain.mean()
     assert better.std() < plain.std()
-
-
-def test_systematic_resampling():
     weights = torch.tensor([0.1, 0.0, 0.45, 0.2, 0.25]).double()
     starts = torch.linspace(0, 1, 1001).double()[:-1]
     chosen = systematic(weights.log().expand(1000, 5), starts)
@@ -275,10 +270,15 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
     assert (found[0]["ess_min"] >= 1).all()
 
 
-def test_a_model_that_does_not_go_word_by_word_is_refused():
+def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name(tmp_path):
     pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4), range(1)))
+    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
+    with torch.no_grad():
+        model.word_bias[4] = 2.0
+    words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}
+    assert words == {"<unk>", "a", "<unk-digit>"}
 
 
 # ---- reading and averaging runs ----
@@ -304,7 +304,7 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
     return WeightReader([weights]), paths
 
 
-def test_runs_are_averaged_like_weights(tmp_path):
+def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_path):
     """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
@@ -319,13 +319,8 @@ def test_runs_are_averaged_like_weights(tmp_path):
     assert (row["n_samples"], row["replicates"], row["temperature"]) == (5, 4, 1.0)
     assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
     held = [row for row in instances_table(reduction).to_pylist() if row["method"] == "smc"]
-    assert [one["log_likelihood"] for one in held] == pytest.approx(
-        np.log(likelihoods.mean(1)).tolist()
-    )
-
-
-def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):
-    """Oracle: the spread of the estimate over 300 instances that are alike."""
+    assert [one["log_likelihood"] for one in held] == pytest.approx([*np.log(likelihoods.mean(1))])
+    # Oracle: the spread of the estimate over 300 instances that are alike
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
     reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
@@ -649,14 +644,3 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
         )
         assert np.array_equal(values[:few], expected)
         assert len(set(values)) > 20
-
-
-# ---- simulated sentences ----
-
-
-def test_classes_of_unknown_words_are_written_by_their_names(tmp_path):
-    model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
-    with torch.no_grad():
-        model.word_bias[4] = 2.0
-    words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}
-    assert words == {"<unk>", "a", "<unk-digit>"}

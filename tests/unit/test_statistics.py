@@ -1,29 +1,47 @@
-"""Sufficient statistics: counting, merging, spilling, stop words, symbols, resamples.
+"""Sufficient statistics: counting, merging, spilling, stop words of languages, symbols, resamples.
 
 Needs nothing but the package. Oracles: a counter of plain Python, properties of merging drawn by
-hypothesis, `unicodedata` for symbols, gensim for its own stop words.
+hypothesis, `unicodedata` for symbols, gensim for its own stop words; of languages, words that
+everybody knows and the Moses rules. Of small cases of `benchmarks/calibration.py`: the binomial
+distribution of rejections at the nominal level.
 """
 
-from __future__ import annotations
-
 import json
+import math
 import unicodedata
 from collections import Counter
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from gensim.parsing.preprocessing import STOPWORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
+from scipy.stats import t as student
 
+import beyond_perplexity
+from benchmarks.calibration import PARTS, rates
+from benchmarks.coverages import Covered, Shifted
+from benchmarks.levels import ANY, LEVEL, EqualTexts
+from benchmarks.populations import Topics
+from beyond_perplexity.corpus.moses import LANGUAGES
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.intervals import StandardError, mean_error
+from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.storage.shards import read_record, read_texts
 from beyond_perplexity.tendencies import statistics, word_classes
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import read_resample
+from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
+from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import (
     check_comparable,
     count_classes,
@@ -41,18 +59,15 @@ from beyond_perplexity.tendencies.tokens import (
     tokenize_batch,
     vocabulary_words,
 )
-from beyond_perplexity.tendencies.word_classes import (
-    StopWords,
-    load_stop_words,
-    moses_forms,
-    symbol_mask,
-)
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
 from scripts import count_statistics
 from scripts import merge_statistics as merge_script
-from tests.unit.text_pairs import run_script, statistics_of, write_documents
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.small_corpora import write_documents
+from tests.unit.text_pairs import run_script, statistics_of
 
-WORDS = StopWords("test", frozenset({"a", "the", "'t"}))
+WORDS = word_classes.StopWords("test", frozenset({"a", "the", "'t"}))
 TOKENS = st.sampled_from(["a", "the", "'t", "cat", "Ünï", ",", "12", "-3", "$", "x1", "中"])
 TEXTS = st.lists(st.lists(TOKENS, max_size=8).map(" ".join), max_size=12)
 
@@ -140,7 +155,7 @@ def test_split_is_that_of_python(space):
     assert found == [(text or "").split() for text in texts]
 
 
-def test_slices_are_read_and_short_documents_told_before_any_cut():
+def test_slices_are_read_resamples_are_subsets_and_short_documents_told_before_a_cut(documents):
     batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
     assert batch.types.to_pylist() == ["a", "b", "c"]
     assert batch.offsets.tolist() == [0, 2, 3]
@@ -150,70 +165,6 @@ def test_slices_are_read_and_short_documents_told_before_any_cut():
     view = TextView(pa.array(["b", "a"]), 3, 2)
     assert json.loads(json.dumps(view.describe())) == view.describe()
 
-
-@pytest.mark.parametrize(("s_symbols", "classes"), [(True, "PNS"), (False, "PN")])
-def test_symbols_are_those_of_unicode(s_symbols, classes):
-    points = [chr(c) for c in range(33, 0x3000) if not chr(c).isspace()]
-    # RE2 and Python may know different versions of Unicode: unassigned points are left out.
-    points = [c for c in points if unicodedata.category(c) not in ("Cn", "Cc", "Co")]
-    types = points + [f"{c}a" for c in points[:200]] + [f"1{c}" for c in points]
-    found = symbol_mask(pa.array(types), s_symbols)
-    expected = [all(unicodedata.category(c)[0] in classes for c in token) for token in types]
-    assert found.tolist() == expected
-
-
-def test_lists_of_stop_words_are_read_or_refused(tmp_path):
-    assert moses_forms("don't") == ("don", "'t")
-    assert moses_forms("they’re") == ("they", "'re")
-    assert moses_forms("the") == ("the",)
-    (tmp_path / "words.txt").write_text("Don't\nthe\n\n", encoding="utf-8")
-    words = load_stop_words(str(tmp_path / "words.txt"))
-    assert words.words == {"don't", "don", "'t", "the"}
-    assert words.name.startswith("words.txt:")
-    assert {"the", "of"} <= load_stop_words("gensim").words
-    words = (word_classes._LISTS / "gensim.txt").read_text(encoding="utf-8").split()
-    assert set(words) == STOPWORDS
-    with pytest.raises(InputError, match="not readable"):
-        load_stop_words(str(tmp_path / "missing.txt"))
-    (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(InputError, match="holds no word"):
-        load_stop_words(str(tmp_path / "empty.txt"))
-    try:
-        words = load_stop_words("nltk").words
-    except InputError as error:
-        message = str(error)
-    else:
-        message = "nltk.downloader stopwords" if "the" in words else ""
-    assert "nltk.downloader stopwords" in message
-
-
-def test_the_list_is_recorded_and_different_lists_do_not_merge(tmp_path):
-    first = count(tmp_path / "1.parquet", ["a b"])
-    second = count(tmp_path / "2.parquet", ["a b"], count_s_symbols=False)
-    how = {"vocabulary": "raw", "maximum_tokens": None, "minimum_tokens": 0}
-    assert description(first) == {"stop_words": "test", "count_s_symbols": True, **how}
-    merge_statistics([first], tmp_path / "m.parquet", {"seed": 3})
-    assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
-    with pytest.raises(InputError, match=r"2\.parquet: counted with"):
-        merge_statistics([first, second], tmp_path / "m.parquet", {})
-    with pytest.raises(InputError, match="no statistics files"):
-        merge_statistics([], tmp_path / "m.parquet", {})
-    statistics = read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
-    assert (statistics.n_documents, statistics.n_tokens) == (3, 4)
-    assert statistics.types.to_pylist() == ["a", "b", "c"]
-    assert statistics.ranked(2).tolist() == [2, 1]
-    with pytest.raises(InputError, match="holds no document"):
-        read_statistics(count(tmp_path / "empty.parquet", []))
-
-
-@pytest.fixture
-def documents(tmp_path):
-    splits = ["test" if i % 4 == 0 else "train" for i in range(40)]
-    texts = [f"w{i} w" for i in range(40)]
-    return write_documents(tmp_path / "documents.parquet", texts, splits, [""] * 40)
-
-
-def test_resample_is_a_subset_of_the_split(documents):
     def drawn(resample: int) -> list[str]:
         batches = read_resample([documents], "train", 10, resample, 7)
         return [text for batch in batches for text in batch.to_pylist()]
@@ -223,8 +174,62 @@ def test_resample_is_a_subset_of_the_split(documents):
     assert len(set(drawn(0))) == 10
     assert set(drawn(0)) < set(train)
     assert drawn(0) == drawn(0) != drawn(1)
-    with pytest.raises(InputError, match="cannot be drawn from 30"):
-        list(read_resample([documents], "train", 31, 0, 7))
+    check_refused("cannot be drawn from 30", read_resample, [documents], "train", 31, 0, 7)
+
+
+@pytest.mark.parametrize(("s_symbols", "classes"), [(True, "PNS"), (False, "PN")])
+def test_symbols_are_those_of_unicode(s_symbols, classes):
+    points = [chr(c) for c in range(33, 0x3000) if not chr(c).isspace()]
+    # RE2 and Python may know different versions of Unicode: unassigned points are left out.
+    points = [c for c in points if unicodedata.category(c) not in ("Cn", "Cc", "Co")]
+    types = points + [f"{c}a" for c in points[:200]] + [f"1{c}" for c in points]
+    found = word_classes.symbol_mask(pa.array(types), s_symbols)
+    expected = [all(unicodedata.category(c)[0] in classes for c in token) for token in types]
+    assert found.tolist() == expected
+
+
+def test_lists_of_stop_words_are_read_recorded_and_not_merged(tmp_path):
+    assert word_classes.moses_forms("don't") == ("don", "'t")
+    assert word_classes.moses_forms("they’re") == ("they", "'re")
+    assert word_classes.moses_forms("the") == ("the",)
+    (tmp_path / "words.txt").write_text("Don't\nthe\n\n", encoding="utf-8")
+    words = word_classes.load_stop_words(str(tmp_path / "words.txt"))
+    assert words.words == {"don't", "don", "'t", "the"}
+    assert words.name.startswith("words.txt:")
+    assert {"the", "of"} <= word_classes.load_stop_words("gensim").words
+    words = (word_classes._LISTS / "gensim.txt").read_text(encoding="utf-8").split()
+    assert set(words) == STOPWORDS
+    check_refused("not readable", word_classes.load_stop_words, str(tmp_path / "missing.txt"))
+    (tmp_path / "empty.txt").write_text("\n")
+    check_refused("holds no word", word_classes.load_stop_words, str(tmp_path / "empty.txt"))
+    try:
+        words = word_classes.load_stop_words("nltk").words
+    except InputError as error:
+        message = str(error)
+    else:
+        message = "nltk.downloader stopwords" if "the" in words else ""
+    assert "nltk.downloader stopwords" in message
+    first = count(tmp_path / "1.parquet", ["a b"])
+    second = count(tmp_path / "2.parquet", ["a b"], count_s_symbols=False)
+    how = {"vocabulary": "raw", "maximum_tokens": None, "minimum_tokens": 0}
+    assert description(first) == {"stop_words": "test", "count_s_symbols": True, **how}
+    merge_statistics([first], tmp_path / "m.parquet", {"seed": 3})
+    assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
+    with pytest.raises(InputError, match=r"2\.parquet: counted with"):
+        merge_statistics([first, second], tmp_path / "m.parquet", {})
+    check_refused("no statistics files", merge_statistics, [], tmp_path / "m.parquet", {})
+    statistics = read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
+    assert (statistics.n_documents, statistics.n_tokens) == (3, 4)
+    assert statistics.types.to_pylist() == ["a", "b", "c"]
+    assert statistics.ranked(2).tolist() == [2, 1]
+    check_refused("holds no document", read_statistics, count(tmp_path / "empty.parquet", []))
+
+
+@pytest.fixture
+def documents(tmp_path):
+    splits = ["test" if i % 4 == 0 else "train" for i in range(40)]
+    texts = [f"w{i} w" for i in range(40)]
+    return write_documents(tmp_path / "documents.parquet", texts, splits, [""] * 40)
 
 
 def test_scripts_count_and_merge(documents, tmp_path):
@@ -239,8 +244,7 @@ def test_scripts_count_and_merge(documents, tmp_path):
     run_script(merge_script, "--inputs", output, "--output", merged)
     assert pq.read_table(merged).equals(pq.read_table(output))
     assert json.dumps(read_record(merged))
-    with pytest.raises(InputError, match="--resample needs"):
-        run_script(count_statistics, *common, "--resample", "1")
+    check_refused("--resample needs", run_script, count_statistics, *common, "--resample", "1")
 
 
 READ_TOKENS = ["a", "the", "cat", "Ünï", "中", "<unk>", "<s>", "x1"]
@@ -278,15 +282,6 @@ def test_reading_twice_changes_nothing(texts):
     assert words(view.read(once)) == words(once)
 
 
-def test_a_closed_vocabulary_reads_the_text_as_its_model_does():
-    texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
-    vocabulary = ClosedVocabulary(["the", "cat"], 3)
-    view = TextView(pa.array(["the", "cat"]))
-    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
-    read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
-    assert read == vocabulary.decode(vocabulary.encode(texts))
-
-
 @pytest.mark.parametrize("size", [1, 3, 1024])
 def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     """The plain program of `test_statistics` holds at the default; here blocks are made small."""
@@ -304,7 +299,7 @@ def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     }
 
 
-def test_classes_of_long_documents_take_more_passes():
+def test_a_closed_vocabulary_reads_as_its_model_and_long_documents_take_more_passes():
     """Bits of a class are as many as the longest document needs; 3 * 21 + 3 * 21 bits here."""
     n = 2**20 + 5
     ids = (np.arange(n + 3) % 3).astype(np.int32)
@@ -315,9 +310,15 @@ def test_classes_of_long_documents_take_more_passes():
     for k in range(3):
         assert found[str(k)].tolist() == [n - np.count_nonzero(ids[:n] == k), 0, 2]
         assert found[f"all{k}"].tolist() == [n, 0, 3]
+    texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
+    vocabulary = ClosedVocabulary(["the", "cat"], 3)
+    view = TextView(pa.array(["the", "cat"]))
+    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
+    read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
+    assert read == vocabulary.decode(vocabulary.encode(texts))
 
 
-def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path):
+def test_statistics_are_of_the_view_with_vocabularies_of_models_or_users(tmp_path):
     texts = ["the cat saw a cat", "a dog", "the end"]
     view = TextView(pa.array(["the", "cat"]), 4)
     closed = count(tmp_path / "closed.parquet", texts, view=view)
@@ -328,14 +329,9 @@ def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path
     assert found.counts.tolist() == expected.counts.tolist()
     other_order = TextView(pa.array(["cat", "the", "cat"]), 4)
     check_comparable(closed, count(tmp_path / "same.parquet", texts, view=other_order))
-    with pytest.raises(InputError, match="vocabulary 'raw'"):
-        check_comparable(closed, plain)
+    check_refused("vocabulary 'raw'", check_comparable, closed, plain)
     longer = count(tmp_path / "longer.parquet", texts, view=TextView(view.words, 5))
-    with pytest.raises(InputError, match="maximum_tokens 5"):
-        check_comparable(closed, longer)
-
-
-def test_vocabularies_of_models_and_of_users(tmp_path):
+    check_refused("maximum_tokens 5", check_comparable, closed, longer)
     closed, bpe, listed = (tmp_path / name for name in ("v.json", "bpe.json", "words.txt"))
     ClosedVocabulary(["the", "cat"], 3).save(closed)
     BPEVocabulary.build([["a cat"]], 259).save(bpe)
@@ -344,8 +340,7 @@ def test_vocabularies_of_models_and_of_users(tmp_path):
     assert vocabulary_words(bpe) is None
     assert vocabulary_words(listed).to_pylist() == ["the", "cat", "{"]
     for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "cannot be read")):
-        with pytest.raises(InputError, match=f"{path}: {message}"):
-            vocabulary_words(path)
+        check_refused(f"{path}: {message}", vocabulary_words, path)
 
 
 @pytest.mark.parametrize(
@@ -368,3 +363,293 @@ def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         vocabulary_words(tmp_path / name)
     assert "\n" not in str(error.value)
+
+
+REPEATS = 60
+TEXT = Topics(n_types=300, n_topics=8, own=30, size=6.0, least=4)
+SWAPPED = {"unigram tvd", "unigram max_difference", "length ks", "length mean_difference"}
+
+
+@pytest.mark.parametrize(
+    ("units", "grouped", "vocabulary", "documents"),
+    [
+        (60, (False, False), None, None),
+        (24, (True, True), None, None),
+        (30, (True, False), 80, None),
+        (30, (True, False), 80, 900),
+    ],
+)
+def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, vocabulary, documents):
+    """The last has 6 times the samples, where swaps cannot test types by length."""
+    case = EqualTexts(f"unit {units}", TEXT, units, grouped, vocabulary, documents)
+    rejected: Counter[str] = Counter()
+    for repeat in range(REPEATS):
+        rejected.update({name: int(value) for name, value in case(repeat).items()})
+    most = binom.isf(1e-4, REPEATS, LEVEL)
+    swaps = grouped == (True, False)
+    assert len(rejected) >= (9 if swaps else 11)
+    assert any(name.startswith("type_token") for name in rejected) == (not swaps)
+    assert set(rejected) >= SWAPPED
+    assert max(rejected.values()) <= most, rejected
+    assert sum(rejected.values()) > 0
+
+
+def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
+    assert EqualTexts("few", TEXT, 12, (True, False))(0) == {ANY: False}
+    # The simulation itself can reject: another population on the other side.
+
+    class Mixed:
+        classes = TEXT.classes
+        documents = staticmethod(lambda rng, n: TEXT.documents(rng, n, factor=2.0))
+        groups = TEXT.groups
+
+    found = EqualTexts("apart", Mixed(), 40, (True, False))(0)
+    assert found["length ks"]
+    assert found[ANY]
+
+    class Every:
+        name, nominal, limits = "every third", "1/3", (0.3, 0.4)
+
+        def __call__(self, repeat: int) -> dict[str, bool]:
+            return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 2 else {})
+
+    found = rates("test", Every(), 9)
+    assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == [
+        ("a", pytest.approx(1 / 3), 9),
+        ("b", 1.0, 2),
+    ]
+    assert [rate.allowed for rate in found] == [True, False]
+    assert "FAILS" in str(found[1])
+    assert set(PARTS) == {"levels", "coverage", "zipf", "power"}
+
+
+def units_of(columns, groups=None, used=None):
+    """Units of documents that have a cell each."""
+    n = len(columns)
+    kept = np.ones(n, bool) if used is None else used
+    return intervals.sums_by_unit(np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups)
+
+
+def test_the_error_of_a_mean_is_the_textbook_one_and_groups_are_left_out_whole():
+    values = np.random.default_rng(0).normal(10, 3, 50)
+    error = mean_error(units_of(values[:, None]))
+    assert error.variance == pytest.approx(values.var(ddof=1) / 50)
+    changes = values - values.mean()
+    few = 3 * np.sum(changes**2) ** 2 / np.sum(changes**4)
+    assert error.df == pytest.approx(min(50, few) - 1)
+    margin = student.ppf(0.975, error.df) * math.sqrt(error.variance)
+    assert error.limits(10.0, 0.95) == pytest.approx((10 - margin, 10 + margin))
+    values, counts = np.array([1.0, 4.0, 6.0]), np.array([3, 0, 5])
+    cells = intervals.sums_by_unit(counts, values[:, None], counts >= 0, lambda: counts, None)
+    single = units_of(np.repeat(values, counts)[:, None])
+    assert mean_error(cells) == pytest.approx(mean_error(single))
+    rng = np.random.default_rng(1)
+    groups = np.repeat([0, 1, 3, 4, 5], [1, 9, 4, 2, 7])  # group 2 has no document
+    values = rng.normal(5, 1, 23) + groups
+    used = np.arange(23) != 4
+    found = mean_error(units_of(values[:, None], groups, used))
+    kept = [(values[used & (groups != g)]) for g in np.unique(groups)]
+    without = np.array([x.mean() for x in kept])
+    assert found.variance == pytest.approx(4 / 5 * np.sum((without - values[used].mean()) ** 2))
+    sizes = np.bincount(groups[used])
+    changes = without - values[used].mean()
+    few = 3 * np.sum(changes**2) ** 2 / np.sum(changes**4)
+    assert found.df == pytest.approx(min(np.sum(sizes**2) ** 2 / np.sum(sizes**4), few) - 1)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_one_step_without_a_unit_is_a_refit(grouped):
+    """Oracle: `fit_heaps` of what remains; a step of Newton's method is near to it."""
+    rng = np.random.default_rng(2)
+    lengths = np.concatenate([[0, 0], 1 + rng.poisson(20, 198)])
+    types = np.minimum(lengths, rng.poisson(1.4 * lengths**0.8))
+    groups = np.arange(200) // 8 if grouped else np.arange(200)
+
+    def fit(kept):
+        sizes = np.bincount(lengths[kept])
+        held = np.flatnonzero(sizes)
+        return fit_heaps(held, sizes[held], np.bincount(lengths[kept], types[kept])[held])
+
+    whole = fit(np.ones(200, bool))
+    columns, used = heaps_columns(lengths, types, whole)
+    errors = heaps_errors(units_of(columns, groups if grouped else None, used), whole)
+    numbers = np.unique(groups[used])
+    without = np.array([fit(groups != g) for g in numbers])
+    sizes = np.bincount(groups[used])[numbers]
+    ones = intervals.UnitSums(np.ones(len(numbers)), sizes, np.zeros((0, 1)))
+    for column, error in enumerate(errors):
+        exact = intervals.error_of(whole[column], without[:, column], ones)
+        assert error == pytest.approx(exact, rel=0.01)
+
+
+def test_errors_are_joined_by_their_formulas_and_what_is_not_defined_has_no_limits():
+    one = units_of(np.array([[3.0]]))
+    assert all(map(math.isnan, mean_error(one).limits(3.0, 0.95)))
+    lengths, types = np.array([4, 4, 9]), np.array([3, 4, 6])
+    fit = fit_heaps(np.array([4, 9]), np.array([2, 1]), np.array([7, 6]))
+    columns, used = heaps_columns(lengths, types, fit)
+    errors = heaps_errors(units_of(columns, None, used), fit)  # without the third one length
+    assert all(math.isnan(error.variance) for error in errors)
+    nothing = heaps_errors(units_of(columns, None, used), Heaps(math.nan, math.nan))
+    assert all(math.isnan(error.variance) for error in nothing)
+    found = StandardError(4.0, 9.0).mean_with(StandardError(16.0, 5.0))
+    assert found == pytest.approx((9, 5))
+    # Oracle: the formula at two points; equal errors and sizes double the freedom.
+    error = StandardError(2.0, 9.0)
+    assert error.with_another(error) == pytest.approx((4, 18))
+    assert error.with_another(StandardError(0.0, 3.0)) == pytest.approx((2, 9))
+    assert StandardError(0.0, 3.0).with_another(StandardError(0.0, 5.0)) == (0, 3)
+
+
+@pytest.mark.parametrize(("units", "grouped"), [(200, (False, False)), (24, (True, False))])
+def test_intervals_hold_what_they_name(units, grouped):
+    """A small case of `benchmarks/coverages.py`: of every measure, binomially many."""
+    shifted = Shifted(Topics(n_types=300, n_topics=8, own=30, size=6.0, least=3), 0.15, 1.15)
+    case = Covered(f"unit {units}", shifted, shifted.targets(20_000), units, grouped)
+    repeats = 40
+    found = [case(repeat) for repeat in range(repeats)]
+    rates = {name: sum(held[name] for held in found) for name in found[0]}
+    assert len(rates) == 23
+    assert min(rates.values()) >= binom.ppf(1e-4, repeats, 0.93), rates
+
+
+FAST = {"permutations": 19, "bootstrap": 0}
+GERMAN = [
+    "Der Hund und die Katze waren für einen Tag in der Stadt .",
+    "Über die Brücke ging ein alter Mann mit seinem Hund .",
+    "Sie haben nicht mehr als drei Äpfel und eine Birne gegessen .",
+    "Morgen regnet es .",
+] * 12
+SENTENCES = {
+    "fr": ("L'homme qu'il a vu après l'été n'est pas d'ici.", {"l'", "qu'", "il", "a", "n'", "d'"}),
+    "it": ("Dell'uomo non c'è più un'altra traccia nel paese.", {"dell'", "non", "c'", "un'"}),
+    "de": ("Über dem Haus für die Kinder.", {"uber", "dem", "fur", "die"}),
+    "es": ("¿Qué pasó con los niños?", {"que", "con", "los"}),
+}
+
+
+def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["tendency"] == "stop_words"].set_index("measure")
+
+
+def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims():
+    lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
+    assert all(len(words.words) > 40 and not words.missing for words in lists)
+    assert len({words.name for words in lists}) == len(LANGUAGES)
+    folder = Path(word_classes.__file__).with_name("stop_word_lists")
+    assert "Redistribution and use" in (folder / "LICENSE").read_text()
+    for path in folder.glob("*.txt"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines == [line.strip() for line in lines if line]
+        assert all(" " not in line for line in lines)
+        assert len(set(lines)) == len(lines)
+    words = load_stop_words(stop_word_list("auto", "en"))
+    assert words.name == "gensim"
+    assert len(words.words) == 337
+    assert words.words >= STOPWORDS
+    given = [("gensim", "de"), ("nltk", "en"), ("nltk", "de"), ("my/list.txt", "de")]
+    expected = ["gensim", "nltk", "nltk:de", "my/list.txt"]
+    assert [stop_word_list(*both) for both in given] == expected
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_words_match_what_cleaning_makes_of_them(language) -> None:
+    text, expected = SENTENCES[language]
+    words = load_stop_words(f"language:{language}").words
+    tokens = set(Preprocessing(language=language).apply([text])[0].split())
+    assert expected <= tokens & words
+    assert not {"haus", "kinder", "homme", "uomo", "ninos", "."} & words
+
+
+def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path) -> None:
+    found = beyond_perplexity.compare(GERMAN, GERMAN[::-1], language="de", **FAST)
+    words = load_stop_words("language:de").words
+    shares = [
+        np.mean([token in words for token in text.split()])
+        for text in Preprocessing(language="de").apply(GERMAN)
+    ]
+    assert 0.3 < np.mean(shares) < 0.6
+    assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))
+    english = beyond_perplexity.compare(GERMAN, GERMAN, language="de", stop_words="gensim", **FAST)
+    assert stop_rows(english.table)["value"]["mean"] < 0.1
+    (tmp_path / "list.txt").write_text("und\nder\n")
+    how = {"tokenized": True, "stop_words": str(tmp_path / "list.txt"), **FAST}
+    found = beyond_perplexity.compare(GERMAN, GERMAN, **how)
+    expected = np.mean([np.mean([t in ("und", "der") for t in x.split()]) for x in GERMAN])
+    assert stop_rows(found.table)["value"]["mean"] == pytest.approx(expected)
+    with pytest.raises(InputError, match="language: has no effect"):
+        beyond_perplexity.compare(GERMAN, GERMAN, language="et", **how)
+    with pytest.raises(InputError, match="there is no list for the language 'et'"):
+        load_stop_words("nltk:et")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_language_without_a_list_has_no_numbers_but_a_reason(grouped, tmp_path, capsys) -> None:
+    groups = [str(k // 2) for k in range(len(GERMAN))] if grouped else None
+    found = beyond_perplexity.compare(
+        GERMAN, GERMAN[::-1], groups=(groups, groups), tokenized=True, language="et",
+        out=tmp_path, **FAST,
+    )  # fmt: skip
+    reason = "there is no list of stop words for the language 'et'"
+    assert reason in capsys.readouterr().err
+    rows = stop_rows(found.table)
+    assert rows.index.tolist() == ["ks"]
+    assert rows[["value", "p_value", "p_adjusted", "baseline", "excess"]].isna().all(axis=None)
+    for text in (found.text, unescape((tmp_path / "compare.html").read_text())):
+        assert f"no verdict: {reason}: give one as stop words" in text
+    assert not (tmp_path / "stop_words.svg").exists()
+    assert (tmp_path / "distances.svg").exists()
+    others = found.table[found.table["tendency"] == "symbols"]
+    assert others["value"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "warned"),
+    [
+        ("我今天去了学校，然后回家。他说这是一个很好的主意。", "zh", True),
+        ("我 今天 去 了 学校 ， 然后 回家 。 他 说 这 是 一个 很 好 的 主意 。", "zh", False),
+        ("私は昨日学校へ行きました。とても楽しかったです。", "ja", True),
+        ("私 は 昨日 学校 へ 行き まし た 。 とても 楽しかっ た です 。", "ja", False),
+        ("나는 어제 학교에 갔습니다 . 정말 즐거웠습니다 .", "ko", False),
+        ("Donaudampfschifffahrtsgesellschaft und Rindfleischetikettierungsgesetz .", "de", False),
+        ("วันนี้ฉันไปโรงเรียนแล้วกลับบ้านกับเพื่อนของฉัน", "th", True),
+        ("x" * 400, "en", True),
+    ],
+)
+def test_a_text_without_blanks_is_warned_of(text, language, warned, capsys) -> None:
+    tokenized = language == "th"
+    how = {"language": language, "tokenized": tokenized, "permutations": 0, "bootstrap": 0}
+    beyond_perplexity.compare([text, text + " ."] * 5, ["A text ."] * 5, **how)
+    said = capsys.readouterr().err
+    assert ("reference: its tokens have" in said) == warned
+    assert ("Divide them first (jieba, MeCab, PyThaiNLP" in said) == warned
+    assert "samples: its tokens have" not in said
+
+
+def test_the_workflow_takes_the_language_of_the_corpus() -> None:
+    corpora = {name: {"preprocessing": {"language": name}} for name in ("en", "de", "et")}
+    for named, expected in (
+        ("auto", {"en": "gensim", "de": "language:de", "et": "language:et"}),
+        ("gensim", dict.fromkeys(corpora, "gensim")),
+        ("nltk", {"en": "nltk", "de": "nltk:de", "et": "nltk:et"}),
+        ("a/list.txt", dict.fromkeys(corpora, "a/list.txt")),
+    ):
+        found = Corpora.__new__(Corpora)
+        found.config = {"corpora": corpora, "tendencies": {"stop_words": named}}
+        assert {name: found.stop_words(name) for name in corpora} == expected
+        assert found.stop_words("de-sentences") == expected["de"]
+        assert found.stop_word_files() == ([named] if "/" in named else [])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
+    classes = ClassOptions(load_stop_words("language:et"), True)
+    texts = pa.array(GERMAN)
+    reference = statistics_of(GERMAN, classes.stop_words)
+    how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
+    groups = np.arange(len(GERMAN)) if grouped else None
+    found = minimum_detectable_effects(
+        reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
+    )
+    assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
+    assert "stop_words" not in found["tendency"].to_pylist()

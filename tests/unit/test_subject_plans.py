@@ -1,25 +1,29 @@
-"""What the rules look up for what is measured: contrasts, meaning, evaluators, texts, relations.
+"""What the rules look up for what is measured: contrasts, meaning, texts, relations, importance.
 
 Needs no data. Oracles: counts and lists by hand from the smoke configuration; that shards cover
-every sentence and draw once; that a job of a smaller run is the same in a larger one.
+every sentence, instance and draw once; that a job of a smaller run is the same in a larger one.
 """
 
-from __future__ import annotations
-
 import json
+from dataclasses import is_dataclass, replace
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.importance.ways_to_draw import DRAWS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning import semantics as planning
 from beyond_perplexity.planning.contrastive import ContrastivePlan
+from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.report import TABLES
@@ -28,7 +32,7 @@ from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
 from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from scripts.predict_words import read_options
-from tests.unit.planned import SMOKE, WORD2VEC, run_of
+from tests.unit.planned import SMOKE, WORD2VEC, checked, run_of
 
 FOLDER = "<results>/semantics/wikipedia"
 
@@ -71,10 +75,7 @@ def test_the_shards_cover_every_sentence_and_draw_once(
 
 def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": []}
-    small, large = (
-        contrasts(sentences=50, draws=7, **given),
-        contrasts(sentences=90, draws=12, **given),
-    )
+    small, large = (contrasts(sentences=n, draws=k, **given) for n, k in ((50, 7), (90, 12)))
 
     def job(held: ContrastivePlan, path: str) -> tuple[Any, ...]:
         units, draws = Path(path).stem.split("-")
@@ -87,16 +88,24 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     assert same == {f"{units:05d}-{draws:05d}" for units, draws in product((0, 1), (0, 1))}
     assert small.limit("00002") == [50]
     assert small.limit("00001") == []
+    small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
+    predicted = {path for path in small if "predictions" in path}
+    same = {Path(path).stem for path in predicted if small[path] == large[path]}
+    assert same == {"00000", "00001"}
 
 
 def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
+    for name in ("config.yaml", "configs/paper-contrastive.yaml"):
+        held = run_of(name).contrastive
+        assert len(held.models()) >= 7
+        assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
     held, folder = contrasts(pairs={"islands": {"path": "pairs.tsv"}}), "<results>/contrastive"
     models = ["kn-3", "rnn", "lstm", "sentence-rnn"]
     assert held.files() == [
         *(f"{folder}/wikipedia/{name}.parquet" for name in models),
-        "<results>/partitions/sentence-rnn.parquet",
         f"{folder}/wikipedia/differences.parquet",
         *(f"{folder}/pairs/islands/{name}.parquet" for name in models),
+        "<results>/partitions/sentence-rnn.parquet",
     ]
     assert held.normalized() == models[:3]
     assert held.substitutes("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
@@ -104,11 +113,23 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
     assert contrasts(models=["lstm"]).files() == [f"{folder}/wikipedia/lstm.parquet"]
 
 
-def test_without_models_there_is_nothing() -> None:
+def test_without_models_there_is_nothing_and_relations_need_two() -> None:
     held, asked = contrasts(models=[]), meaning(models=[])
     assert held.files() == held.corpora() == []
     assert asked.files() == asked.corpora() == asked.evaluators() == []
     assert held.describe() == asked.describe() == "none"
+    one = {"models": ["lstm"]}
+    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
+    nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
+    assert nothing.relations.files() == []
+    assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []
+    texts = run_of(**NOTHING_ELSE)
+    assert texts.relations.corpora() == ["wikipedia"]
+    assert texts.relations.inputs("wikipedia")["semantics"] == []
+    given = {"levels": [0.5, 0.1, 0.2, 1.0], "base_level": 0.1}
+    held = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations
+    assert (held.split, held.level, held.confidence) == ("valid", 0.5, 0.95)
+    assert run_of().relations.split == "test"
 
 
 @pytest.mark.parametrize(
@@ -124,16 +145,6 @@ def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None
     assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
-def test_contrasts_of_the_repository() -> None:
-    for name in ("config.yaml", "configs/paper-contrastive.yaml"):
-        held = run_of(name).contrastive
-        assert len(held.models()) >= 7
-        assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
-
-
-# ---- models of sentences ----
-
-
 def sentences_of(**given: Any) -> str:
     """Return what a model of sentences is trained on."""
     options = json.loads(run_of(SMOKE, **given).models.options("sentence-rnn"))
@@ -141,7 +152,7 @@ def sentences_of(**given: Any) -> str:
     return str(read.sentences)
 
 
-def test_it_is_trained_on_what_is_a_sentence_when_it_is_scored() -> None:
+def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated() -> None:
     documents = {"documents_are_sentences": True}
     assert sentences_of() == "cut"
     assert sentences_of(contrastive=documents) == "documents"
@@ -150,9 +161,6 @@ def test_it_is_trained_on_what_is_a_sentence_when_it_is_scored() -> None:
     assert sentences_of(corpora={"wikipedia": trees}) == "documents"
     own = {"models.sentence-rnn.training": {"sentences": "cut"}}
     assert sentences_of(contrastive=documents, changes=own) == "cut"
-
-
-def test_its_partition_function_is_estimated_where_a_proposal_is_named() -> None:
     files = ["<results>/partitions/sentence-rnn.parquet"]
     held = contrasts()
     assert [file for file in held.files() if "partitions" in file] == files
@@ -194,13 +202,6 @@ def test_the_blocks_cover_every_sentence_once(sentences: int) -> None:
     assert seen == list(range(sentences))
 
 
-def test_more_sentences_leave_whole_blocks_as_they_are() -> None:
-    small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
-    predicted = {path for path in small if "predictions" in path}
-    same = {Path(path).stem for path in predicted if small[path] == large[path]}
-    assert same == {"00000", "00001"}
-
-
 @pytest.mark.parametrize(
     ("key", "names"), [("evaluators", ["word2vec", "skipthought"]), ("models", ["lstm", "trigram"])]
 )
@@ -232,12 +233,9 @@ def test_predictions_are_those_of_the_models_of_each_corpus() -> None:
     assert single.files() == [f"{FOLDER}/lstm.parquet", f"{FOLDER}/probes/words.parquet"]
 
 
-def test_the_summary_says_who_judges_what() -> None:
+def test_the_summary_says_who_judges_what_and_what_models_are_asked() -> None:
     words = meaning(evaluators=["word2vec"], sentences=1200).describe()
     assert words == "2 models on 1,200 sentences of each of valid, test at most, by words, word2vec"
-
-
-def test_what_models_are_asked_is_what_the_command_reads() -> None:
     held = meaning(samples=4, continuation={"prefix": 2, "decoding": "sample"})
     options = read_options(json.loads(held.prediction_options()))
     assert options.samples == 4
@@ -246,7 +244,7 @@ def test_what_models_are_asked_is_what_the_command_reads() -> None:
     assert read_options(json.loads(meaning(continuation=None).prediction_options())).samples == 2
 
 
-def test_files_of_people_are_local_wherever_they_are_from() -> None:
+def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
     place = {"url": "https://example.org/pairs.tsv", "sha256": "0" * 64}
     given = {"a": {"path": "mine.tsv"}, "b": {"path": place, "gold": "s"}}
     run = run_of(semantics={"human_scores": given})
@@ -256,6 +254,26 @@ def test_files_of_people_are_local_wherever_they_are_from() -> None:
     assert run.semantics.human_files() == ["mine.tsv", local]
     assert run.corpora.present(run.semantics.human_files()) == [local]
     assert "0" * 64 in run.corpora.downloads
+    address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
+    external = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
+    held = judges(
+        mine={"family": "vectors", "path": address, "width": 300},
+        official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
+        skip={"family": "skipthought", **external},
+    )
+    local = f"results/downloads/{SHA256}/glove.txt"
+    assert held.files("mine") == [local]
+    assert SHA256 in held._corpora.downloads
+    assert held.files("official") == ["weights/infersent1.pkl", local]
+    assert json.loads(held.options("official")) == {
+        "family": "infersent",
+        "path": "weights/infersent1.pkl",
+        "version": 1,
+        "vectors": {"family": "vectors", "path": local, "width": 300},
+    }
+    assert set(held.files("skip")) == set(external.values())
+    assert held.trained() == []
+    assert held.title("official") == "InferSent architecture official"
 
 
 @pytest.mark.parametrize(
@@ -273,9 +291,6 @@ def test_predictions_of_the_repository(name: str, models: int) -> None:
         ours = {k: v for k, v in options["training"].items() if not k.startswith("sampling_")}
         assert ours == other["training"]  # trained for as long
         assert options["architecture"] == other["architecture"]
-
-
-# ---- relations of measures, and what the report has ----
 
 
 NOTHING_ELSE = {"semantics": {"models": []}, "contrastive": {"models": []}}
@@ -296,28 +311,11 @@ def test_all_measures_of_a_corpus_are_related() -> None:
     assert inputs["tendencies"] == run.embeddings.measures("wikipedia")
 
 
-def test_one_model_or_perplexity_alone_relates_to_nothing() -> None:
-    one = {"models": ["lstm"]}
-    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
-    nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
-    assert nothing.relations.files() == []
-    assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []
-    texts = run_of(**NOTHING_ELSE)
-    assert texts.relations.corpora() == ["wikipedia"]
-    assert texts.relations.inputs("wikipedia")["semantics"] == []
-
-
-def test_the_flags_say_what_is_measured() -> None:
-    given = {"levels": [0.5, 0.1, 0.2, 1.0], "base_level": 0.1}
-    held = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations
-    assert (held.split, held.level, held.confidence) == ("valid", 0.5, 0.95)
-    assert run_of().relations.split == "test"
-
-
-def test_what_the_report_has() -> None:
+def test_what_the_report_has_and_what_evaluators_are_called() -> None:
     human = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
     run, alone, scored = (run_of(semantics=s) for s in ({}, {"models": ["lstm"]}, human))
-    assert run.report.groups("semantics") == ["semantics/wikipedia"]
+    report = run.report
+    assert report.groups("semantics") == ["semantics/wikipedia"]
 
     def names(run: Run, paper: str) -> tuple[list[str], list[str]]:
         rows = TABLES, FIGURES
@@ -331,10 +329,6 @@ def test_what_the_report_has() -> None:
     assert "human" in names(scored, "semantics")[0]
     files = scored.report.inputs(TABLES, "semantics/wikipedia", "human")
     assert all("/human/" in path for path in files["human_correlations"])
-
-
-def test_evaluators_are_called_what_they_are() -> None:
-    report = run_of().report
     labels, across = (
         json.loads(report.labels(f"{p}/wikipedia")) for p in ("semantics", "relations")
     )
@@ -343,9 +337,6 @@ def test_evaluators_are_called_what_they_are() -> None:
     assert labels["families"]["lstm"] == "lstm"
     assert across["names"]["evaluator/infersent"] == labels["names"]["evaluator/infersent"]
     assert across["decodings"] == ["ancestral", "beam"]
-
-
-# ---- texts compared by their vectors ----
 
 
 def embedded(**tendencies: Any) -> Run:
@@ -360,13 +351,22 @@ def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
     return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
 
 
-def test_what_shows_measures_reads_those_with_embeddings() -> None:
+def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = "<results>/embeddings/wikipedia"
     shifts = [f"{folder}/sensitivity.parquet"]
     assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
-
-
-def test_without_an_encoder_all_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 60 documents of a sample set lie in two shards of 30
+    for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
+        run = embedded(embedding={"encoder": "skipthought", "documents": documents})
+        found = run.embeddings.sample_files("wikipedia")
+        assert len(found) == 4 * shards  # two models, two decodings
+        assert found[0] == "<results>/samples/lstm/ancestral/00000.parquet"
+    held = embedded().embeddings
+    sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
+    assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
+    assert held.documents == 20
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
     shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
     for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
@@ -375,48 +375,23 @@ def test_without_an_encoder_all_is_as_it_was(monkeypatch: pytest.MonkeyPatch) ->
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 
 
-def test_only_as_many_shards_are_read_as_hold_the_documents() -> None:
-    """60 documents of a sample set lie in two shards of 30."""
-    for documents, shards in ((20, 1), (30, 1), (31, 2), (500, 2)):
-        run = embedded(embedding={"encoder": "skipthought", "documents": documents})
-        found = run.embeddings.sample_files("wikipedia")
-        assert len(found) == 4 * shards  # two models, two decodings
-        assert found[0] == "<results>/samples/lstm/ancestral/00000.parquet"
-
-
-def test_the_readings_are_those_of_every_body() -> None:
-    held = embedded().embeddings
-    sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
-    assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
-    assert held.documents == 20
-
-
-# ---- the vocabulary in which texts are read ----
-
-
-def read_in(changes: dict[str, Any] | None = None, **sections: Any) -> Run:
+def read_in(**sections: Any) -> Run:
     sample = {"corpus": "wikipedia", "path": "a.txt"}
-    bpe = {"family": "trigram", "corpus": "wikipedia", "vocabulary": "open"}
-    samples = {
-        "mine": sample,
-        "closed": sample | {"vocabulary": "words"},
-        "opened": sample | {"vocabulary": "open"},
-    }
-    more = {
+    changes = {
         "vocabularies.open": {"kind": "bpe", "size": 300},
-        "models.bpe": bpe,
+        "models.bpe": {"family": "trigram", "corpus": "wikipedia", "vocabulary": "open"},
         "generation.models": ["lstm", "trigram", "bpe"],
-        "external_samples": samples,
+        "external_samples.mine": sample,
+        "external_samples.closed": sample | {"vocabulary": "words"},
+        "external_samples.opened": sample | {"vocabulary": "open"},
     }
-    return run_of(SMOKE, more | (changes or {}), **sections)
+    return run_of(SMOKE, changes, **sections)
 
 
-def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
+def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags() -> None:
     samples = read_in().samples
     found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
-    closed = {
-        f"{model}/{d}": "words" for model in ("lstm", "trigram") for d in ("ancestral", "beam")
-    }
+    closed = {f"{m}/{d}": "words" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
     raw = dict.fromkeys(["bpe/ancestral", "bpe/beam", "external/mine", "external/opened"], "raw")
     assert found == closed | raw | {"external/closed": "words"}
     assert samples.compared_vocabularies("wikipedia") == ["raw", "words"]
@@ -425,10 +400,8 @@ def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
     assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
     assert files["vocabulary"] == ["<results>/shared_vocabulary/wikipedia/words.txt"]
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
-
-
-def test_flags_follow_the_options() -> None:
-    samples = read_in().samples
+    run = read_in()
+    samples = run.samples
     assert samples.group_column("wikipedia") == []
     assert samples.maximum_tokens == []
     assert samples.training_split("lstm", "beam") == ["train"]
@@ -436,10 +409,6 @@ def test_flags_follow_the_options() -> None:
     tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
     samples = read_in(tendencies=tendencies).samples
     assert (samples.symbols_flag, samples.maximum_tokens) == ("--no-count-s-symbols", 50)
-
-
-def test_groups_are_pages_where_whole_pages_are_split() -> None:
-    run = read_in()
     corpus = run.config["corpora"]["wikipedia"]
     for unit, grouped in (("page", True), ("document", False)):
         corpus["split"] = {"unit": unit}
@@ -464,29 +433,23 @@ def judges(listed: list[str] | None = None, **given: Any) -> EvaluatorPlan:
     return run_of(SMOKE, changes).evaluators
 
 
-@pytest.fixture
-def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "is_installed", lambda name: False)
-
-
 GLOVE = {"family": "vectors", "package": "glove", "when_missing": "word2vec"}
 MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
-    assert held.used() == ["glove", "minilm", "infersent"]
-    assert held.notes() == []
+    assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
     assert held.trained() == ["infersent"]
-    assert json.loads(held.options("glove")) == {"family": "vectors", "package": "glove"}
+    glove = {"family": "vectors", "package": "glove"}
+    assert json.loads(held.options("glove")) == glove
     assert held.files("glove") == []
-    trained = json.loads(held.training_options("infersent"))
-    assert trained["vectors"] == {"family": "vectors", "package": "glove"}
-
-
-def test_word2vec_stands_in_and_minilm_is_left_out(without_packages: None) -> None:
+    assert json.loads(held.training_options("infersent"))["vectors"] == glove
+    monkeypatch.setattr(planning, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert held.used() == ["word2vec", "infersent"]
     assert held.trained() == ["word2vec", "infersent"]
@@ -501,36 +464,10 @@ def test_word2vec_stands_in_and_minilm_is_left_out(without_packages: None) -> No
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("infersent") == [vectors]
     assert held.files("infersent") == ["<results>/evaluators/infersent/evaluator.json", vectors]
-
-
-def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
     with pytest.raises(InputError, match=r"not installed and when_missing is error; .*pretrained"):
         judges(minilm=MINILM | {"when_missing": "error"})
     with pytest.raises(InputError, match=r"evaluators\.infersent\.vectors: the package of 'glove'"):
         judges(["infersent"], glove={"family": "vectors", "package": "glove"}, infersent=NEXT)
-
-
-def test_files_come_by_path_or_by_address() -> None:
-    address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
-    external = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
-    held = judges(
-        mine={"family": "vectors", "path": address, "width": 300},
-        official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={"family": "skipthought", **external},
-    )
-    local = f"results/downloads/{SHA256}/glove.txt"
-    assert held.files("mine") == [local]
-    assert SHA256 in held._corpora.downloads
-    assert held.files("official") == ["weights/infersent1.pkl", local]
-    assert json.loads(held.options("official")) == {
-        "family": "infersent",
-        "path": "weights/infersent1.pkl",
-        "version": 1,
-        "vectors": {"family": "vectors", "path": local, "width": 300},
-    }
-    assert set(held.files("skip")) == set(external.values())
-    assert held.trained() == []
-    assert held.title("official") == "InferSent architecture official"
 
 
 SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
@@ -577,24 +514,16 @@ def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
     assert "uni" not in skip
 
 
-def test_an_addition_leaves_the_jobs_of_others_as_they_are() -> None:
-    small, large = (
-        judges(skip=SKIP),
-        judges(skip=SKIP, vectors={"family": "vectors", "path": "x.txt"}),
-    )
+def test_an_addition_leaves_other_jobs_as_they_are_and_a_transformer_waits_for_its_model() -> None:
+    more = {"vectors": {"family": "vectors", "path": "x.txt"}}
+    small, large = (judges(skip=SKIP, **held) for held in ({}, more))
     for ask in ("options", "training_options", "files", "code", "training_code"):
         assert getattr(small, ask)("skip") == getattr(large, ask)("skip")
     assert small.code("skip") == ["beyond_perplexity/semantics/evaluators/skipthought.py"]
-
-
-def test_a_transformer_of_the_run_waits_for_its_model() -> None:
     held = judges(states={"family": "transformer", "model": "lstm", "layers": 1})
     assert held.files("states") == ["<results>/models/lstm/model.json"]
-    assert json.loads(held.options("states")) == {
-        "family": "transformer",
-        "layers": 1,
-        "model": "results/models/lstm",
-    }
+    own = {"family": "transformer", "layers": 1, "model": "results/models/lstm"}
+    assert json.loads(held.options("states")) == own
     assert "beyond_perplexity/models/recurrent.py" in held.code("states")
 
 
@@ -605,3 +534,218 @@ def test_every_row_names_what_is_there() -> None:
         assert resolve_name(row.section)
         assert set(row.measures) <= set(MEASURES)
     assert {row.family for row in PACKAGES.values()} <= set(EVALUATORS)
+
+
+def plan(name: str, **importance: object) -> ImportancePlan:
+    return ImportancePlan(checked(name, importance=importance))
+
+
+@pytest.mark.parametrize(("instances", "samples"), [(40, 100), (41, 101), (1, 10)])
+@pytest.mark.parametrize("draw", DRAWS)
+def test_the_shards_cover_every_instance_and_sample_once(draw, instances, samples):
+    sizes = {"instances_per_shard": 20, "samples_per_shard": 7, "runs_per_shard": 3}
+    asked = {"instances": instances, "samples": samples, "smc": {"particles": 5, "runs": 7}}
+    held = plan("config.yaml", **sizes, **asked)
+    cut_to = {"samples": samples, "runs": 7, "": 1}
+    if DRAWS[draw].documents:  # those are not of the corpus
+        instances = held.options["bidirectional"]["documents"]
+    for setting in held.settings(draw, "kglm-peeking"):
+        seen = set()
+        for job in draw_jobs(held, draw, "kglm-peeking"):
+            if job.setting != setting:
+                continue
+            first, count = job.instances
+            start, number = job.samples or (0, 1)
+            covered = set(product(range(first, first + count), range(start, start + number)))
+            assert not covered & seen
+            seen |= covered
+        per_instance = cut_to[DRAWS[draw].cut_by(setting)]
+        assert seen == set(product(range(instances), range(per_instance)))
+
+
+class PlannedDraw(NamedTuple):
+    """A shard with all that the rule makes it from, besides files and code."""
+
+    path: str
+    setting: str
+    options: str
+    instances: tuple[int, ...]
+    samples: tuple[int, ...]
+
+
+def draw_jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
+    found = []
+    for path in held.draw_files(draw, proposal):
+        setting, (instances, samples) = Path(path).parts[-2], Path(path).stem.split("-")
+        options = held.draw_options(draw, proposal, setting)
+        ranges = held.instance_range(draw, instances), held.sample_range(draw, setting, samples)
+        found.append(PlannedDraw(path, setting, options, *map(tuple, ranges)))
+    return found
+
+
+def drawn_again(**changes: object) -> dict[str, int]:
+    """Count the shards of the paper's plan that a change makes, or makes again, by way to draw.
+
+    No shard of the plan before may be left over.
+    """
+    before = plan("configs/paper-importance.yaml")
+    after = plan("configs/paper-importance.yaml", **changes)
+    counts = dict.fromkeys(DRAWS, 0)
+    for draw, proposal in product(DRAWS, before.proposals()):
+        old, new = set(draw_jobs(before, draw, proposal)), set(draw_jobs(after, draw, proposal))
+        counts[draw] += len(new - old)
+        assert {job.path for job in old} <= {job.path for job in new}
+    return counts
+
+
+def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
+    """Oracle: counted by hand; what is counted of 10 proposals is 10 a block of instances.
+
+    6 proposals are drawn from at 6 temperatures and 4 at one, which makes 40 settings; all are for
+    models that go word by word; 2,000 instances are 40 blocks.
+    """
+    none = dict.fromkeys(DRAWS, 0)
+    assert drawn_again(samples=20_000) == none | {"weights": 40 * 40, "log_q": 6 * 40}
+    blocks = {"weights": 40 * 2, "log_q": 6 * 2, "beams": 10 * 2, "posterior": 10 * 2}
+    blocks["smc"] = 10 * 2 * 3  # 10 runs are 3 blocks
+    assert drawn_again(instances=2100) == none | blocks
+    temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
+    more = none | {"weights": 6 * 40, "log_q": 6 * 40}
+    assert drawn_again(temperatures=temperatures) == more
+    assert drawn_again(temperatures=temperatures[:6][::-1]) == none
+    assert drawn_again(beams=[1, 10, 1000]) == none | {"beams": 10 * 40}
+
+
+def test_more_runs_are_drawn_alone_and_other_particles_anew():
+    """Oracle: counted by hand; 5 proposals, one block of instances, 4 runs to a block."""
+    start = {"particles": 50, "runs": 4}
+    common = {"smc": start, "bidirectional": {"documents": 4}}
+    before = plan("config.yaml", **common)
+    for changed, drawn_again in (
+        ({"runs": 8}, False),
+        ({"runs": 6}, False),
+        ({"particles": 60}, True),
+        ({"threshold": 0.4}, True),
+    ):
+        after = plan("config.yaml", **(common | {"smc": start | changed}))
+        for draw, proposal in product(DRAWS, before.proposals()):
+            old, new = set(draw_jobs(before, draw, proposal)), set(draw_jobs(after, draw, proposal))
+            changes = draw in ("smc", "bidirectional")
+            if "particles" in changed and proposal == "kglm-optimal":
+                changes = False  # it has its own number
+            assert len(new - old) == changes
+            assert len(old - new) == (changes and drawn_again)
+            assert {job.setting for job in new - old} <= {"all", "particles"}
+
+
+def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again():
+    held = plan("config.yaml", smc={"particles": 30, "runs": 4})
+    for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
+        found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
+        particles = {name: options["particles"] for name, options in found.items()}
+        assert particles.pop("kglm-optimal") == 400
+        assert set(particles.values()) == {30}
+    assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
+    # Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples
+    common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}
+    before = plan("config.yaml", instances=30, samples=10, **common)
+    after = plan("config.yaml", instances=45, samples=15, **common)
+    old, new = (set(draw_jobs(held, "weights", "kglm-peeking")) for held in (before, after))
+    assert (len(old), len(new)) == (2 * 2 * 2, 2 * 3 * 3)
+    kept = {(Path(job.path).parent.name, Path(job.path).stem) for job in old & new}
+    assert kept == {("tau_0.5", "00000-00000"), ("tau_2.0", "00000-00000")}
+
+
+def test_log_q_is_asked_for_at_several_temperatures_and_simulated_documents_are_apart():
+    held = plan("config.yaml", temperatures=[2.0, 0.5])
+    assert held.temperatures("kglm-peeking") == [2.0, 0.5]
+    assert held.temperatures("kglm-optimal") == [1.0]
+    assert held.settings("log_q", "kglm-peeking") == {"all": {"temperatures": [0.5, 2.0]}}
+    assert held.draw_files("log_q", "kglm-optimal") == []
+    folder = "<results>/draws/weights/kglm/kglm-peeking"
+    assert {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")} == {
+        f"{folder}/tau_0.5",
+        f"{folder}/tau_2.0",
+    }
+    chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
+    held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
+    shards = draw_jobs(held, "bidirectional", "kglm-peeking")
+    assert [job.instances for job in shards] == [(0, 20), (20, 20), (40, 5)] * 2
+    assert [job.samples for job in shards] == [()] * 3 + [(0, 4)] * 3
+    assert held.draw_files("bidirectional", "kglm-peeking", "choices/draws") == []
+    assert len(held.gap_files()) == len(held.proposals())
+    without = plan("config.yaml", bidirectional=None)
+    assert without.draw_files("bidirectional", "kglm-peeking") == without.gap_files() == []
+
+
+def test_every_way_to_draw_can_be_run_and_the_tables_name_the_annotation():
+    """Oracle: the signatures and fields of what the rows name; the script fills them in."""
+    held = plan("config.yaml")
+    for name, draw in DRAWS.items():
+        parameters = list(signature(resolve_name(draw.run)).parameters)
+        cuts = {draw.cut_by(setting) for setting in held.settings(name, "kglm-peeking")} - {""}
+        assert parameters == ["pair", "instances", "options", *cuts]
+        assert is_dataclass(resolve_name(draw.options))
+        assert isinstance(resolve_name(draw.schema), pa.Schema)
+        assert all(resolve_name(reference) for reference in draw.code)
+    assert plan("config.yaml").data() == {
+        "rnng": "wikipedia (test), automatic trees (TextBlob's chunker), caps: maximum_words 40",
+        "entitynlm": "wikipedia (test), entity chains of links, no coreference, caps: "
+        "maximum_entities 50, maximum_length 8",
+        "kglm": "wikipedia (test), entity chains of links, no coreference",
+    }
+    assert plan("configs/paper-importance.yaml").data()["rnng"] == (
+        "treebank (test), trees of the corpus, caps: maximum_words 150"
+    )
+
+
+def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):
+    held = plan("config.yaml", instances=40, instances_per_shard=20)
+    folder = "<results>/draws/smc/kglm/kglm-peeking/all"
+    files = [f"{folder}/{block:05d}-00000.parquet" for block in range(2)]
+    assert held.draw_files("smc", "kglm-peeking") == files
+    assert len(held.draw_files("smc", "rnng-crf")) == 2
+    monkeypatch.setitem(FAMILIES, "rnng", replace(FAMILIES["rnng"], sequential=False))
+    assert held.draw_files("smc", "rnng-crf") == []
+    assert held.draw_files("smc", "kglm-peeking") == files
+    assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []
+
+
+def test_what_chooses_is_drawn_from_the_validation_split_and_costs_lie_beside_every_draw():
+    held = plan("config.yaml", choose="validation")
+    assert plan("config.yaml").choice_files() == []
+    reported, choosing = held.estimate_files("estimates"), held.choice_files()
+    prefix = "<results>/choices/estimates/"
+    assert choosing == [path.replace("<results>/estimates/", prefix) for path in reported]
+    assert (held.split_of("draws"), held.split_of("choices/draws")) == ("test", "valid")
+    for name in held.proposals():
+        drawn, again = (held.draws_of(name, f"{f}estimates") for f in ("", "choices/"))
+        assert set(again) == set(drawn)
+        for draw, files in drawn.items():
+            moved = [path.replace("/draws/", "/choices/draws/") for path in files]
+            assert again[draw] == moved or DRAWS[draw].documents
+    held = plan("config.yaml")
+    drawn = [draws for name in held.proposals() for draws in held.draws_of(name).items()]
+    # No estimate is made of simulated documents.
+    files = [file for draw, made in drawn for file in made if not DRAWS[draw].documents]
+    assert len(held.cost_files()) == len(files)
+    assert all(path.startswith("<benchmarks>/costs/draws/") for path in held.cost_files())
+    assert not any("/posterior/" in path for path in held.cost_files())
+
+
+def test_latent_models_are_held_against_one_of_each_plain_family_and_shown_by_one_proposal():
+    """The default run has two LSTMs, and two Transformers of which one has another vocabulary."""
+    assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
+    named = plan("config.yaml", beside=["gru", "kn-5"])
+    assert named.beside("rnng") == ["gru", "kn-5"]
+    assert named.beside_files()[:2] == [
+        "<results>/beside/rnng/gru.parquet",
+        "<results>/beside/rnng/kn-5.parquet",
+    ]
+    assert plan("config.yaml", beside=[]).beside_files() == []
+    papers = plan("configs/paper-importance.yaml")
+    assert papers.beside("entitynlm") == ["lstm-coreference"]
+    assert papers.beside("kglm") == ["lstm-linked", "transformer-linked"]
+    held = plan("config.yaml")
+    assert held.shown_proposal("kglm") == "kglm-optimal"
+    assert held.shown_proposal("rnng") == "rnng-crf"

@@ -4,8 +4,6 @@ Needs no data. Oracles: the paper's own sentences about its tables, Python's sta
 measures that went in, and the structure that LaTeX and HTML demand.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -38,20 +36,10 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
+from beyond_perplexity.report import measured
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table, to_text
-from beyond_perplexity.report.measured import (
-    EXCESS,
-    MEASURED_TABLES,
-    RAW_TABLE,
-    TEXT_SHARES,
-    measured_table,
-    table_2,
-    table_3,
-    table_5,
-    table_6,
-)
 from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
@@ -65,7 +53,15 @@ from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
-from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
+from beyond_perplexity.verdicts import (
+    ALIKE,
+    CANNOT_TELL,
+    DIFFERS,
+    TOO_FEW,
+    UNTESTED,
+    WITHOUT_VERDICT,
+    reason,
+)
 from tests.unit.synthetic_tables import (
     BASELINES,
     WITHHELD_NOTE,
@@ -208,12 +204,12 @@ PERPLEXITIES = {
     "closed": scored(
         1.3,
         unknown=3,
-        spelled={"bits": {"byte": 2.1}},
+        open_vocabulary={"bits": {"byte": 2.1}},
         interval={"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}},
     ),
     "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
     "free": scored(1.2, unknown=3),
-    "impossible": scored(None, unknown=3, spelled={"bits": {"byte": None}}),
+    "impossible": scored(None, unknown=3, open_vocabulary={"bits": {"byte": None}}),
     "external": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
 }
 
@@ -249,7 +245,7 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
     assert "per character" not in text
 
 
-def test_latex_is_escaped_and_rectangular() -> None:
+def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> None:
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
     table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
@@ -263,6 +259,19 @@ def test_latex_is_escaped_and_rectangular() -> None:
     unescaped = text.replace(r"\{", "").replace(r"\}", "")
     assert unescaped.count("{") == unescaped.count("}")
     assert all(ord(letter) < 128 for letter in escape_latex("−∞αβ±½Σ–—"))
+    lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
+    assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
+    assert max(map(len, lines)) == len(lines[1])
+    table = measured.measured_table(
+        measured.MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels()
+    )
+    html = to_html_table(table)
+    parser = _Rows()
+    parser.feed(html)
+    assert set(parser.rows) == {len(table.columns)}
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+    assert "class='published'" in html
 
 
 class _Rows(HTMLParser):
@@ -275,23 +284,6 @@ class _Rows(HTMLParser):
             self.rows.append(0)
         if tag in ("td", "th"):
             self.rows[-1] += int(dict(attrs).get("colspan") or 1)
-
-
-def test_html_is_escaped_and_rectangular() -> None:
-    table = measured_table(MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels())
-    html = to_html_table(table)
-    parser = _Rows()
-    parser.feed(html)
-    assert set(parser.rows) == {len(table.columns)}
-    assert "<b>" not in html
-    assert "&lt;b&gt;" in html
-    assert "class='published'" in html
-
-
-def test_text_is_aligned() -> None:
-    lines = to_text(table_3(make_measures(SOURCES), Labels())).splitlines()
-    assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
-    assert max(map(len, lines)) == len(lines[1])
 
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
@@ -312,7 +304,7 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     _run(monkeypatch, tmp_path, "table_3", *labels, measures=measures)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
-    assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
+    assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(measured.TEXT_SHARES)) * len(SOURCES)
     _run(monkeypatch, tmp_path, "table_3", measures=measures)
     for name in ("t.html", "t.tex", "t.csv"):  # other data than the paper's
         assert "0.491" not in (tmp_path / name).read_text()
@@ -333,10 +325,11 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     with pytest.raises(InputError, match="not a readable Parquet file"):
         _run(monkeypatch, tmp_path, "table_3", measures=["model.json"])
     with pytest.raises(InputError, match="table 3: the measures have none of"):
-        table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
+        measured.table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()
 
 
+TOO_FEW_OF_8 = reason(TOO_FEW, draws=99, level=0.05, family=8, needed=160)
 ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
@@ -353,6 +346,9 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": 0.05}, ALIKE, ""),
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
+        ({"p_adjusted": 0.4, "reason": stated("few")}, ALIKE, ""),
+        ({"p_adjusted": 0.4, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
+        ({"p_adjusted": 0.05 - 1e-17, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
         ({"p_adjusted": None, "p_value": None, "reason": stated("few")}, WITHOUT_VERDICT, WITHHELD),
         ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
@@ -366,7 +362,19 @@ def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: st
     assert (verdict(row), verdict_mark(row)) == (said, mark)
 
 
-def test_the_reason_is_told_from_what_else_a_note_says() -> None:
+FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
+
+
+def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
+    measures = make_measures(SOURCES)
+    tested = measures["p_value"].notna()
+    measures.loc[tested, ["family", "draws"]] = 8, 99
+    assert measured.table_3(measures, Labels()).note.count(f"? cannot tell: {FEW}") == 1
+    assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
+    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
+    assert note_alone(ROW) == ""
+    withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
+    assert note_alone(withheld) == ""
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}
     lengths = "3 shared lengths with 5 of 400 documents (4 of the reference), fewer than 20"
     few = reason("few_at_lengths", note=lengths.partition(" (")[0], there=4, least=20)
@@ -384,40 +392,35 @@ def test_the_reason_is_told_from_what_else_a_note_says() -> None:
     assert reason_withheld({**ROW, "reason": held}) == ""
 
 
-FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
-
-
-def test_too_few_permutations_are_told_once() -> None:
-    measures = make_measures(SOURCES)
-    tested = measures["p_value"].notna()
-    measures.loc[tested, ["family", "draws"]] = 8, 99
-    assert table_3(measures, Labels()).note.count(FEW) == 1
-    assert "permutations" not in table_5(measures, Labels()).note  # which tests nothing
-    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
-    assert note_alone(ROW) == ""
-    withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
-    assert note_alone(withheld) == ""
-
-
-def test_a_distance_is_held_against_the_band_of_the_baseline() -> None:
+def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() -> None:
     """Where the texts were made smaller for the baseline, the value itself is of other sizes."""
     row = {"value": 9.0, "baseline": 0.125, "baseline_low": 0.0625, "baseline_high": 0.25}
     places = [beyond_baseline(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
     assert places == [-1, 0, 0, 1]
     assert beyond_baseline(row | {"baseline_low": np.nan, "excess": 1.0}) == 0
+    measures = make_measures(["lstm/beam"])
+    tested = measures["measure"].map(compares_texts)
+    measures.loc[tested, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
+    table = measured.table_2(measures, Labels())
+    own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
+    assert not any("*" in text for text in own)
+    assert table.tidy["p_value"].min() == 0.0005
+    assert table.tidy["p_value_law"].min() == 0.001
+    measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
+    assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
 
-@pytest.mark.parametrize("specification", [*MEASURED_TABLES.values(), RAW_TABLE])
+@pytest.mark.parametrize("specification", [*measured.MEASURED_TABLES.values(), measured.RAW_TABLE])
 def test_csv_has_every_column_in_full_precision(specification) -> None:
     measures = make_measures(SOURCES)
-    table = measured_table(specification, measures, Labels())
+    table = measured.measured_table(specification, measures, Labels())
     text = table.tidy.to_csv(index=False)
     csv = pd.read_csv(io.StringIO(text), dtype={"stars": str, "mark": str})
     assert set(measures.columns) <= set(csv.columns)
     keys = ["source", "tendency", "measure"]
     joined = csv.merge(measures, on=keys, suffixes=("", "_true"))
     extra = sum(c.measure == "zipf_s_split" for c in specification.columns)
-    shown = len(specification.columns) + extra + len(TEXT_SHARES)
+    shown = len(specification.columns) + extra + len(measured.TEXT_SHARES)
     assert len(joined) == len(csv) == len(SOURCES) * shown
     for name in ("value", "p_value", "p_value_law", "baseline", "excess"):
         assert joined[name].equals(joined[f"{name}_true"])
@@ -426,57 +429,41 @@ def test_csv_has_every_column_in_full_precision(specification) -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_stars_are_of_adjusted_values_and_laws_have_none() -> None:
-    measures = make_measures(["lstm/beam"])
-    tested = measures["measure"].map(compares_texts)
-    measures.loc[tested, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
-    table = table_2(measures, Labels())
-    own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
-    assert not any("*" in text for text in own)
-    assert table.tidy["p_value"].min() == 0.0005
-    assert table.tidy["p_value_law"].min() == 0.001
-    measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
-    assert cell(table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
-
-
-def test_the_baseline_stands_above_and_the_excess_beside() -> None:
-    measures = make_measures(["lstm/beam", "lstm/ancestral", "external/mine"])
-    chosen = (measures["source"] == "lstm/beam") & (measures["measure"] == "tvd")
-    measures.loc[chosen, ["value", "baseline", "excess"]] = [0.5, 0.31, 0.19]
-    table = table_2(measures, Labels(decodings=["ancestral", "beam"]))
-    assert [row[0] for row in table.rows[:2]] == ["Human text against itself"] * 2
-    assert [row[2] for row in table.rows] == ["words", "raw", "words", "words", "raw"]
-    assert cell(table, 0, "Unigram TVD") == "0.220–0.310"  # sizes differ, and so do baselines
-    assert cell(table, 1, "Unigram TVD") == "0.220"
-    assert cell(table, 3, "Unigram TVD").startswith("0.500")
-    assert cell(table, 3, "Unigram TVD", EXCESS) == "+0.190"
-    assert cell(table, 0, "Unigram TVD", EXCESS) == ""
-    heads = {(column.group, column.title) for column in table.columns}
-    assert ("KS to the samples' Zipf fit", EXCESS) not in heads  # a law has no baseline
-    assert ("Unigram TVD", PAPER) not in heads  # the paper has none
-
-
-def test_shares_of_the_text_stand_beside_every_body() -> None:
-    for specification in (*MEASURED_TABLES.values(), RAW_TABLE):
-        table = measured_table(specification, make_measures(["lstm/beam"]), Labels())
-        names = TEXT_SHARES.values()
+def test_baselines_stand_above_excesses_and_shares_of_the_text_beside() -> None:
+    for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
+        table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())
+        names = measured.TEXT_SHARES.values()
         own = [cell(table, 1, "Share of the text", name) for name in names]
         assert own == ["5.0%", "20.0%", "1.2%", "31.0%"]
         human = [cell(table, 0, "Share of the text", name) for name in names]
         assert human == ["4.3%", "", "0.0%", "1.0%"]
     unknown = make_measures(["lstm/beam"]).query("measure != 'training_8grams'")
-    assert cell(table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
+    assert cell(measured.table_3(unknown, Labels()), 1, "Share of the text", "copied 8-grams") == ""
+    measures = make_measures(["lstm/beam", "lstm/ancestral", "external/mine"])
+    chosen = (measures["source"] == "lstm/beam") & (measures["measure"] == "tvd")
+    measures.loc[chosen, ["value", "baseline", "excess"]] = [0.5, 0.31, 0.19]
+    table = measured.table_2(measures, Labels(decodings=["ancestral", "beam"]))
+    assert [row[0] for row in table.rows[:2]] == ["Human text against itself"] * 2
+    assert [row[2] for row in table.rows] == ["words", "raw", "words", "words", "raw"]
+    assert cell(table, 0, "Unigram TVD") == "0.220–0.310"  # sizes differ, and so do baselines
+    assert cell(table, 1, "Unigram TVD") == "0.220"
+    assert cell(table, 3, "Unigram TVD").startswith("0.500")
+    assert cell(table, 3, "Unigram TVD", measured.EXCESS) == "+0.190"
+    assert cell(table, 0, "Unigram TVD", measured.EXCESS) == ""
+    heads = {(column.group, column.title) for column in table.columns}
+    assert ("KS to the samples' Zipf fit", measured.EXCESS) not in heads  # a law has no baseline
+    assert ("Unigram TVD", PAPER) not in heads  # the paper has none
 
 
-def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
+def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -> None:
     measures = withhold(make_measures(SOURCES), "length", "ks", WITHHELD_NOTE)
-    table = table_3(measures, Labels())
+    table = measured.table_3(measures, Labels())
     for row in range(2, len(table.rows)):
         assert cell(table, row, "Length KS").endswith(WITHHELD)
         assert WITHHELD not in cell(table, row, "Symbols KS")
     assert f"{WITHHELD} No verdict. Length KS: {WITHHELD_NOTE}." in table.note
     assert r"\textdagger{}" in to_latex(table)
-    assert "No verdict" not in table_3(make_measures(SOURCES), Labels()).note
+    assert "No verdict" not in measured.table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
     assert held == stated(WITHHELD_NOTE)
     # many reasons are counted
@@ -484,14 +471,13 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     for place, source in enumerate(SOURCES):
         own = measures["source"] == source
         measures[own] = withhold(measures[own], "length", "ks", f"only {place} documents")
-    note = table_3(measures, Labels()).note
+    note = measured.table_3(measures, Labels()).note
     assert "only 3 documents; 3 more in the CSV." in note
     assert "Length KS of LSTM beam: only 2 documents" in note
-
-
-def test_notes_are_no_markup() -> None:
     nasty = "<script>alert(1)</script> \\input{x} $y_ \u202e\x1b[31m"
-    table = table_3(withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels())
+    table = measured.table_3(
+        withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels()
+    )
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
     assert r"\textbackslash{}input\{x\} \$y\_" in to_latex(table)
@@ -499,7 +485,7 @@ def test_notes_are_no_markup() -> None:
 
 
 def test_both_fits_of_zipf_stand_side_by_side() -> None:
-    table = table_5(make_measures(["lstm/beam"]), Labels())
+    table = measured.table_5(make_measures(["lstm/beam"]), Labels())
     titles = [c.title for c in table.columns if c.group == "Zipf s, split fit"]
     assert titles == [OWN, "95% interval", "ranks"]
     assert cell(table, 0, "Zipf s, the paper's fit") == "1.200"
@@ -508,14 +494,14 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert (split[2], split[5]) == ("2,456", "2,345")
     assert split[4].startswith("[1.0")
     # means of human text stand above their differences
-    table = table_6(make_measures(["lstm/beam"]), Labels())
+    table = measured.table_6(make_measures(["lstm/beam"]), Labels())
     assert cell(table, 0, "Length") == "57.450"
-    assert not [c for c in table.columns if c.title == EXCESS]
+    assert not [c for c in table.columns if c.title == measured.EXCESS]
 
 
 def test_published_value_stands_beside_the_family_and_kind() -> None:
     labels = Labels(families={"my_model": "cnn"}, kinds={"warm": "nucleus"})
-    table = table_3(make_measures(SOURCES), labels)
+    table = measured.table_3(make_measures(SOURCES), labels)
     rows = {(row[0], row[1]): place for place, row in enumerate(table.rows)}
     assert cell(table, rows["my model", "Warm"], "Length KS", PAPER) == "0.051"
     assert cell(table, rows["LSTM", "Beam"], "Length KS", PAPER) == "0.516"
@@ -523,10 +509,13 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     chosen = table.tidy[(table.tidy["source"] == "my_model/warm") & table.tidy[COLUMN].notna()]
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
     # the raw table has every distance and no published value
-    table = measured_table(RAW_TABLE, make_measures(["lstm/beam"]), Labels())
-    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {OWN, EXCESS}
+    table = measured.measured_table(measured.RAW_TABLE, make_measures(["lstm/beam"]), Labels())
+    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {
+        OWN,
+        measured.EXCESS,
+    }
     assert "raw text" in table.title
-    own = {(c.tendency, c.measure) for c in RAW_TABLE.columns}
+    own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
     assert own == BASELINES.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
 
 
@@ -558,10 +547,7 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
         *("–", "–", "–", "–", "0.10", "0.0", "0.0"),
     ]
     assert "generate" in to_text(table)
-
-
-def test_what_is_no_record_of_a_job_is_left_out(tmp_path: Path) -> None:
-    write(tmp_path / "train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
-    (tmp_path / "train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
-    assert list(resources_table(tmp_path).tidy["jobs"]) == [2]
+    write(tmp_path / "no/train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
+    (tmp_path / "no/train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
+    assert list(resources_table(tmp_path / "no").tidy["jobs"]) == [2]
     assert not resources_table(tmp_path / "none").rows

@@ -6,8 +6,6 @@ sampling: the paper's formulas written out, plain training, a table model whose 
 known (certain ones; frequencies by chi-square), whole steps.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -29,13 +27,8 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import factored
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.factored import (
-    FactoredModel,
-    checkpointed_cross_entropy,
-    chunked_cross_entropy,
-    fastest_products,
-)
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexities.summary import measure
@@ -53,6 +46,7 @@ from beyond_perplexity.training.options import (
     scheduled_rate,
 )
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import Fixed, TableModel, make
 from tests.unit.threads import set_threads
@@ -97,9 +91,7 @@ def whole(data):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_command_that_is_ended_goes_on_and_equals_an_uninterrupted_one(
-    data, whole, tmp_path, number
-):
+def test_a_command_that_is_ended_goes_on_and_equals_an_unended_one(data, whole, tmp_path, number):
     """The checkpoint of SIGTERM is that of a step at which none was due."""
     flags = {"seed": 1, "threads": 1, "device": "cpu", "config": json.dumps(CONFIG)}
     flags |= {"documents": data / "documents.parquet", "vocabulary": data / "vocabulary.json"}
@@ -206,20 +198,19 @@ def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeyp
     assert_equal_models(tmp_path / "out", tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):
+def test_damaged_checkpoints_are_passed_over_and_other_seeds_never_take_one_up(
+    data, whole, tmp_path, caplog
+):
     shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
     *_, newest = sorted(tmp_path.glob("ck/*/0*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-100])
     fit(data, tmp_path / "out", tmp_path / "ck")
     assert "is damaged" in caplog.text
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
-
-
-def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_path):
-    shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
-    fit(data, tmp_path / "out", tmp_path / "ck", seed=2)
-    assert len(list((tmp_path / "ck").iterdir())) == 2
-    assert (tmp_path / "out" / WEIGHTS).read_bytes() != (whole / WEIGHTS).read_bytes()
+    shutil.copytree(data / "whole-checkpoints", tmp_path / "other-ck")
+    fit(data, tmp_path / "other", tmp_path / "other-ck", seed=2)
+    assert len(list((tmp_path / "other-ck").iterdir())) == 2
+    assert (tmp_path / "other" / WEIGHTS).read_bytes() != (whole / WEIGHTS).read_bytes()
 
 
 def curve(folder):
@@ -285,8 +276,7 @@ def test_counted_models_go_through_the_same_door(data, tmp_path, family, archite
     assert description["valid_infinite"] == (family == "trigram")
     assert math.isfinite(row["loss"]) == (family != "trigram")
     wrong = {"family": family, "architecture": {"layers": 1}}
-    with pytest.raises(InputError, match=r"architecture\.layers"):
-        fit(data, tmp_path / "wrong", tmp_path / "ck", wrong)
+    check_refused(r"architecture\.layers", fit, data, tmp_path / "wrong", tmp_path / "ck", wrong)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +288,7 @@ def test_counted_models_go_through_the_same_door(data, tmp_path, family, archite
     ],
 )
 def test_wrong_configs_are_named(data, tmp_path, config, words):
-    with pytest.raises(InputError, match=words):
-        fit(data, tmp_path / "out", tmp_path / "ck", config)
+    check_refused(words, fit, data, tmp_path / "out", tmp_path / "ck", config)
 
 
 PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
@@ -326,17 +315,13 @@ PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
     ],
 )
 def test_wrong_options_are_named(kind, values, words):
-    with pytest.raises(InputError, match=words):
-        parse_options(kind, values, "training")
+    check_refused(words, parse_options, kind, values, "training")
 
 
-def test_empty_splits_are_named(data, tmp_path):
+def test_every_prediction_is_in_one_batch_of_every_epoch_and_empty_splits_are_named(data, tmp_path):
     vocabulary = ClosedVocabulary(["w1"], 0)
     with pytest.raises(InputError, match="the split 'test' has no documents"):
         TokenStore.write(tmp_path, data / "documents.parquet", "test", vocabulary)
-
-
-def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
     vocabulary = ClosedVocabulary([f"w{i}" for i in range(9)], 1)
     store = TokenStore.write(tmp_path, data / "documents.parquet", "train", vocabulary)
     expected = sorted(token for ids in store for token in [*ids.tolist(), 1])
@@ -357,9 +342,9 @@ def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
 @pytest.mark.parametrize(
     ("how", "tolerance"),
     [
-        (chunked_cross_entropy, 1e-4),
-        (partial(chunked_cross_entropy, dtype=torch.bfloat16), 0.1),
-        (partial(checkpointed_cross_entropy, rows=9), 1e-4),
+        (factored.chunked_cross_entropy, 1e-4),
+        (partial(factored.chunked_cross_entropy, dtype=torch.bfloat16), 0.1),
+        (partial(factored.checkpointed_cross_entropy, rows=9), 1e-4),
     ],
 )
 def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
@@ -379,21 +364,9 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
-def test_the_schedule_rises_and_falls():
-    options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
-    rates = [scheduled_rate(options, step, 12) for step in range(12)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[8] == pytest.approx(0.5)
-    assert rates[4:] == sorted(rates[4:], reverse=True)
-    constant = TrainingOptions(learning_rate=1.0, warmup_steps=0, schedule="constant")
-    assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
-    inverse = ContrastiveTrainingOptions()
-    assert inverse.distortion == 0.1
-    rates = [scheduled_rate(inverse, 9, 99, 0, epoch) for epoch in (0, 1, 100)]
-    assert rates == [0.1, pytest.approx(0.1 / 1.001), pytest.approx(0.1 / 1.1)]
-
-
-def test_the_rate_is_halved_where_validation_does_not_improve(data, tmp_path):
+def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_improve(
+    data, tmp_path, monkeypatch
+):
     # Oracle: the rates worked out again from the losses of the curve itself.
     config = {**CONFIG, "training": {**TRAINING, **PLATEAU}}
     fit(data, tmp_path / "out", tmp_path / "ck", config)
@@ -405,6 +378,24 @@ def test_the_rate_is_halved_where_validation_does_not_improve(data, tmp_path):
         best = min(best, row["loss"])
     assert halvings > 0
     assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
+    options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
+    rates = [scheduled_rate(options, step, 12) for step in range(12)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[8] == pytest.approx(0.5)
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    constant = TrainingOptions(learning_rate=1.0, warmup_steps=0, schedule="constant")
+    assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
+    inverse = ContrastiveTrainingOptions()
+    assert inverse.distortion == 0.1
+    rates = [scheduled_rate(inverse, 9, 99, 0, epoch) for epoch in (0, 1, 100)]
+    assert rates == [0.1, pytest.approx(0.1 / 1.001), pytest.approx(0.1 / 1.1)]
+    for instructions in ({"avx512_bf16": False}, {"avx512_bf16": True}, {}):
+        held = {"avx512_f": True, **instructions} if instructions else {}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
+        able = instructions.get("avx512_bf16", False)
+        assert factored.fastest_products.__wrapped__() == (
+            torch.bfloat16 if able else torch.float32
+        )
 
 
 def save(folder, step):
@@ -448,14 +439,6 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     assert {path.name for path in tmp_path.iterdir()} == {"train.values.npy", "train.ends.npy"}
 
 
-def test_products_are_bfloat16_only_where_the_cpu_has_instructions_for_them(monkeypatch):
-    for instructions in ({"avx512_bf16": False}, {"avx512_bf16": True}, {}):
-        held = {"avx512_f": True, **instructions} if instructions else {}
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
-        able = instructions.get("avx512_bf16", False)
-        assert fastest_products.__wrapped__() == (torch.bfloat16 if able else torch.float32)
-
-
 # ---- scheduled sampling ----
 
 
@@ -487,7 +470,7 @@ def certain(token, size=6):
     return Fixed([float(one == token) for one in range(size)])
 
 
-def test_the_share_of_true_tokens_is_the_probability_and_steps_differ():
+def test_the_share_of_true_tokens_is_the_probability_and_others_are_drawn_from_before():
     true, model = tokens(200, 50), certain(5).train()  # the last id is not among the true ones
     assert torch.equal(mix_inputs(model, true, 1.0, seed=1, step=3), true)
     mixed = mix_inputs(model, true, 0.0, seed=1, step=3)
@@ -500,9 +483,6 @@ def test_the_share_of_true_tokens_is_the_probability_and_steps_differ():
     assert torch.equal(mixed, mix_inputs(model, true, 0.3, seed=1, step=3))
     for other in ({"seed": 1, "step": 4}, {"seed": 2, "step": 3}):
         assert not torch.equal(mixed, mix_inputs(model, true, 0.3, **other))
-
-
-def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
     torch.manual_seed(0)
     table = torch.randn(3, 5, 5)
     table[:, :, 0] = -torch.inf
@@ -523,7 +503,7 @@ def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
 def test_logits_where_nothing_is_drawn_change_no_draw(family, probability, monkeypatch):
     model, true = make(family, {}, 40, seed=3).train(), tokens(9, 12, 40)
     mixed = mix_inputs(model, true, probability, seed=1, step=2)
-    monkeypatch.setattr(FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
+    monkeypatch.setattr(factored.FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
     assert torch.equal(mixed, mix_inputs(model, true, probability, seed=1, step=2))
     assert not torch.equal(mixed, true)
 

@@ -4,8 +4,6 @@ Needs no data. Oracles: enumeration of all z of a toy model, for every pair of d
 worked out by autograd from the enumerated posterior; the same training without an interruption.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial
@@ -21,7 +19,6 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import families_of, find_row
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.kglm import KGLM
@@ -40,6 +37,7 @@ from beyond_perplexity.training.options import ProposalTrainingOptions, Training
 from beyond_perplexity.training.wake import wake_loss
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.threads import set_threads
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -87,7 +85,7 @@ def expected_gradient(model, proposal, count):
     return gradient_of(terms, proposal), bound
 
 
-def test_the_gradient_is_that_of_all_tuples_of_draws():
+def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_own():
     """Means over 20,000 instances alike, within 4 standard errors; K = 2 and 3."""
     model, proposal = make_pair()
     for count in (2, 3):
@@ -107,20 +105,12 @@ def test_the_gradient_is_that_of_all_tuples_of_draws():
         assert error.max() < 0.01 < expected.abs().max()
         deviation = np.std(values, ddof=1) / math.sqrt(20)
         assert abs(np.mean(values) - bound) < 4 * deviation
-
-
-def test_with_many_latents_the_gradient_is_that_of_the_divergence():
-    """−∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration."""
+    # The numbers of an instance do not depend on its batch; each pass has numbers of its own
     model, proposal = make_pair()
-    log_p, log_q = enumerate_z(model, proposal)
-    expected = gradient_of((log_p.softmax(0) * log_q).sum(), proposal)
-    proposal.train()
-    batch = InstanceBatch.of(instances(200))
-    found = -gradient_of(wake_loss(proposal, model, 500, 3, batch, 0.0), proposal) / 200
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
-    one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
-    assert one_sample.abs().max() < 1e-12
-    assert expected.abs().max() > 0.1
+    loss = partial(wake_loss, proposal, model, 4, 3)
+    alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
+    assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)
+    assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
 
 
 FAMILIES = {
@@ -178,18 +168,20 @@ def test_every_proposal_learns(family):
             torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_every_family_of_proposals_with_wake_training_is_here():
+def test_with_many_latents_the_gradient_is_of_the_divergence_and_all_families_are_here():
     kinds = {name: find_row(name).training for name in families_of("proposal")}
     assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
-
-
-def test_what_a_row_draws_is_its_own():
-    """The numbers of an instance do not depend on its batch; each pass has numbers of its own."""
+    # −∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration
     model, proposal = make_pair()
-    loss = partial(wake_loss, proposal, model, 4, 3)
-    alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
-    assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)
-    assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
+    log_p, log_q = enumerate_z(model, proposal)
+    expected = gradient_of((log_p.softmax(0) * log_q).sum(), proposal)
+    proposal.train()
+    batch = InstanceBatch.of(instances(200))
+    found = -gradient_of(wake_loss(proposal, model, 500, 3, batch, 0.0), proposal) / 200
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
+    one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
+    assert one_sample.abs().max() < 1e-12
+    assert expected.abs().max() > 0.1
 
 
 def train_toy(model, proposal, folder, **options):
@@ -224,7 +216,7 @@ def exact_loss(model, proposal):
     return -total / 16 / 3
 
 
-def test_a_proposal_that_can_converges_to_the_posterior(tmp_path):
+def test_a_proposal_converges_to_the_posterior_and_weights_that_no_step_betters_are_kept(tmp_path):
     model, proposal = make_pair(independent=True)
     before = divergence(model, proposal)
     result = train_toy(model, proposal, tmp_path)
@@ -235,17 +227,14 @@ def test_a_proposal_that_can_converges_to_the_posterior(tmp_path):
     assert losses[0] - exact_loss(model, proposal) > 0.005
     assert losses[-1] == pytest.approx(exact_loss(model, proposal), abs=5e-4)
     assert result.rows[0]["step"] == 0
-
-
-def test_weights_that_no_step_betters_are_kept(tmp_path):
-    """The exact posterior, and steps that leave it: it stays, and its bound is log p(x)."""
+    # The exact posterior, and steps that leave it: it stays, and its bound is log p(x)
     model, proposal = make_pair(independent=True)
     with torch.no_grad():
         words, bits = model.words.log_softmax(1), model.bits[0].log_softmax(0)
         proposal.logits.copy_((words + bits[:, None]).T)
     before = proposal.logits.detach().clone()
     assert divergence(model, proposal) == pytest.approx(0, abs=1e-12)
-    result = train_toy(model, proposal, tmp_path, learning_rate=5.0, maximum_epochs=2)
+    result = train_toy(model, proposal, tmp_path / "exact", learning_rate=5.0, maximum_epochs=2)
     assert torch.equal(proposal.logits.detach(), before)
     assert result.best_step == 0
     assert result.valid_loss == pytest.approx(exact_loss(model, proposal), rel=1e-5)
@@ -341,11 +330,10 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     ],
 )
 def test_wrong_wakes_are_errors(data, tmp_path, wake, training, message):
-    with pytest.raises(InputError, match=message):
-        fit(data, tmp_path, wake=wake, **training)
+    check_refused(message, fit, data, tmp_path, wake=wake, **training)
 
 
-def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path):
+def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data, tmp_path):
     fit(data, tmp_path, wake=None)
     words = ClosedVocabulary([f"v{i}" for i in range(8)], 1)
     save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
@@ -353,11 +341,7 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
         ("out", "out: is no model with latent variables"),
         ("foreign", "foreign: has another vocabulary than the proposal"),
     ):
-        with pytest.raises(InputError, match=message):
-            fit(data, tmp_path, wake=tmp_path / name, **WAKE)
-
-
-def test_only_a_proposal_with_wake_training_waits_for_its_model():
+        check_refused(message, fit, data, tmp_path, wake=tmp_path / name, **WAKE)
     assert ProposalTrainingOptions().wake_steps == 0
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}
@@ -370,5 +354,4 @@ def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert {*models.code("rnng"), wake} < set(models.training_code("rnng-crf"))
     assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
-    with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
-        validate(config)
+    check_refused(r"models\.rnng\.training\.wake_steps: unknown key", validate, config)

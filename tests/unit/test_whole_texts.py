@@ -7,8 +7,6 @@ External models are scored on the text before cleaning, others on the cleaned on
 are the model's own loss and tokenizer, as transformers gives them for the string by itself.
 """
 
-from __future__ import annotations
-
 import bz2
 import copy
 import gzip
@@ -30,7 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.commands import estimate_ngram, perplexity, tokenize
 from beyond_perplexity.commands.library_functions import run_function
-from beyond_perplexity.contrastive import pairs, scores
+from beyond_perplexity.contrastive import pairs, partition
 from beyond_perplexity.corpus import external
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction import extract
@@ -126,7 +124,7 @@ def said(capsys):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    held = (external, "BATCH"), (pairs, "_BATCH"), (scores, "POOL"), (documents, "POOL")
+    held = (external, "BATCH"), (pairs, "_BATCH"), (partition, "POOL"), (documents, "POOL")
     for module, name in (*held, (likelihoods, "POOL")):
         monkeypatch.setattr(module, name, 2)
 
@@ -174,6 +172,15 @@ def test_a_reader_that_is_left_early_and_an_account_that_does_not_agree_are_erro
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
         account.close(MANY)
+
+
+def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
+    lines = "\n".join(texts_of(MANY))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    tokenize.main(["--tokenizer", "none"])
+    shown = capsysbinary.readouterr()
+    assert shown.out.decode().splitlines() == texts_of(MANY)
+    assert shown.err == b"stdin: 20,000 lines read, all used\n"
 
 
 @FORMS
@@ -234,15 +241,6 @@ def test_imported_samples_are_all_documents(files, form, tmp_path, said):
     assert said() == [counts(MANY, "without a token")]
 
 
-def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
-    lines = "\n".join(texts_of(MANY))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    tokenize.main(["--tokenizer", "none"])
-    shown = capsysbinary.readouterr()
-    assert shown.out.decode().splitlines() == texts_of(MANY)
-    assert shown.err == b"stdin: 20,000 lines read, all used\n"
-
-
 @pytest.fixture(params=[".parquet", ".csv", ".csv.gz"])
 def table(request, tmp_path, monkeypatch):
     """Return a function that writes a table, in each format, for readers of small batches."""
@@ -257,7 +255,7 @@ def table(request, tmp_path, monkeypatch):
     return make
 
 
-def test_estimate_uses_the_last_row(table, tmp_path, said):
+def test_estimate_and_compare_perplexity_use_the_last_row(table, tmp_path, said, capsys):
     rows = np.arange(MANY)
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
@@ -274,9 +272,6 @@ def test_estimate_uses_the_last_row(table, tmp_path, said):
     first, second = (pd.read_csv(tmp_path / f"out_{name}.csv") for name in "ab")
     assert (first["value"] != second["value"]).any()
     assert said() == ["20,000 rows read, all used"] * 2
-
-
-def test_compare_perplexity_uses_the_last_row(table, capsys, said):
     frame = pd.DataFrame({"bytes": np.full(MANY, 8), "log_likelihood": -8.0})
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
@@ -313,12 +308,22 @@ def models(tmp_path_factory):
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys):
+def test_perplexity_and_the_partition_function_are_of_all_documents(
+    files, models, form, tmp_path, capsys
+):
     flags = ["--model", str(models / "counted"), "--text", str(files[form, FEW]), "--tokenized"]
     perplexity.main([*flags, "--per-document", str(tmp_path / "d.parquet"), "--device", "cpu"])
     shown = capsys.readouterr()
     assert json.loads(shown.out)["unknown"] == 1
     assert pq.read_table(tmp_path / "d.parquet")["unknown"].to_pylist() == [0] * 9 + [1]
+    assert counts(FEW, "without a token") in shown.err
+    flags = ["--model", models / "sentence-rnn", "--text", files[form, FEW], "--tokenized"]
+    flags += ["--options", '{"samples": 20}', "--device", "cpu"]
+    run_script(estimate_partition, *flags)
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (found["sentences"], found["words"], found["unknown"]) == (10, 20, 1)
+    assert found["files"][0]["used"] == 10
     assert counts(FEW, "without a token") in shown.err
 
 
@@ -345,19 +350,6 @@ def test_an_audit_says_how_many_documents_it_drew(files, models, said):
     run_function("audit", [*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
     drawn = "11 documents read, 3 used; left out: 7 (not drawn for the checks), 1 (without a token)"
     assert said() == [drawn]
-
-
-@FORMS
-@pytest.mark.usefixtures("small_batches")
-def test_the_partition_function_is_of_all_sentences(files, models, form, capsys):
-    flags = ["--model", models / "sentence-rnn", "--text", files[form, FEW], "--tokenized"]
-    flags += ["--options", '{"samples": 20}', "--device", "cpu"]
-    run_script(estimate_partition, *flags)
-    shown = capsys.readouterr()
-    found = json.loads(shown.out)
-    assert (found["sentences"], found["words"], found["unknown"]) == (10, 20, 1)
-    assert found["files"][0]["used"] == 10
-    assert counts(FEW, "without a token") in shown.err
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
@@ -475,9 +467,11 @@ def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path):
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
 
 
-def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
+def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
+    corpus, tmp_path, monkeypatch
+):
     held = pq.read_table(corpus / "raw.parquet")
-    documents = str(corpus / "documents.parquet")
+    path = str(corpus / "documents.parquet")
     for name, table in (
         ("fewer", held.slice(0, 10)),
         ("order", held.take(list(range(len(held)))[::-1])),
@@ -486,15 +480,10 @@ def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
     ):
         write_shard(tmp_path / name, RAW, table, {})
         with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
-            list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
-
-
-def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch):
-    held = pq.read_table(corpus / "raw.parquet")
+            list(texts_of_split(path, "test", raw=str(tmp_path / name)))
     with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))
-    path = str(corpus / "documents.parquet")
     for rows in (3, 7, 1000):
         monkeypatch.setattr(documents, "READ", rows)
         found = texts_of_split(path, "test", raw=str(tmp_path / "raw.parquet"))

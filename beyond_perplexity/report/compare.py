@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
+    description,
     read_statistics,
 )
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
@@ -240,19 +241,18 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         others = compare_vectors(reference, samples, views[main]) if compare_vectors else []
         tables, permuted = _measured(reference, samples, views, classes, options, others)
         counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in sample_sets]
-        described = check_comparable(reference.counted, samples.counted)
         yield Comparison(
             reference,
             samples,
             tables[main],
             _curves(reference, samples, options),
             Labels(names={COMPARED_SOURCE: "Samples"}, reference="Reference"),
-            described,
+            check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=encoder,
-            signature=_signature(options, described, counts),
+            signature=_signature(options, description(reference.counted), counts),
         )
 
 

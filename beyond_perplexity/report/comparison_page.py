@@ -296,6 +296,7 @@ def _settings(options: CompareOptions, found: Comparison) -> dict[str, str]:
         "Permutations": f"{options.permutations:,}{reach}",
         "Bootstrap resamples": f"{options.bootstrap:,}",
         "Seed": str(options.seed),
+        "Signature": found.signature,
         "Made with": f"beyond-perplexity {beyond_perplexity.__version__}",
     }
 

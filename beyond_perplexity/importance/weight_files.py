@@ -16,16 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import (
-    Columns,
-    LogQFiles,
-    RowGroup,
-    WeightLabels,
-    file_labels,
-    gather_rows,
-    index_rows,
-    is_of_a_run,
-)
+from beyond_perplexity.importance import draw_files
 from beyond_perplexity.importance.estimator import SampledInstance, WeightedSamples
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.schemas.draws import penalized_column, temperature_column
@@ -75,26 +66,28 @@ class WeightReader:
     def __init__(
         self,
         paths: Sequence[str | Path | TableFile],
-        labels: WeightLabels | None = None,
+        labels: draw_files.WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
         log_q: Sequence[str | Path | TableFile] = (),
         penalized: bool = False,
     ) -> None:
         self._block_rows, self.penalized = block_rows, penalized
         self.log_p = penalized_column("log_p") if penalized else "log_p"
-        self._open(paths, labels or WeightLabels())
+        self._open(paths, labels or draw_files.WeightLabels())
         self._choose_columns(log_q)
         self._index()
 
-    def _open(self, paths: Sequence[str | Path | TableFile], given: WeightLabels) -> None:
+    def _open(
+        self, paths: Sequence[str | Path | TableFile], given: draw_files.WeightLabels
+    ) -> None:
         if not paths:
             raise InputError("there are no files of log weights; give at least one")
         files = [open_table(path) for path in paths]
         for file in files:
             file.require(REQUIRED, "files of log weights")
-        found = [file_labels(file).overridden(given) for file in files]
+        found = [draw_files.file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
-        self.from_run = all(is_of_a_run(file) for file in files)
+        self.from_run = all(draw_files.is_of_a_run(file) for file in files)
         degrees = [one.temperature for one in found]
         if None in degrees and len(set(degrees)) > 1:
             raise InputError(
@@ -109,7 +102,7 @@ class WeightReader:
     def _choose_columns(self, log_q: Sequence[str | Path | TableFile]) -> None:
         shared = set.intersection(*(set(file.names) for file, _ in self._files))
         grid = [temperature_column(t) for t in self.temperatures if t is not None]
-        self._beside = LogQFiles(log_q, grid, self.labels) if log_q else None
+        self._beside = draw_files.LogQFiles(log_q, grid, self.labels) if log_q else None
         self.has_grid = bool(grid) and (bool(log_q) or shared.issuperset(grid))
         self._grid = grid if self.has_grid else []
         self._own_grid = [] if self._beside else self._grid
@@ -125,10 +118,10 @@ class WeightReader:
         """Read what names the rows: which instances there are, their T and K, and where."""
         known: dict[int, list[int]] = {}
         counts: dict[int, list[int]] = {}
-        self._groups: list[list[RowGroup]] = [[] for _ in self.temperatures]
+        self._groups: list[list[draw_files.RowGroup]] = [[] for _ in self.temperatures]
         for file, group in self._files:
             take = partial(self._count, file, group, known, counts)
-            self._groups[group] += index_rows(file, self._names, take)
+            self._groups[group] += draw_files.index_rows(file, self._names, take)
         path = self._files[0][0].path
         if not known:
             raise InputError(f"{path}: there are no rows; give some samples")
@@ -197,12 +190,12 @@ class WeightReader:
                 yield SampledInstance(index, int(self.instance_ids[index]), samples, {})
             start = end
 
-    def _gather(self, group: int, start: int, end: int) -> Columns:
+    def _gather(self, group: int, start: int, end: int) -> draw_files.Columns:
         """Read all samples of a block of instances at one temperature, sorted."""
         low, high = self.instance_ids[[start, end - 1]].tolist()
         temperature = self.temperatures[group]
         check = partial(self._check_values, temperature)
-        columns = gather_rows(self._groups[group], self._values, low, high, check)
+        columns = draw_files.gather_rows(self._groups[group], self._values, low, high, check)
         self._check_unique(self._groups[group], columns)
         if self._beside and temperature is not None:
             columns |= self._beside.gather(temperature, columns)
@@ -222,7 +215,7 @@ class WeightReader:
             differs = ~(np.abs(columns[own] - log_q) <= SAME * np.maximum(1.0, np.abs(log_q)))
             file.check(batch, own, differs, "log_q, as it is the temperature of the samples")
 
-    def _check_unique(self, held: list[RowGroup], columns: Columns) -> None:
+    def _check_unique(self, held: list[draw_files.RowGroup], columns: draw_files.Columns) -> None:
         instance, sample = columns["instance_id"], columns["sample_id"]
         twice = (instance[1:] == instance[:-1]) & (sample[1:] == sample[:-1])
         if not twice.any():
@@ -242,7 +235,7 @@ class WeightReader:
             "give every sample once"
         )
 
-    def _cut(self, columns: Columns, index: int) -> WeightedSamples:
+    def _cut(self, columns: draw_files.Columns, index: int) -> WeightedSamples:
         name = self.instance_ids[index]
         start, stop = (np.searchsorted(columns["instance_id"], name, s) for s in ("left", "right"))
         part = slice(start, stop)
@@ -255,7 +248,9 @@ class WeightReader:
         )
 
 
-def _common_labels(files: Sequence[TableFile], found: Sequence[WeightLabels]) -> WeightLabels:
+def _common_labels(
+    files: Sequence[TableFile], found: Sequence[draw_files.WeightLabels]
+) -> draw_files.WeightLabels:
     """Return what all files are labelled alike; the temperature is left out."""
     common = replace(found[0], temperature=None)
     for name, wanted in asdict(common).items():

@@ -16,15 +16,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning import configuration_file
 from beyond_perplexity.planning.configuration import Configuration, Model, ProposalSection
-from beyond_perplexity.planning.configuration_file import (
-    Config,
-    architecture,
-    check_path,
-    check_paths,
-    check_values,
-    require,
-)
 from beyond_perplexity.planning.contrastive import CONTRAST_FILES, check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.latent_checks import check_latent_models
@@ -83,19 +76,19 @@ def _named(held: Any, path: str, key: str = "") -> Iterator[tuple[str, str]]:
         yield from ((key, name) for name in held)
 
 
-def _check_references(config: Config) -> None:
+def _check_references(config: configuration_file.Config) -> None:
     """Refuse names that nothing has, and those that something else has."""
     for (section, kind), paths in _REFERENCES.items():
         for path in paths.split():
             for key, name in _named(config, path):
-                require(key, name, config[section], kind)
+                configuration_file.require(key, name, config[section], kind)
     for path, kept in _KEPT.items():
         for key, name in _named(config, path):
             if name in kept:
                 raise InputError(f"{key}: '{name}' is a name that is kept; rename it")
 
 
-def _check_kinds(config: Config) -> None:
+def _check_kinds(config: configuration_file.Config) -> None:
     """Refuse models and vocabularies that are not of the kind that a key needs."""
     for path, kinds, words in _KINDS:
         for key, name in _named(config, path):
@@ -108,7 +101,7 @@ def _check_kinds(config: Config) -> None:
                 raise InputError(f"{key}: '{name}' has parts of words; name a closed one")
 
 
-def _check_vocabulary(name: str, config: Config) -> None:
+def _check_vocabulary(name: str, config: configuration_file.Config) -> None:
     model = config["models"][name]
     family, given = model["family"], model.get("vocabulary")
     kind, key = FAMILIES[family].kind, f"models.{name}.vocabulary"
@@ -125,7 +118,7 @@ def _check_vocabulary(name: str, config: Config) -> None:
         raise InputError(f"{key}: '{given}' is {held}, but {of_words[kind]}; name a closed one")
 
 
-def _check_writing(name: str, config: Config) -> None:
+def _check_writing(name: str, config: configuration_file.Config) -> None:
     """Refuse a latent model without a decoding that it can write by, or a name that it needs."""
     decodings = [config["decodings"][one] for one in config["generation"]["decodings"]]
     if not any(parse_options(DecodingOptions, one, "decodings").ancestral for one in decodings):
@@ -142,7 +135,7 @@ def _check_writing(name: str, config: Config) -> None:
         )
 
 
-def _check_folders(config: Config) -> None:
+def _check_folders(config: configuration_file.Config) -> None:
     for name, folder in config.get("pathvars", {}).items():
         words = ""
         if not folder.strip().strip("/"):
@@ -153,10 +146,10 @@ def _check_folders(config: Config) -> None:
             raise InputError(f"config: pathvars.{name}: {folder!r} {words}")
 
 
-def _check_lengths(config: Config) -> None:
+def _check_lengths(config: configuration_file.Config) -> None:
     length = config["generation"]["maximum_length"]
     for name in config["generation"]["models"]:
-        context = architecture(config["models"][name]).get("context_length")
+        context = configuration_file.architecture(config["models"][name]).get("context_length")
         if context is not None and length > context:
             raise InputError(
                 f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
@@ -164,19 +157,19 @@ def _check_lengths(config: Config) -> None:
             )
 
 
-def _check_families(config: Config) -> None:
+def _check_families(config: configuration_file.Config) -> None:
     """Hold the options of each model and proposal against the dataclasses of its family."""
     for section, kind in (("models", Model), ("proposals", ProposalSection)):
         for name, held in config[section].items():
             (mark,) = typing.get_args(keys_of(kind)["training"].hint)[1:]
             options = mark.choices[held["family"]] or Nothing
             read_section(options, held["training"], f"{section}.{name}.training")
-            architecture(held, f"{section}.{name}.architecture")
+            configuration_file.architecture(held, f"{section}.{name}.architecture")
     (late,) = typing.get_args(keys_of(Importance)["graph"].hint)[1:]
     read_late(late.options, config["importance"]["graph"], "importance.graph")
 
 
-def _check_splits(config: Config) -> None:
+def _check_splits(config: configuration_file.Config) -> None:
     for name, corpus in config["corpora"].items():
         words = "key 'split' is missing; give the share of each split, or {}"
         if named := isinstance(corpus["source"]["paths"], dict):
@@ -185,7 +178,7 @@ def _check_splits(config: Config) -> None:
             raise InputError(f"corpora.{name}: {words}")
 
 
-def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
+def _evaluations(config: configuration_file.Config) -> Iterator[tuple[str, str, str]]:
     """List on which split which model is evaluated, and the key that says so."""
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind != "latent":
@@ -200,7 +193,7 @@ def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
         yield name, split, "semantics.splits"
 
 
-def _check_evaluated_splits(config: Config) -> None:
+def _check_evaluated_splits(config: configuration_file.Config) -> None:
     """Refuse models whose evaluation is on a split that gets no documents."""
     for name, split, key in _evaluations(config):
         corpus = config["models"][name]["corpus"]
@@ -211,7 +204,7 @@ def _check_evaluated_splits(config: Config) -> None:
             )
 
 
-def _settle_preprocessing(config: Config) -> None:
+def _settle_preprocessing(config: configuration_file.Config) -> None:
     """Switch off, before defaults are filled in, the steps that annotated corpora do not get."""
     corpora = config.get("corpora")
     for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
@@ -235,11 +228,11 @@ def _matching(key: str, location: Any) -> list[Any]:
     if not found:
         raise InputError(f"config: {key}: no file matches {location}; check the path")
     for path in found:
-        check_path(key, path)
+        configuration_file.check_path(key, path)
     return found
 
 
-def _expand_patterns(config: Config) -> None:
+def _expand_patterns(config: configuration_file.Config) -> None:
     """Replace patterns among the paths of corpora by the files that match them, in place."""
     for name, corpus in config["corpora"].items():
         paths = corpus["source"]["paths"]
@@ -248,7 +241,7 @@ def _expand_patterns(config: Config) -> None:
             locations[:] = [file for held in locations for file in _matching(key, held)]
 
 
-def _check_sources(config: Config) -> None:
+def _check_sources(config: configuration_file.Config) -> None:
     """Check what belongs to some formats of source only; where files lie does not matter here."""
     for name, corpus in config["corpora"].items():
         source = {**corpus["source"], "paths": ["-"]}
@@ -259,7 +252,7 @@ def _check_sources(config: Config) -> None:
             raise InputError(f"config: corpora.{name}.{error}") from error
 
 
-def _check_encoder(config: Config) -> None:
+def _check_encoder(config: configuration_file.Config) -> None:
     """Refuse to compare documents by an evaluator that has no vectors of texts."""
     for key, name in _named(config, "tendencies.embedding.encoder"):
         family = config["evaluators"][name]["family"]
@@ -273,11 +266,11 @@ def _check_encoder(config: Config) -> None:
 
 def validate(config: dict[str, Any]) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
-    check_values(config)
+    configuration_file.check_values(config)
     _settle_preprocessing(config)
     fill(config, read_section(Configuration, config))
     _check_folders(config)
-    check_paths(config)
+    configuration_file.check_paths(config)
     _expand_patterns(config)
     _check_sources(config)
     check_text_formats(config)

@@ -24,15 +24,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from beyond_perplexity.corpus.latent_instances import (
-    LATENTS,
-    TOKENS,
-    CorpusFiles,
-    Instance,
-    encode_with_text,
-    name_mention,
-    without_overlaps,
-)
+from beyond_perplexity.corpus import latent_instances
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
@@ -234,7 +226,7 @@ def encode_latents(
     """
     codes = np.zeros(n_tokens, np.int64)
     last: dict[int, int] = {}  # entity -> its last token
-    for start, end, entity in without_overlaps(spans):
+    for start, end, entity in latent_instances.without_overlaps(spans):
         recent = (e for e, token in last.items() if start - token <= graph.cutoff)
         linked = any(_contains(edges, e * graph.n_entities + entity) for e in recent)
         codes[start:end] = ONGOING
@@ -262,8 +254,8 @@ def decode_latents(codes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def linked_documents(
-    corpus: CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
-) -> Iterator[Instance]:
+    corpus: latent_instances.CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
+) -> Iterator[latent_instances.Instance]:
     """Stream the documents of a split with ``tokens``, ``spellings`` and ``latents``, (T,) each.
 
     Those without a mention are instances too. Raises InputError as `encode_with_text`, or when a
@@ -271,15 +263,15 @@ def linked_documents(
     """
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)
-    for document, tokens in encode_with_text(corpus, split, vocabulary):
+    for document, tokens in latent_instances.encode_with_text(corpus, split, vocabulary):
         for span in document.spans:
             if span.entity not in numbers:
-                where = name_mention(corpus, document.doc_id, span)
+                where = latent_instances.name_mention(corpus, document.doc_id, span)
                 raise InputError(f"{where}: {corpus.graph} has no such entity; make it again")
         numbered = ((start, end, numbers[entity]) for start, end, entity in document.spans)
         arrays = {
-            TOKENS: tokens,
+            latent_instances.TOKENS: tokens,
             SPELLINGS: spellings.of(split_words(document.text), UNSPELLED),
-            LATENTS: encode_latents(numbered, len(tokens), edges, graph),
+            latent_instances.LATENTS: encode_latents(numbered, len(tokens), edges, graph),
         }
-        yield Instance(document.doc_id, arrays)
+        yield latent_instances.Instance(document.doc_id, arrays)

@@ -280,19 +280,13 @@ class GivenLength:
     def columns(self, model: str, proposal: str) -> dict[str, Any]:
         """Return the columns of schema ``partitions``."""
         rows = len(self.lengths)
-        return {
-            "model": [model] * rows,
-            "proposal": [proposal] * rows,
-            "length": self.lengths,
-            "sentences": self.counts,
-            "log_z": self.log_z,
-            "log_z_debiased": _nullable(self.debiased),
-            "standard_error": _nullable(self.errors),
-            "ess": [one.ess for one in self.diagnostics],
-            "pareto_k": _nullable([one.k_hat for one in self.diagnostics]),
-            "samples": [self.samples] * rows,
-            "bound": [BOUND] * rows,
-        }
+        k_hat = _nullable([one.k_hat for one in self.diagnostics])
+        named = {"model": model, "proposal": proposal, "samples": self.samples, "bound": BOUND}
+        columns: dict[str, Any] = {name: [value] * rows for name, value in named.items()}
+        columns |= {"length": self.lengths, "sentences": self.counts, "log_z": self.log_z}
+        columns |= {"log_z_debiased": _nullable(self.debiased), "pareto_k": k_hat}
+        columns |= {"standard_error": _nullable(self.errors)}
+        return columns | {"ess": [one.ess for one in self.diagnostics]}
 
     def summary(self) -> dict[str, Any]:
         """Return the perplexity and what qualifies it; JSON-serializable.
@@ -313,6 +307,9 @@ class GivenLength:
             half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
             interval = [_power(of_text.value - half), _power(of_text.value + half)]
         debiased = (self.debiased @ self.counts - held.log_scores.sum()) / words
+        counts = {"words": words, "sentences": len(held.lengths), "groups": of_text.groups}
+        counts |= {"unknown": held.unknown, "lengths": self.lengths[[0, -1]].tolist()}
+        counts |= {"samples": self.samples}
         return {
             "perplexity_given_length": _power(of_text.value),
             "interval": interval,
@@ -321,12 +318,7 @@ class GivenLength:
             "standard_error_text": finite(of_text.standard_error),
             "standard_error_samples": finite(self._error_of_draws),
             "log_prob_given_length": float(-of_text.value * words),
-            "words": words,
-            "sentences": len(held.lengths),
-            "groups": of_text.groups,
-            "unknown": held.unknown,
-            "lengths": [int(self.lengths[0]), int(self.lengths[-1])],
-            "samples": self.samples,
+            **counts,
             **trust,
             "meaning": DIVERGES,
         }

@@ -177,17 +177,10 @@ class Contrasts(BatchSource):
         draw, rows = pieces
         held = InstanceBatch.of(self._store[int(place)] for place in self._places[rows])
         tokens, lengths = held.tokens, held.lengths[TOKENS]
-        distorted, _, _ = distort(
-            tokens.numpy(),
-            lengths.numpy(),
-            self._options.distortion,
-            self._shares,
-            self._candidates,
-            seed=self._seed,
-            purpose=f"train/distort/{self._purpose}",
-            items=held.ids.numpy(),
-            draw=draw,
-        )
+        how = self._options.distortion, self._shares, self._candidates
+        keys: dict[str, Any] = {"seed": self._seed, "purpose": f"train/distort/{self._purpose}"}
+        keys |= {"items": held.ids.numpy(), "draw": draw}
+        distorted, _, _ = distort(tokens.numpy(), lengths.numpy(), *how, **keys)
         return ContrastBatch(tokens, torch.from_numpy(distorted), lengths)
 
 

@@ -65,16 +65,8 @@ class TrainingResult:
 def curve_row(step: int, epoch: float, split: str, loss: float) -> dict[str, Any]:
     """Make a row of schema ``training``, of no steps since and no margins."""
     perplexity = math.exp(loss) if loss < 700 else math.inf
-    return {
-        "step": step,
-        "epoch": epoch,
-        "split": split,
-        "loss": loss,
-        "perplexity": perplexity,
-        "contrastive_entropy": None,
-        "learning_rate": 0.0,
-        "seconds": 0.0,
-    }
+    row = {"step": step, "epoch": epoch, "split": split, "loss": loss, "perplexity": perplexity}
+    return row | {"contrastive_entropy": None, "learning_rate": 0.0, "seconds": 0.0}
 
 
 def train(

@@ -30,16 +30,12 @@ from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 
 SIZES = (
-    "entities",
-    "relations",
-    "edges",
-    "dimension",
-    "name_bytes",
-    "relation_bytes",
-    "words",
-    "word_bytes",
-    "cutoff",
+    *("entities", "relations", "edges", "dimension", "name_bytes", "relation_bytes"),
+    *("words", "word_bytes", "cutoff"),
 )
+
+
+_PACKED = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
 
 
 def pack_strings(strings: list[str]) -> Tensor:
@@ -100,8 +96,7 @@ class KnowledgeGraph(nn.Module):
         self.register_buffer("edge_offsets", torch.zeros(count + 1, dtype=torch.int64))
         self.register_buffer("edge_keys", torch.zeros(edges, dtype=torch.int64))
         self.register_buffer("edge_relations", torch.zeros(edges, dtype=torch.int64))
-        packed = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
-        for name, size in packed.items():
+        for name, size in _PACKED.items():
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
 
     @property
@@ -119,19 +114,10 @@ class KnowledgeGraph(nn.Module):
         """Make a graph of its tables, named as the attributes, and of the words of aliases."""
         tensors = {**tensors, "words": pack_strings(list(words))}
         count, width = tensors["entities"].shape
-        graph = cls(
-            {
-                "entities": count,
-                "relations": len(tensors["relations"]),
-                "edges": len(tensors["edge_keys"]),
-                "dimension": width,
-                "name_bytes": len(tensors["names"]),
-                "relation_bytes": len(tensors["relation_names"]),
-                "words": len(words),
-                "word_bytes": len(tensors["words"]),
-                "cutoff": cutoff,
-            }
-        )
+        sizes = {"entities": count, "dimension": width, "words": len(words), "cutoff": cutoff}
+        sizes |= {"relations": len(tensors["relations"]), "edges": len(tensors["edge_keys"])}
+        sizes |= {size: len(tensors[name]) for name, size in _PACKED.items()}
+        graph = cls({name: sizes[name] for name in SIZES})
         graph.load_state_dict({name: tensors[name] for name in graph.state_dict()})
         return graph
 

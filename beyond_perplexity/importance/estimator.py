@@ -296,18 +296,12 @@ class Estimator(ABC):
         for index, one in enumerate(self.diagnostics):
             of_samples = one.tail != weight_diagnostics.NOT_OF_SAMPLES
             size = int(self.n_samples[index])
-            yield {
-                "temperature": self.labels.get("temperature"),
-                "instance_id": reader.instance_ids[index],
-                "n_samples": size,
-                "n_tokens": reader.n_tokens[index],
-                "n_unknown": None if reader.n_unknown is None else reader.n_unknown[index],
-                "log_likelihood": self.log_likelihood[index],
-                "log_likelihood_jackknife": self.debiased[index],
-                "standard_error": np.sqrt(
-                    weight_diagnostics.delta_variance(self.variance[[index]])
-                ),
-                "standard_error_samples": self.standard_error_samples[index],
-                "k_hat_threshold": weight_diagnostics.k_hat_threshold(size) if of_samples else None,
-                **one._asdict(),
-            }
+            unknown = None if reader.n_unknown is None else reader.n_unknown[index]
+            error = np.sqrt(weight_diagnostics.delta_variance(self.variance[[index]]))
+            threshold = weight_diagnostics.k_hat_threshold(size) if of_samples else None
+            row = {"temperature": self.labels.get("temperature"), "n_samples": size}
+            row |= {"instance_id": reader.instance_ids[index], "n_tokens": reader.n_tokens[index]}
+            row |= {"n_unknown": unknown, "log_likelihood": self.log_likelihood[index]}
+            row |= {"log_likelihood_jackknife": self.debiased[index], "standard_error": error}
+            row |= {"standard_error_samples": self.standard_error_samples[index]}
+            yield row | {"k_hat_threshold": threshold, **one._asdict()}

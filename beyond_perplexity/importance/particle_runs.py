@@ -326,12 +326,10 @@ def run_smc(
     for instance in instances:
         batch = pair.batch(instance)
         for some, numbers in run_numbers(pair, "smc", batch, options, runs):
-            columns = {
-                **instance_columns(pair.model, batch, len(some)),
-                "run": np.array(some, dtype=np.int32),
-                "n_particles": np.full(len(some), options.particles, np.int32),
-                **_estimates(pair, batch, numbers, options),
-            }
+            columns = instance_columns(pair.model, batch, len(some))
+            columns |= {"run": np.array(some, dtype=np.int32)}
+            columns |= {"n_particles": np.full(len(some), options.particles, np.int32)}
+            columns |= _estimates(pair, batch, numbers, options)
             if penalized is not None:  # what is improbable then is other z, so other particles
                 other = _estimates(penalized, batch, numbers, options)
                 columns |= {penalized_column(name): values for name, values in other.items()}

@@ -72,10 +72,8 @@ def _load_proposal(
         raise InputError("--proposal: names several folders; give one")
     model, other, _ = load_model(given.proposal[0], given.device)
     if other.hash != vocabulary.hash:
-        raise InputError(
-            f"{given.proposal[0]}: has another vocabulary than {given.model}; choose a model that "
-            "was trained with the same"
-        )
+        advice = f"than {given.model}; choose a model that was trained with the same"
+        raise InputError(f"{given.proposal[0]}: has another vocabulary {advice}")
     return partition.WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
 
 

@@ -140,11 +140,9 @@ def _level_sums(
     distorted, draws, units = held["log_score"][rows], held["draw"][rows], places[rows]
     short = np.flatnonzero(np.bincount(draws) != len(scores))
     if len(short):
-        raise InputError(
-            f"{path}: draw {short[0]} of level {held['level'][rows[0]]:g} was scored for "
-            f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents; give all "
-            "shards of the model"
-        )
+        found = f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents"
+        what = f"draw {short[0]} of level {held['level'][rows[0]]:g}"
+        raise InputError(f"{path}: {what} was scored for {found}; give all shards of the model")
     with np.errstate(invalid="ignore"):  # of infinities, which are counted
         lost = scores[units] - distorted
     return LevelSums(

@@ -85,10 +85,8 @@ class WordProposal:
         """Raise `InputError` where the model cannot condition on so many words."""
         limit = None if self.model is None else self.model.context_length
         if limit is not None and longest > limit:
-            raise InputError(
-                f"{self.name}: conditions on {limit} tokens at most, but a sentence has {longest} "
-                "words; choose a proposal without a limit, or leave out such sentences"
-            )
+            found = f"conditions on {limit} tokens at most, but a sentence has {longest} words"
+            raise InputError(f"{self.name}: {found}; choose a proposal without a limit")
 
     def start(self, rows: int, longest: int) -> ProposalState | None:
         """Return the state of empty sequences; None where words are uniform."""
@@ -132,10 +130,8 @@ class WordProposal:
         dead = top == -torch.inf  # (B, 1): it would end
         weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
         if not self.uniform and bool(((weights == 0) | dead).any()):
-            raise InputError(
-                f"{self.name}: gives words no probability, so that their part of Z would be "
-                "missed; choose a smoothed model, or set uniform above 0"
-            )
+            advice = "choose a smoothed model, or set uniform above 0"
+            raise InputError(f"{self.name}: gives words no probability, Z lacks them; {advice}")
         return weights
 
 

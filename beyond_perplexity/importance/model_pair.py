@@ -363,10 +363,9 @@ def open_job(
     else:
         split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
         if not (one := list(islice(split, 1))):
-            raise InputError(
-                f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can "
-                "read; extraction.json there says how many documents it has"
-            )
+            fault = f"the split '{given.split}' has no instance that {given.model} can read"
+            advice = "extraction.json there says how many documents it has"
+            raise InputError(f"{given.corpus}: {fault}; {advice}")
         taken = take_instances(chain(one, split), places, given.seed)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"

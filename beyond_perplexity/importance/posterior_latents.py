@@ -236,10 +236,9 @@ def score_beside(
         batch = InstanceBatch.of([instance])
         counted = int(latent.n_tokens(batch)[0])
         if counted - len(words) not in (0, 1):
-            raise InputError(
-                f"instance {instance.instance_id}: the latent model counts {counted} tokens of "
-                f"{len(words)} words: no model can be held against it"
-            )
+            fault = f"the latent model counts {counted} tokens of {len(words)} words"
+            where = f"instance {instance.instance_id}"
+            raise InputError(f"{where}: {fault}: no model can be held against it")
         scores = plain_log_probs(model, words)  # (T + 1,)
         described = latent.outline(instance, latent.annotated(batch.to(latent.device))[0])
         inside = words_inside(described, len(words))  # (T,)

@@ -90,10 +90,9 @@ class WeightReader:
         self.from_run = all(draw_files.is_of_a_run(file) for file in files)
         degrees = [one.temperature for one in found]
         if None in degrees and len(set(degrees)) > 1:
-            raise InputError(
-                f"{files[degrees.index(None)].path}: its footer names no temperature, those of "
-                "other files do; give files that all do, or one temperature for all"
-            )
+            fault = "its footer names no temperature, those of other files do"
+            advice = "give files that all do, or one temperature for all"
+            raise InputError(f"{files[degrees.index(None)].path}: {fault}; {advice}")
         self.temperatures = tuple(sorted(set(degrees), key=lambda t: t or 0.0))
         self._files = [
             (file, self.temperatures.index(one)) for file, one in zip(files, degrees, strict=True)
@@ -126,10 +125,8 @@ class WeightReader:
         if not known:
             raise InputError(f"{path}: there are no rows; give some samples")
         if sum(numbers[0] for numbers in known.values()) > LARGEST_NUMBER:
-            raise InputError(
-                f"{path}: the n_tokens of all instances sum to more than "
-                f"{LARGEST_NUMBER:,}; they are T of the instances, each counted once"
-            )
+            fault = f"the n_tokens of all instances sum to more than {LARGEST_NUMBER:,}"
+            raise InputError(f"{path}: {fault}; they are T of the instances, each counted once")
         ids = sorted(known)
         self.instance_ids = np.array(ids, np.int64)
         table = np.array([known[name] for name in ids], np.int64)  # (N, 1 or 2)
@@ -137,11 +134,9 @@ class WeightReader:
         self.n_unknown = table[:, 1] if "n_unknown" in self._names else None
         self.n_samples = np.array([counts[name] for name in ids], np.int64).T
         for group, index in np.argwhere(self.n_samples == 0):
-            raise InputError(
-                f"instance {self.instance_ids[index]} has no samples at temperature "
-                f"{self.temperatures[group]}, but at others; "
-                "give all the files of every temperature"
-            )
+            fault = f"has no samples at temperature {self.temperatures[group]}, but at others"
+            advice = "give all the files of every temperature"
+            raise InputError(f"instance {self.instance_ids[index]} {fault}; {advice}")
 
     def _count(
         self,
@@ -230,10 +225,8 @@ class WeightReader:
                 (batch.columns["instance_id"] == pair[0]) & (batch.columns["sample_id"] == pair[1])
             )
         ]
-        raise InputError(
-            f"{places[1]}: instance {pair[0]}, sample {pair[1]} is there already ({places[0]}); "
-            "give every sample once"
-        )
+        detail = f"sample {pair[1]} is there already ({places[0]}); give every sample once"
+        raise InputError(f"{places[1]}: instance {pair[0]}, {detail}")
 
     def _cut(self, columns: draw_files.Columns, index: int) -> WeightedSamples:
         name = self.instance_ids[index]
@@ -256,8 +249,7 @@ def _common_labels(
     for name, wanted in asdict(common).items():
         for file, one in zip(files, found, strict=True):
             if name != "temperature" and getattr(one, name) != wanted:
-                raise InputError(
-                    f"{file.path}: {name} is {getattr(one, name)!r}, but {wanted!r} in "
-                    f"{files[0].path}; give the files of one model and one proposal"
-                )
+                said = f"{name} is {getattr(one, name)!r}, but {wanted!r} in {files[0].path}"
+                advice = "give the files of one model and one proposal"
+                raise InputError(f"{file.path}: {said}; {advice}")
     return common

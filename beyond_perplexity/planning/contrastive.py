@@ -138,21 +138,17 @@ def check_contrastive(config: configuration_file.Config) -> None:
     if not _from_text(given) and given["vocabulary"] is None:
         for corpus in {config["models"][name]["corpus"] for name in given["models"]}:
             if _first_closed(config, corpus) is None:
-                raise InputError(
-                    f"contrastive.vocabulary: no listed model of {corpus} has a closed vocabulary "
-                    "to take substitutes from; name one, or set distortion.substitutes: text"
-                )
+                fault = f"no listed model of {corpus} has a closed vocabulary"
+                advice = "to take substitutes from; name one, or set distortion.substitutes: text"
+                raise InputError(f"contrastive.vocabulary: {fault} {advice}")
     if given["models"] and given["base_level"] not in [*given["levels"], *given["curve"]]:
-        raise InputError(
-            f"contrastive.base_level: {given['base_level']:g} is not among the levels; add it to "
-            "contrastive.levels"
-        )
+        fault = f"{given['base_level']:g} is not among the levels; add it to contrastive.levels"
+        raise InputError(f"contrastive.base_level: {fault}")
     name = given["partition"]["proposal"]
     for other in given["models"] if name else ():
         model, proposal = config["models"][other], config["models"][name]
         same = all(model.get(part) == proposal.get(part) for part in ("corpus", "vocabulary"))
         if FAMILIES[model["family"]].kind == "unnormalized" and not same:
-            raise InputError(
-                f"contrastive.partition.proposal: '{name}' has another corpus or vocabulary than "
-                f"'{other}'; name a language model that shares both"
-            )
+            fault = f"'{name}' has another corpus or vocabulary than '{other}'"
+            advice = "name a language model that shares both"
+            raise InputError(f"contrastive.partition.proposal: {fault}; {advice}")

@@ -267,10 +267,9 @@ def _resolve(config: Config, name: str) -> str | None:
         return name
     missing = given["when_missing"]
     if missing == FAIL:
-        raise InputError(
-            f"evaluators.{name}: {families.PACKAGES[package].distribution} is not installed and "
-            f"when_missing is error; install it with: {families.EXTRA}"
-        )
+        fault = f"the package {families.PACKAGES[package].distribution} is not installed"
+        advice = f"when_missing is error; install it with: {families.EXTRA}"
+        raise InputError(f"evaluators.{name}: {fault} and {advice}")
     return None if missing == LEAVE_OUT else _resolve(config, missing)
 
 
@@ -278,10 +277,9 @@ def _table(config: Config, name: str) -> str:
     given: str = config["evaluators"][name]["vectors"]
     found = _resolve(config, given)
     if found is None:
-        raise InputError(
-            f"evaluators.{name}.vectors: the package of '{given}' is not installed; install "
-            "it, or name another evaluator in its when_missing"
-        )
+        fault = f"the package of '{given}' is not installed"
+        advice = "install it, or name another evaluator in its when_missing"
+        raise InputError(f"evaluators.{name}.vectors: {fault}; {advice}")
     return found
 
 

@@ -122,17 +122,15 @@ def _check_writing(name: str, config: configuration_file.Config) -> None:
     """Refuse a latent model without a decoding that it can write by, or a name that it needs."""
     decodings = [config["decodings"][one] for one in config["generation"]["decodings"]]
     if not any(parse_options(DecodingOptions, one, "decodings").ancestral for one in decodings):
-        raise InputError(
-            f"generation.models: '{name}' has latent variables and writes by ancestral sampling "
-            "alone; add such a decoding, without a temperature, or remove the model"
-        )
+        fault = f"'{name}' has latent variables and writes by ancestral sampling alone"
+        advice = "add such a decoding, without a temperature, or remove the model"
+        raise InputError(f"generation.models: {fault}; {advice}")
     model = config["models"][name]
     taken = f"{model['corpus']}{SENTENCES}"
     if FAMILIES[model["family"]].unit == "sentence" and taken in config["corpora"]:
-        raise InputError(
-            f"corpora.{taken}: this name is kept for the sentences of '{model['corpus']}', which "
-            f"the samples of '{name}' are compared with; rename it"
-        )
+        kept = f"this name is kept for the sentences of '{model['corpus']}'"
+        fault = f"{kept}, which the samples of '{name}' are compared with"
+        raise InputError(f"corpora.{taken}: {fault}; rename it")
 
 
 def _check_folders(config: configuration_file.Config) -> None:
@@ -151,10 +149,9 @@ def _check_lengths(config: configuration_file.Config) -> None:
     for name in config["generation"]["models"]:
         context = configuration_file.architecture(config["models"][name]).get("context_length")
         if context is not None and length > context:
-            raise InputError(
-                f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
-                f"tokens at most; lower it or raise models.{name}.architecture.context_length"
-            )
+            fault = f"is {length}, but '{name}' conditions on {context} tokens at most"
+            advice = f"lower it or raise models.{name}.architecture.context_length"
+            raise InputError(f"generation.maximum_length: {fault}; {advice}")
 
 
 def _check_families(config: configuration_file.Config) -> None:
@@ -198,10 +195,8 @@ def _check_evaluated_splits(config: configuration_file.Config) -> None:
     for name, split, key in _evaluations(config):
         corpus = config["models"][name]["corpus"]
         if config["corpora"][corpus].get("split", {}).get(split) == 0:
-            raise InputError(
-                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
-                f"({key})"
-            )
+            fault = f"is 0, but models.{name} is evaluated on it ({key})"
+            raise InputError(f"corpora.{corpus}.split.{split}: {fault}")
 
 
 def _settle_preprocessing(config: configuration_file.Config) -> None:
@@ -258,10 +253,8 @@ def _check_encoder(config: configuration_file.Config) -> None:
         family = config["evaluators"][name]["family"]
         if "similarity" not in EVALUATORS[family].measures:
             able = [name for name, row in EVALUATORS.items() if "similarity" in row.measures]
-            raise InputError(
-                f"{key}: '{name}' ({family}) has no vectors of texts; name one of family "
-                f"{', '.join(able)}"
-            )
+            advice = f"name one of family {', '.join(able)}"
+            raise InputError(f"{key}: '{name}' ({family}) has no vectors of texts; {advice}")
 
 
 def validate(config: dict[str, Any]) -> None:

@@ -204,10 +204,8 @@ def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
 def _check_wake(options: TrainingOptions, wake: str | Path | None) -> None:
     steps = getattr(options, "wake_steps", 0)
     if steps and wake is None:
-        raise InputError(
-            f"training.wake_steps: is {steps}, but there is no model to learn from; "
-            "give --wake, the model's folder"
-        )
+        fault = f"is {steps}, but there is no model to learn from; give --wake, the model's folder"
+        raise InputError(f"training.wake_steps: {fault}")
     if wake is not None and not steps:
         raise InputError(f"--wake: {wake}: training.wake_steps is 0; leave it out or give steps")
 

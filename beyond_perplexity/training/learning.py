@@ -79,10 +79,8 @@ def _fit_unnormalized(
     options, vocabulary = job.options, job.vocabulary
     assert isinstance(options, ContrastiveTrainingOptions)
     if job.open_vocabulary:
-        raise InputError(
-            f"vocabulary: is of parts of words, but a {family.family} is trained on distorted "
-            "words; give it a closed one"
-        )
+        detail = f"but a {family.family} is trained on distorted words; give it a closed one"
+        raise InputError(f"vocabulary: is of parts of words, {detail}")
     job.set_initial_weights()
     model = family(vocabulary.size, job.config.get("architecture", {}))
 

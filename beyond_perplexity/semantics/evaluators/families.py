@@ -176,10 +176,9 @@ def package_folder(name: str) -> Path:
     folder = Path(next(iter(found.submodule_search_locations))) / row.folder
     missing = [file for file in row.files.values() if not (folder / file).is_file()]
     if not folder.is_dir() or missing:
-        raise InputError(
-            f"{folder}: {row.distribution} lacks {', '.join(missing) or 'its folder of weights'}; "
-            f"install version {row.distribution} anew: {EXTRA}"
-        )
+        lacks = ", ".join(missing) or "its folder of weights"
+        advice = f"install version {row.distribution} anew: {EXTRA}"
+        raise InputError(f"{folder}: {row.distribution} lacks {lacks}; {advice}")
     return folder
 
 

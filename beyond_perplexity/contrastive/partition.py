@@ -86,7 +86,8 @@ class WordProposal:
         limit = None if self.model is None else self.model.context_length
         if limit is not None and longest > limit:
             found = f"conditions on {limit} tokens at most, but a sentence has {longest} words"
-            raise InputError(f"{self.name}: {found}; choose a proposal without a limit")
+            advice = "choose a proposal without a limit, or leave out such sentences"
+            raise InputError(f"{self.name}: {found}; {advice}")
 
     def start(self, rows: int, longest: int) -> ProposalState | None:
         """Return the state of empty sequences; None where words are uniform."""
@@ -131,7 +132,7 @@ class WordProposal:
         weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
         if not self.uniform and bool(((weights == 0) | dead).any()):
             advice = "choose a smoothed model, or set uniform above 0"
-            raise InputError(f"{self.name}: gives words no probability, Z lacks them; {advice}")
+            raise InputError(f"{self.name}: gives words no probability: Z lacks them; {advice}")
         return weights
 
 

@@ -20,6 +20,7 @@ from beyond_perplexity.inference.intervals import RatioInterval, jackknife_inter
 from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
+from beyond_perplexity.signature import refuse_mixed
 from beyond_perplexity.verdicts import joined_facts
 
 NO_DIFFERENCE = "no difference found"
@@ -77,6 +78,7 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
+    refuse_mixed({path: line for one in sums.values() for path, line in one.signatures.items()})
     (first, one), *others = sums.items()
     for name, other in others:
         if _scored_texts(other) != _scored_texts(one):

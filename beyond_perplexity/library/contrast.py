@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,14 @@ from beyond_perplexity.contrastive.pairs import (
     pair_files,
     read_pairs,
 )
+from beyond_perplexity.corpus.normalization import watched
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -75,10 +78,12 @@ def contrast(given: ContrastOptions) -> Result:
         shown = str(given.originals) if is_file else "texts"
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
+    read = "scores" if given.model is None else "tokenized" if given.tokenized else "own"
+    signature = sign("contrast", text=read, distortion="pairs")
+    summary = {**_means(table, given.originals), "signature": signature}
     if given.output:
         written = run_record("beyond_perplexity/library/contrast.py", flags, **record)
-        write_shard(given.output, PAIR_CONTRASTS, table, written)
-    summary = _means(table, given.originals)
+        write_shard(given.output, PAIR_CONTRASTS, table, written | {"signature": signature})
     text = "\n".join([_describe(table), *_said_of_means(summary)])
     return Result("contrast", table, text=text, summary=summary)
 
@@ -131,12 +136,10 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     description, model = opened.description, str(given.model)
     plain = description.get("arpa") and not given.tokenized  # whose text is read as it is
     cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
-    return contrast_pairs(
-        make_scorer(opened.model, opened.vocabulary, model),
-        pairs,
-        cleaning.apply if cleaning else None,
-        given.name or Path(model).resolve().name,
-    )
+    scorer = make_scorer(opened.model, opened.vocabulary, model)
+    where = "texts" if given.distorted is not None else given.originals
+    with watched(cleaning, where) if cleaning else nullcontext() as clean:
+        return contrast_pairs(scorer, pairs, clean, given.name or Path(model).resolve().name)
 
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:

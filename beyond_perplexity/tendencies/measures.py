@@ -4,8 +4,9 @@ Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its inte
 (`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
 a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set,
 each of so many `draws`; `verdict` says what was found. Where there is no sound
-test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted` says what a test
-permuted in the place of documents, `note` what else is to be known of the value. `p_value_law` is
+test, or so few draws that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its
+numbers; `permuted` says what a test permuted in the place of documents, `note` what else is to be
+known of the value. `p_value_law` is
 the Monte Carlo test of a fitted law, which says nothing of the reference; `baseline`,
 `baseline_low` and `baseline_high` what two human texts as large are apart, and `excess` = `value` -
 `baseline`. Where the baseline is of halves of the reference (`inference.halves`), `value` is the
@@ -78,8 +79,13 @@ import pyarrow as pa
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.p_values import draw_warning, holm, permutation_p
-from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups, Scheme
+from beyond_perplexity.inference.p_values import draw_warning, holm, needed_draws, permutation_p
+from beyond_perplexity.inference.permuted_units import (
+    EFFECTIVE_GROUPS,
+    VERDICT_LEVELS,
+    Groups,
+    Scheme,
+)
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
@@ -92,7 +98,14 @@ from beyond_perplexity.tendencies.definitions import (
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import joined_facts, no_verdict_text, permuted_text, reason
+from beyond_perplexity.verdicts import (
+    TOO_FEW,
+    cannot_tell,
+    joined_facts,
+    no_verdict_text,
+    permuted_text,
+    reason,
+)
 
 _Draws = dict[MeasureKey, np.ndarray]
 
@@ -268,18 +281,28 @@ def adjusted_rows(
 ) -> list[MeasureRow]:
     """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
-    family = _family(rows, sample_sets)
-    return [
-        row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
-        if row.key in adjusted
-        else row
-        for row in rows
-    ]
+    family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
+    needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
+    numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": drawn}
+    few = reason(TOO_FEW, **numbers, needed=needed) if needed else ""
+    found = []
+    for row in rows:
+        if row.key in adjusted:
+            old = "" if cannot_tell(row.reason) else row.reason  # of rows that are adjusted anew
+            row = row._replace(reason=few if few and _drawn([row]) else old)
+            row = row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
+        found.append(row)
+    return found
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:
     """Say which stars so few permutations cannot give to the rows of a sample set, or nothing."""
-    return draw_warning(_family(rows, sample_sets), permutations, "permutations")
+    return draw_warning(_family(_drawn(rows), sample_sets), permutations, "permutations")
+
+
+def _drawn(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    """Leave out the held-out distance: its p needs no draws, and a small one is of no other's."""
+    return [row for row in rows if not row.fact.startswith(_HELD_OUT)]
 
 
 def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:

@@ -75,7 +75,10 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     out = tmp_path / "out"
     flags = ["--reference", str(human), "--samples", str(generated), "--out", str(out), *FLAGS]
     run_function("compare", flags)
-    assert compared.text in capsys.readouterr().out
+    said, signature = compared.text.rsplit("\n\n", 1)
+    printed = capsys.readouterr().out
+    assert printed.startswith(said)
+    assert printed.splitlines()[-1] == signature  # behind what was written
     written = pd.read_csv(out / "tendencies.csv")
     pd.testing.assert_frame_equal(
         compared.table[list(written)].reset_index(drop=True), written, check_dtype=False
@@ -376,6 +379,13 @@ def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp
     columns = [name for name in found.table if name != "phenomenon"]
     pd.testing.assert_frame_equal(found.table[columns], again.table[columns])
     assert again.table["phenomenon"].tolist() == ["pairs"]
+    capsys.readouterr()
+    raw: dict = {"model": folder, "device": "cpu"}
+    beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
+    assert "texts: the tokenizer cuts <unk> into three tokens (3 times" in capsys.readouterr().err
+    pairs.write_text("good\tbad\na <unk>\tb\n")
+    beyond_perplexity.contrast(pairs, **raw)
+    assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("cat 1 0\ndog 1 1\nsnow 0 2\n")
     first, second = ["The cat!", "Dog.", "snow", "fog"], ["A cat", "cat", "cat", "cat"]

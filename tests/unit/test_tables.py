@@ -53,7 +53,15 @@ from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
-from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
+from beyond_perplexity.verdicts import (
+    ALIKE,
+    CANNOT_TELL,
+    DIFFERS,
+    TOO_FEW,
+    UNTESTED,
+    WITHOUT_VERDICT,
+    reason,
+)
 from tests.unit.synthetic_tables import (
     BASELINES,
     WITHHELD_NOTE,
@@ -321,6 +329,7 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     assert not (tmp_path / "t.csv").exists()
 
 
+TOO_FEW_OF_8 = reason(TOO_FEW, draws=99, level=0.05, family=8, needed=160)
 ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
@@ -337,6 +346,9 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": 0.05}, ALIKE, ""),
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
+        ({"p_adjusted": 0.4, "reason": stated("few")}, ALIKE, ""),
+        ({"p_adjusted": 0.4, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
+        ({"p_adjusted": 0.05 - 1e-17, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
         ({"p_adjusted": None, "p_value": None, "reason": stated("few")}, WITHOUT_VERDICT, WITHHELD),
         ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
@@ -357,7 +369,9 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
     measures.loc[tested, ["family", "draws"]] = 8, 99
-    assert measured.table_3(measures, Labels()).note.count(FEW) == 1
+    assert measured.table_3(measures, Labels()).note.count(f" {FEW}") == 1
+    measures.loc[tested, "reason"] = TOO_FEW_OF_8
+    assert measured.table_3(measures, Labels()).note.count(f"? cannot tell: {FEW}") == 1
     assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
     assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
     assert note_alone(ROW) == ""

@@ -285,7 +285,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
             "text": "run",
             "vocabulary": words,
             "tokens": "0-all",
-            "stopwords": "gensim",
+            "stopwords": "test",
             "symbols": "yes",
             "groups": "none",
             "permutations": "0",

@@ -140,7 +140,7 @@ def actions(command, monkeypatch):
     class Declared(Exception):  # noqa: N818
         pass
 
-    def stop(parser, *_):
+    def stop(parser, *_, **__):
         found.extend(parser._actions)
         raise Declared
 

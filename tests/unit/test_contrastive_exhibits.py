@@ -34,16 +34,10 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.planned import run_of
-from tests.unit.synthetic_tables import (
-    make_contrast_differences,
-    make_contrasts,
-    make_margin_training,
-    make_pair_contrasts,
-    make_partitions,
-    sentence_description,
-)
+from tests.unit.synthetic_tables import make_contrasts, make_pair_contrasts, sentence_description
 
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
@@ -75,14 +69,14 @@ def given() -> dict[str, object]:
     bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
     return {
         "contrasts": contrasts,
-        "contrast_differences": make_contrast_differences(contrasts),
+        "contrast_differences": synthetic_tables.make_contrast_differences(contrasts),
         "models": models,
         "perplexities": perplexities,
         "given_lengths": dict.fromkeys(SENTENCES, bounded),
         "sentence_models": sentence_models,
-        "training": make_margin_training(list(SENTENCES)),
+        "training": synthetic_tables.make_margin_training(list(SENTENCES)),
         "pair_contrasts": make_pair_contrasts(MODELS, ["npi", "agreement"]),
-        "partitions": make_partitions(list(SENTENCES)),
+        "partitions": synthetic_tables.make_partitions(list(SENTENCES)),
     }
 
 
@@ -337,7 +331,7 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
     runs["s-75-10"]["interval"] = [None, None]
     assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
-    few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
+    few = make("partition", partitions=synthetic_tables.make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 
 
@@ -446,7 +440,7 @@ def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: li
 
 
 def test_directions_over_training_and_with_its_margin() -> None:
-    training = make_margin_training(["s-75-10", "s-75-50"])
+    training = synthetic_tables.make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
     rows = found("over training", training=training)

@@ -14,12 +14,8 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from beyond_perplexity.corpus.latent_instances import (
-    CorpusFiles,
-    Instance,
-    InstanceBatch,
-    MentionSpan,
-)
+from beyond_perplexity.corpus import latent_instances
+from beyond_perplexity.corpus.latent_instances import MentionSpan
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.models.factored import class_ends
@@ -81,8 +77,8 @@ def make_batch(*documents):
         tokens, codes = document if isinstance(document[0], tuple) else (document, None)
         codes = [0] * len(tokens) if codes is None else codes
         arrays = {"tokens": np.array(tokens), "latents": np.array(codes)}
-        instances.append(Instance(number, arrays))
-    return InstanceBatch.of(instances)
+        instances.append(latent_instances.Instance(number, arrays))
+    return latent_instances.InstanceBatch.of(instances)
 
 
 def rows_of(*codes):
@@ -304,7 +300,7 @@ def write_corpus(folder, documents, mentions):
     ):
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         write_shard(folder / f"{kind}.parquet", getattr(corpora, kind.upper()), columns, {})
-    return CorpusFiles.of(folder)
+    return latent_instances.CorpusFiles.of(folder)
 
 
 def words_of(corpus):
@@ -316,7 +312,7 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
     model = EntityNLM.create(CAPS, vocabulary, corpus)
     instances = list(model.instances(corpus, "valid", vocabulary))
     assert [instance.instance_id for instance in instances] == list(range(90, 120, 2))
-    batch = InstanceBatch.of(instances)
+    batch = latent_instances.InstanceBatch.of(instances)
     assert batch.arrays["latents"][0].tolist() == [2, 1, 0, 1 + RADIX, 0, 0, 1, 0]
     assert model.n_tokens(batch).tolist() == [9] * 15
     assert model.readable(instances[0], model.annotated(batch)[0])["mentions"] == [

@@ -47,16 +47,12 @@ from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_t
 from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.scored_pairs import (
-    PairColumns,
-    read_labelled_texts,
-    read_scored_pairs,
-)
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
@@ -228,7 +224,7 @@ JSON_LINE, WORDS_BIN = b'{"text": "a b", "title": "c"}\n', struct.pack("<2f", 1,
 BPE_TEXTS, TWO_GRAMS = [["a b ab"]], f"{ARPA}\\2-grams:\n-1\t<s> a\n\n\\end\\\n"
 CSV_PAIRS = b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n'
 MODULES = b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
-labelled = drained(read_labelled_texts, PairColumns())
+labelled = drained(scored_pairs.read_labelled_texts, scored_pairs.PairColumns())
 as_linked = annotated(linked, "linked-wikitext", mentions="all")
 as_conll = annotated(conll, "conll", mentions="all")
 CASES: dict[str, Case] = {
@@ -276,7 +272,7 @@ CASES: dict[str, Case] = {
     "scored pairs": (
         "a.csv",
         lambda: b'first,second,gold\n"a, b",c,1.5\nd,e,0\n',
-        drained(read_scored_pairs, "gold"),
+        drained(scored_pairs.read_scored_pairs, "gold"),
     ),
     "sentence pairs": ("a.jsonl", lambda: json.dumps(GOOD).encode() + b"\n", drained(read_pairs)),
     "word vectors": ("a.txt", lambda: b"2 3\na 1 2 3\nb .5 0 -1e-3\n", find_words),

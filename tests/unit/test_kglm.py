@@ -34,17 +34,11 @@ from beyond_perplexity.importance.ways_to_draw import (
     WeightOptions,
 )
 from beyond_perplexity.models import registry
+from beyond_perplexity.models.latents import kglm_instances
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents import kglm_steps as simulation
 from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_instances import (
-    NEW,
-    RELATED,
-    SPELLINGS,
-    KnowledgeGraph,
-    encode_latents,
-    pack_strings,
-)
+from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph, pack_strings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
@@ -116,7 +110,7 @@ def spelled(document):
 
 def instance_of(number, document, codes=None):
     codes = np.zeros(len(document), np.int64) if codes is None else codes
-    held = {TOKENS: ids(document), SPELLINGS: spelled(document), LATENTS: codes}
+    held = {TOKENS: ids(document), kglm_instances.SPELLINGS: spelled(document), LATENTS: codes}
     return Instance(number, {name: np.array(row, np.int64) for name, row in held.items()})
 
 
@@ -301,7 +295,7 @@ def test_steps_score_every_row_possible_or_not_as_a_whole(edges):
         batch, owner = batch_of(documents[0], documents[0][::-1]), torch.arange(2).repeat(64)
         uniforms = torch.from_numpy(np.random.default_rng(1).random((128, proposal.draws(batch))))
         codes, temperature, most = proposal.sample(batch, owner, uniforms, 2.0), 2.0, 1e-10
-        assert (codes.ge(NEW) & (codes % 2 == RELATED % 2)).any(), "some are related"
+        assert (codes.ge(NEW) & (codes % 2 == kglm_instances.RELATED % 2)).any(), "some are related"
     else:
         graph = make_graph(edges)
         model, proposal = make(graph=graph), make(KGLMTagger, graph=graph, seed=3)
@@ -346,7 +340,7 @@ def annotated_batch(model, seed=6):
             words = [w for w in model.alias_words[entity, 0].tolist() if w >= 0]
             spans.append((len(tokens), len(tokens) + len(words), entity))
             tokens += words
-        codes = encode_latents(spans, len(tokens), edges, model.graph)
+        codes = kglm_instances.encode_latents(spans, len(tokens), edges, model.graph)
         instances.append(instance_of(number, tokens, codes))
     return instances
 

@@ -27,11 +27,7 @@ from scipy.stats import chisquare
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.corpus.sentences import sentence_documents
-from beyond_perplexity.decoding.generation import (
-    SIMULATED_AT_ONCE,
-    simulate_texts,
-    write_samples,
-)
+from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import families_of
@@ -671,7 +667,7 @@ def draw(first: int, count: int, most: int = 3) -> list[Simulated]:
     torch.manual_seed(2)
     model = ToyModel(2, {}).eval()
     given = {"seed": 1, "first": first, "count": count, "maximum_length": most}
-    return list(simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
+    return list(generation.simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
 
 
 def test_texts_are_as_probable_as_the_sum_over_their_latents():
@@ -696,13 +692,15 @@ def test_texts_are_as_probable_as_the_sum_over_their_latents():
 
 
 def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tmp_path):
-    whole = draw(0, SIMULATED_AT_ONCE + 30)
-    part = draw(SIMULATED_AT_ONCE - 5, 20)
-    assert [one.instance.instance_id for one in whole] == list(range(SIMULATED_AT_ONCE + 30))
-    expected = whole[SIMULATED_AT_ONCE - 5 : SIMULATED_AT_ONCE + 15]
+    whole = draw(0, generation.SIMULATED_AT_ONCE + 30)
+    part = draw(generation.SIMULATED_AT_ONCE - 5, 20)
+    assert [one.instance.instance_id for one in whole] == list(
+        range(generation.SIMULATED_AT_ONCE + 30)
+    )
+    expected = whole[generation.SIMULATED_AT_ONCE - 5 : generation.SIMULATED_AT_ONCE + 15]
     assert [one.words for one in part] == [one.words for one in expected]
     documents = draw(3, 40)
-    write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
+    generation.write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
     rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
     assert [row["doc_id"] for row in rows] == list(range(3, 43))
     assert [row["text"] for row in rows] == [" ".join(one.words) for one in documents]
@@ -710,7 +708,7 @@ def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tm
     assert [row["finished"] for row in rows] == [not one.truncated for one in documents]
     assert {row["finished"] for row in rows} == {True, False}
     assert not DocumentFiles([tmp_path / "a.parquet"]).are_generated()
-    write_samples(tmp_path / "b.parquet", documents, 40, WORDS, {"precision": "float32"})
+    generation.write_samples(tmp_path / "b.parquet", documents, 40, WORDS, {"precision": "float32"})
     assert DocumentFiles([tmp_path / "b.parquet"]).are_generated()
 
 
@@ -720,7 +718,7 @@ def test_only_the_models_own_distribution_can_be_drawn_from(change):
     assert not options.ancestral
     with pytest.raises(InputError, match="ancestral sampling alone"):
         list(
-            simulate_texts(
+            generation.simulate_texts(
                 ToyModel(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
             )
         )

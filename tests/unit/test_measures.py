@@ -26,18 +26,9 @@ from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
+from tests.unit import text_pairs
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.text_pairs import (
-    STOP,
-    at_most,
-    batched,
-    draw_texts,
-    pair_of,
-    plain_measures,
-    run_script,
-    statistics_of,
-    write_samples,
-)
+from tests.unit.text_pairs import batched, draw_texts, pair_of, run_script, statistics_of
 
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
 NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_reference")
@@ -144,7 +135,9 @@ def test_values_are_those_of_plain_programs(table):
     rows = as_dict(table)
     tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [[len(t) for t in side] for side in tokens]
-    stop = [[sum(w in STOP.words for w in t) / len(t) for t in side if t] for side in tokens]
+    stop = [
+        [sum(w in text_pairs.STOP.words for w in t) / len(t) for t in side if t] for side in tokens
+    ]
     for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
         value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
         assert value["mean"] == pytest.approx(np.mean(second))
@@ -153,7 +146,8 @@ def test_values_are_those_of_plain_programs(table):
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
     assert_word_values(
-        rows, [at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)]
+        rows,
+        [text_pairs.at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)],
     )
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
@@ -272,7 +266,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
-        common += [f"--{name}-documents", write_samples(tmp_path / name, texts)]
+        common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
     run_script(measure_tendencies, *common)
     assert sizes.stat().st_size > 0
 
@@ -305,7 +299,7 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
-        splits.append(plain_measures(pair, counts))
+        splits.append(text_pairs.plain_measures(pair, counts))
     by_length = splits[0].keys() & {(name, "ks_empirical") for name in HISTOGRAM_OF}
     # Types are permuted among documents of equal length alone.
     for key in splits[0].keys() - (by_length if lengths == "different" else set()):

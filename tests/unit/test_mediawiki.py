@@ -18,21 +18,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from beyond_perplexity.corpus import markup, readers
+from beyond_perplexity.corpus import markup, mediawiki, readers
 from beyond_perplexity.corpus import markup as markup_limits
 from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
-from beyond_perplexity.corpus.mediawiki import (
-    PageError,
-    PageStream,
-    RawPage,
-    Redirects,
-    add_matches,
-    parse_page,
-    tokenize,
-)
+from beyond_perplexity.corpus.mediawiki import PageStream, parse_page
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, read_lines, resolve_path
 from beyond_perplexity.corpus.text_files import read_text
@@ -80,7 +72,7 @@ def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, mon
     content = dump.read_bytes()
     for raw in whole:  # the place is the byte where the page starts
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
-    with pytest.raises(PageError, match="without title, namespace"):
+    with pytest.raises(mediawiki.PageError, match="without title, namespace"):
         parse_page(raw_page("1" * 5000, "x"))
     assert parse_page(raw_page("-1", "x")).namespace == -1
     assert parse_page(raw_page("0", "#REDIRECT" + " " * 200_000)).redirect is None
@@ -103,8 +95,8 @@ DELETED = b'<revision><text deleted="deleted" /></revision></page>'
     ],
 )
 def test_broken_pages_say_why(xml, reason):
-    with pytest.raises(PageError, match=reason):
-        parse_page(RawPage("here", xml))
+    with pytest.raises(mediawiki.PageError, match=reason):
+        parse_page(mediawiki.RawPage("here", xml))
 
 
 def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_other(tmp_path):
@@ -114,7 +106,7 @@ def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_ot
     for raw in PageStream(dump, Problems(False)):
         try:
             found.append(parse_page(raw).title)
-        except PageError:
+        except mediawiki.PageError:
             found.append(f"broken: {raw.describe().split(' (')[0]}")
     assert found == ["A", "broken: Broken", "B"]
     held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
@@ -242,7 +234,7 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     first = "New York is here. [[York]] and [[New York City|New York]]. Yorkshire, York, New York, "
     second = "new york.\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
     paragraphs = markup.parse_article(first + second).paragraphs
-    add_matches("Ada", paragraphs)
+    mediawiki.add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
         ("York", "York", "link"),
         ("New York", "New York City", "link"),
@@ -261,20 +253,20 @@ def test_an_anchor_takes_no_title_away_the_latest_counts_and_matches_agree_with_
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
     ).paragraphs
-    add_matches("Other", [paragraph])
+    mediawiki.add_matches("Other", [paragraph])
     found = [(anchor, entity) for anchor, entity, kind in mentions(paragraph) if kind != "link"]
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
     link = markup.Paragraph("ab", [(0, 2, "X", "link")])
     plain = markup.Paragraph(text)
-    add_matches("zz", [link, plain])
+    mediawiki.add_matches("zz", [link, plain])
     oracle = [m.span() for m in re.finditer(r"(?<!\w)ab(?!\w)", text)]
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
 
 
 def spans(paragraph, **switches):
     preprocessing = Preprocessing.from_config(switches)
-    ((tokens, kept),) = tokenize([paragraph], preprocessing.apply)
+    ((tokens, kept),) = mediawiki.tokenize([paragraph], preprocessing.apply)
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
@@ -294,7 +286,7 @@ def test_token_spans_survive_cleaning_and_anchors_inside_tokens_are_left_out():
 
     links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
     paragraph = markup.Paragraph("a b c d", links)
-    ((tokens, kept),) = tokenize([paragraph], swap)
+    ((tokens, kept),) = mediawiki.tokenize([paragraph], swap)
     assert tokens == ["a", "c", "b", "d"]
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
@@ -308,7 +300,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
         paragraph.mentions = [(a, b, paragraph.text[a:b], kind) for a, b, _, kind in found]
     preprocess = Preprocessing.from_config({}).apply
     spelled, anchors = [], []
-    for tokens, kept in tokenize(paragraphs, preprocess):
+    for tokens, kept in mediawiki.tokenize(paragraphs, preprocess):
         spelled += [tokens[a:b] for a, b, *_ in kept]
         anchors += [anchor for *_, anchor, _ in kept]
     expected = [anchor.split() for anchor in preprocess(anchors)]
@@ -320,7 +312,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
 
 
 def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_path):
-    with Redirects(tmp_path / "r.sqlite") as redirects:
+    with mediawiki.Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])
         assert [redirects.resolve(title) for title in "ABCXZ"] == ["C", "C", "C", None, None]
@@ -436,7 +428,9 @@ def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeyp
 
 def raw_page(namespace, text):
     revision = f"<revision><text>{text}</text></revision>"
-    return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
+    return mediawiki.RawPage(
+        "x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode()
+    )
 
 
 def test_such_a_page_is_a_counted_skip(tmp_path):
@@ -449,8 +443,8 @@ def test_such_a_page_is_a_counted_skip(tmp_path):
     page = raw_page("0", "&e9;")
     path = put(tmp_path / "d.xml", b"<mediawiki>" + page.xml + b"</mediawiki>")
     assert len(list(PageStream(path, Problems(False)))) == 1
-    with pytest.raises(PageError, match="not well-formed"):
-        parse_page(RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
+    with pytest.raises(mediawiki.PageError, match="not well-formed"):
+        parse_page(mediawiki.RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
 
 
 def test_kinds_are_those_of_the_definition_for_nested_mentions():

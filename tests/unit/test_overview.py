@@ -25,14 +25,8 @@ from beyond_perplexity.report.tendency_findings import (
     shares_table,
     tendency_table,
 )
+from tests.unit import synthetic_tables
 from tests.unit.planned import run_of
-from tests.unit.synthetic_tables import (
-    WITHHELD_NOTE,
-    make_measures,
-    make_sensitivity,
-    set_distance,
-    withhold,
-)
 from tests.unit.test_tables import scored
 
 CORPORA = {
@@ -50,7 +44,7 @@ def published(text: str) -> nodes.document:
 @pytest.fixture
 def measures() -> pd.DataFrame:
     """Give two sources of which one is as human text is, and the other has one large distance."""
-    table = make_measures(["lstm/beam", "trigram/beam"])
+    table = synthetic_tables.make_measures(["lstm/beam", "trigram/beam"])
     with_baseline = table["baseline"].notna()
     table.loc[with_baseline, "value"] = table["baseline"]
     table.loc[with_baseline, "excess"] = 0.0
@@ -58,7 +52,7 @@ def measures() -> pd.DataFrame:
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
     table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
-    return set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
+    return synthetic_tables.set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
 def told(measures: pd.DataFrame, row: str, sensitivity=None) -> dict[str, str]:
@@ -70,7 +64,7 @@ def told(measures: pd.DataFrame, row: str, sensitivity=None) -> dict[str, str]:
 
 def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
-    measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
+    measures = synthetic_tables.set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
     found = told(measures, "all")
     assert found == told(measures, "all; most in stop words")
     assert found["farthest sample set"] == "Trigram, beam"
@@ -79,7 +73,9 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
-    found = told(withhold(measures, "length", "ks", WITHHELD_NOTE), "all")
+    found = told(
+        synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE), "all"
+    )
     assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
     measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "baseline"] = (
         0.3
@@ -93,7 +89,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     def line(rows: pd.DataFrame, sensitivity: pd.DataFrame | None) -> str:
         return power_line(Compared("wikipedia", "document", rows, sensitivity))
 
-    table = make_sensitivity()
+    table = synthetic_tables.make_sensitivity()
     at_1000 = table[(table["n"] == 1000) & (table["tendency"] == "length")]
     shift = at_1000[at_1000["measure"] == "ks"]["minimum_detectable_effect"].iloc[0]
     small = measures.assign(n_reference=4000, n_samples=2000)
@@ -111,7 +107,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
 
 
 def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -> None:
-    measures = withhold(measures, "length", "ks", WITHHELD_NOTE)
+    measures = synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE)
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
     assert by_name["stars"] == "1 of 7"  # those that were not embedded have no eighth
@@ -198,7 +194,7 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
         assert ("what others have seen is not known." in said) != known
     corpora = {"a": ["lstm/beam"], "b": ["trigram/beam"], "c": ["gru/beam"]}
     extractions = {"a": {"split": {"unit": "page"}}, "b": {}, "c": {}}
-    first, second = by_corpus(corpora, extractions, measures, [make_sensitivity()])
+    first, second = by_corpus(corpora, extractions, measures, [synthetic_tables.make_sensitivity()])
     assert (first.name, first.unit, set(first.measures["source"])) == ("a", "page", {"lstm/beam"})
     assert first.sensitivity is not None
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
@@ -239,7 +235,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
             {**common, "method": "beam", "value": 235.8, "bound": "strict"},
         ]
     )
-    compared = [Compared("wikipedia", "document", measures, make_sensitivity())]
+    compared = [Compared("wikipedia", "document", measures, synthetic_tables.make_sensitivity())]
     given = {"estimates": estimates, "figures": [figure]}
     text = render(compared, perplexities={"lstm": perplexity}, **given)
     tree = published(text)

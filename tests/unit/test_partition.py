@@ -15,14 +15,7 @@ import pytest
 import torch
 
 from beyond_perplexity.contrastive import PartitionOptions, partition
-from beyond_perplexity.contrastive.partition import (
-    GivenLength,
-    ScoredSentences,
-    WordProposal,
-    describe_given_length,
-    draw_log_partitions,
-    endless_log_probs,
-)
+from beyond_perplexity.contrastive.partition import GivenLength, WordProposal, draw_log_partitions
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
@@ -76,7 +69,7 @@ SETTINGS = [
 def some_sentences(count=30, seed=3):
     generator = np.random.default_rng(seed)
     lengths = np.concatenate([LENGTHS, generator.integers(1, LONGEST + 1, count - LONGEST)])
-    return ScoredSentences(generator.normal(size=count), lengths, np.arange(count), 0)
+    return partition.ScoredSentences(generator.normal(size=count), lengths, np.arange(count), 0)
 
 
 @pytest.mark.parametrize(("kind", "options"), SETTINGS)
@@ -213,7 +206,7 @@ def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups()
     assert math.log(high / low) == pytest.approx(2 * 1.98 * error, rel=0.01)
     assert summary["log_z_growth_per_word"] == pytest.approx(math.log(4.0))
     assert (summary["words"], summary["sentences"], summary["groups"]) == (words, 200, 200)
-    held = ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
+    held = partition.ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
     found = GivenLength(held, np.zeros((1, 2)), 5, "x")
     columns = found.columns("m", "q")
     assert columns["standard_error"] == columns["log_z_debiased"] == [None, None]
@@ -237,12 +230,12 @@ def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
     assert bad["pareto_k_max"] > bad["pareto_k_threshold"]
     assert bad["interval"] == [None, None]
     assert bad["perplexity_given_length"] > 0
-    assert "Not to be trusted: 50 of 50" in "\n".join(describe_given_length(bad))
+    assert "Not to be trusted: 50 of 50" in "\n".join(partition.describe_given_length(bad))
     good = GivenLength(held, generator.normal(scale=0.1, size=(300, LONGEST)), 5, "x").summary()
     assert None not in good["interval"]
     assert good["sentences_few_effective"] == good["sentences_pareto_k_above"] == 0
-    assert not any("Not to be trusted" in line for line in describe_given_length(good))
-    assert "may diverge" in describe_given_length(good)[0]
+    assert not any("Not to be trusted" in line for line in partition.describe_given_length(good))
+    assert "may diverge" in partition.describe_given_length(good)[0]
 
 
 # The command
@@ -309,12 +302,14 @@ def endless_by_hand(model, ids):
 
 def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length():
     every = [np.array(ids) for ids in itertools.product(range(2, SIZE), repeat=3)]
-    found = list(endless_log_probs(language_model(), every))
+    found = list(partition.endless_log_probs(language_model(), every))
     assert len(found) == 64
     assert math.fsum(map(math.exp, found)) == pytest.approx(1, abs=1e-6)
     mixed = [np.array(ids) for ids in SENTENCES]
     by_hand = sorted(endless_by_hand(language_model(), ids) for ids in SENTENCES)
-    assert sorted(endless_log_probs(language_model(), mixed)) == pytest.approx(by_hand, abs=1e-5)
+    assert sorted(partition.endless_log_probs(language_model(), mixed)) == pytest.approx(
+        by_hand, abs=1e-5
+    )
 
 
 def test_the_command_refuses_what_does_not_fit(folder):

@@ -15,18 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
+from beyond_perplexity.corpus import penn
 from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.penn import (
-    MAXIMUM_DEPTH,
-    Reader,
-    TreeError,
-    category,
-    escape,
-    leaves,
-    parse_tree,
-    replace_leaves,
-    unescape,
-)
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
 from tests.unit.evaluator_oracles import check_refused
@@ -41,17 +31,17 @@ GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
 def read(path, *, skip=False, document="file"):
     problems = Problems(skip)
     source = SourceOptions("penn", [str(path)], document=document)
-    return list(Reader(source, problems).read(path)), problems
+    return list(penn.Reader(source, problems).read(path)), problems
 
 
 def read_tree(line):
     """Read a tree of the table with NLTK; its leaves are the words as they are in the text."""
-    return Tree.fromstring(line, read_leaf=unescape)
+    return Tree.fromstring(line, read_leaf=penn.unescape)
 
 
 def write_tree(tree):
-    inside = (escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
-    return f"({escape(tree.label())} {' '.join(inside)})"
+    inside = (penn.escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
+    return f"({penn.escape(tree.label())} {' '.join(inside)})"
 
 
 # ---- one tree ----
@@ -81,8 +71,8 @@ def write_tree(tree):
     ],
 )
 def test_a_tree_in_the_form_of_the_table(text, expected):
-    assert parse_tree(text) == expected
-    assert parse_tree(expected) == expected
+    assert penn.parse_tree(text) == expected
+    assert penn.parse_tree(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,21 +87,24 @@ def test_a_tree_in_the_form_of_the_table(text, expected):
         ("word without a tag", ["(NP the cat)", "(NP (DT the) cat)", "(NP cat (DT the))"]),
         ("word without a tag", ["(ROOT cat)"]),
         ("bracket without a label", ["(S ((NN a)) (NN b))"]),
-        ("tree too deep", ["(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2)]),
+        (
+            "tree too deep",
+            ["(S " * (penn.MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (penn.MAXIMUM_DEPTH + 2)],
+        ),
     ],
 )
 def test_a_malformed_tree_says_why(reason, texts):
     for text in texts:
-        with pytest.raises(TreeError) as error:
-            parse_tree(text)
+        with pytest.raises(penn.TreeError) as error:
+            penn.parse_tree(text)
         assert error.value.reason == reason
 
 
 def test_function_labels_go_and_a_plain_tree_is_what_nltk_reads():
     labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
-    assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+    assert [*map(penn.category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
     text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
-    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
+    assert read_tree(penn.parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 def random_tree(draw, depth=0):
@@ -129,24 +122,24 @@ def test_writing_and_reading_gives_the_tree_back(seed):
     line = write_tree(tree)
     assert "\n" not in line
     assert read_tree(line) == tree
-    assert leaves(line) == tree.leaves()
-    assert parse_tree(line) == line
+    assert penn.leaves(line) == tree.leaves()
+    assert penn.parse_tree(line) == line
     several = line.replace(" (", "\n    (")
-    assert parse_tree(f"(ROOT\n  {several})") == line
+    assert penn.parse_tree(f"(ROOT\n  {several})") == line
     other = [f"w({n}" for n in range(len(tree.leaves()))]
-    assert leaves(replace_leaves(line, other)) == other
-    assert replace_leaves(line, tree.leaves()) == line
+    assert penn.leaves(penn.replace_leaves(line, other)) == other
+    assert penn.replace_leaves(line, tree.leaves()) == line
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
 def test_any_text_is_a_tree_or_a_named_fault(text):
     try:
-        line = parse_tree(text)
-    except TreeError:
+        line = penn.parse_tree(text)
+    except penn.TreeError:
         return
-    assert read_tree(line).leaves() == leaves(line)
-    assert all(word and not re.search(r"\s", word) for word in leaves(line))
+    assert read_tree(line).leaves() == penn.leaves(line)
+    assert all(word and not re.search(r"\s", word) for word in penn.leaves(line))
 
 
 # ---- files ----
@@ -212,7 +205,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
     path = put(tmp_path_factory.mktemp("damaged") / "d.mrg", damaged)
     found, _ = read(path, skip=True)
     assert len(found[0].trees) >= 13
-    assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
+    assert found[0].tokens == [word for _, tree in found[0].trees for word in penn.leaves(tree)]
 
 
 def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
@@ -239,7 +232,7 @@ def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     assert {document["split"] for document in found["documents"]} == {"train", "valid", "test"}
     words = {d["doc_id"]: d["text"].split(" ") for d in found["documents"]}
     assert len(words) == 200
-    assert all(leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
+    assert all(penn.leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
 
 
 # ---- a real treebank ----
@@ -323,7 +316,7 @@ def test_the_phrases_of_a_sentence_and_sentences_without_a_tree():
     )
     text = "a b . c d e . a -LRB- . f ."
     trees, left_out = parse_document(text.split(), 3)
-    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
+    assert [(number, penn.leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
     assert left_out == {LONG: 1, ESCAPED: 1}
 
 
@@ -374,9 +367,9 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
     alphabet = "ab.!?()[]/-'é&;0_\u4e2d"
     tokens = ["".join(draw.choices(alphabet, k=draw.randint(1, 5))) for _ in range(40)]
     trees, left_out = parse_document(tokens, 100)
-    assert [word for _, tree in trees for word in leaves(tree)] == tokens
+    assert [word for _, tree in trees for word in penn.leaves(tree)] == tokens
     assert not any(left_out.values())
-    assert all(parse_tree(tree) == tree for _, tree in trees)
+    assert all(penn.parse_tree(tree) == tree for _, tree in trees)
 
 
 def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
@@ -390,7 +383,7 @@ def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
     texts = {document["doc_id"]: document["text"] for document in found["documents"]}
     by_document: dict[int, list[str]] = {}
     for row in found["trees"]:
-        by_document.setdefault(row["doc_id"], []).extend(leaves(row["tree"]))
+        by_document.setdefault(row["doc_id"], []).extend(penn.leaves(row["tree"]))
     assert {n: " ".join(words) for n, words in by_document.items()} == texts
     assert found["report"]["trees"] == {"kind": "automatic: textblob", "written": 3}
     assert found["report"]["skips"] == {}

@@ -30,12 +30,8 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference import p_values as sign_flips
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.p_values import draw_warning, sign_flip_p_values
-from beyond_perplexity.models.likelihoods import (
-    DocumentScore,
-    check_window,
-    score_documents,
-    score_encoded,
-)
+from beyond_perplexity.models import likelihoods
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
@@ -118,9 +114,9 @@ def test_the_tutorials_dice_its_example_and_the_end_that_is_left_out():
             math.exp(whole.log_prob) + sum(map(math.exp, open_)), rel=1e-6
         )
     model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
-    assert list(score_encoded(model, texts)) == [DocumentScore(-math.inf, 2, 1, 1)]
+    assert list(score_encoded(model, texts)) == [likelihoods.DocumentScore(-math.inf, 2, 1, 1)]
     (found,) = score_encoded(model, texts, count_eos=False)
-    assert found == DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
+    assert found == likelihoods.DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
     share, ids = [0.0, 0.1, 0.2, 0.3, 0.4], np.array([3, 4, 2, 3, 3, 4, 4])
     for context, stride in ((None, None), (4, 2), (3, 3), (4, 1)):
         window = {"context_length": context, "stride": stride}
@@ -163,7 +159,7 @@ def test_impossible_text_has_no_finite_perplexity_and_scores_that_are_no_numbers
     assert "Infinity" not in json.dumps(found)
     # A row without any probability is impossible, and no NaN.
     scores = list(score_encoded(Fixed([0.0] * 5), [np.array([3], np.int32)]))
-    assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
+    assert scores == [likelihoods.DocumentScore(-math.inf, 1, 0, 2)]
     model = Fixed([0.25, 0.25, 0.25, math.nan])
     words = "doc_id 0: the model gives it the log-probability NaN"
     check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
@@ -195,7 +191,7 @@ def test_order_and_pools_do_not_matter_and_subwords_are_counted_as_tokens(monkey
     assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
     assert found["unknown"] == 0
     assert "unknown_penalized" not in found
-    (score,) = score_documents(model, vocabulary, ["lower xyz"])
+    (score,) = likelihoods.score_documents(model, vocabulary, ["lower xyz"])
     assert score.log_prob == found["log_prob"]
 
 
@@ -229,7 +225,7 @@ def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monk
         ((model, 8, 9), "stride: is 9, expected 1 to the context length, 8"),
         ((neural("lstm"), None, 4), "stride: has no meaning"),
     ):
-        check_refused(words, check_window, *given)
+        check_refused(words, likelihoods.check_window, *given)
     check_refused("nothing to score", summarize, Totals(), ClosedVocabulary(["a"], 0))
 
 

@@ -23,14 +23,9 @@ from beyond_perplexity.models.registry import build, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
+from beyond_perplexity.semantics import predictions
 from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
-from beyond_perplexity.semantics.predictions import (
-    Prompt,
-    continue_prompts,
-    predict_sentences,
-    predict_tokens,
-    print_tokens,
-)
+from beyond_perplexity.semantics.predictions import predict_sentences, predict_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
 from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
@@ -217,10 +212,10 @@ def test_rows_of_sentences_and_more_samples_leave_the_first_as_they_are():
 def test_special_tokens_are_printed_and_a_broken_model_is_named():
     ids = [np.array(row, np.int64) for row in ([3, 1, 2, 4], [1], [], [5, 6], [2, 2])]
     texts = ["w0 </s> <unk> w1", "</s>", "", "w2 w3", "<unk> <unk>"]
-    assert print_tokens(VOCABULARY, ids) == texts
+    assert predictions.print_tokens(VOCABULARY, ids) == texts
     parts = BPEVocabulary.build([["low lower lowest"]], 270)
     (held,) = parts.encode(["low lower"])
-    assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
+    assert predictions.print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
     table = torch.full((2, 43, 43), torch.nan)
     check_refused("the log-probability NaN", columns, TableModel(table), random_units(2))
 
@@ -289,7 +284,7 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         cuts = np.cumsum([0, *map(len, pieces)])
         held = [row for row in rows if row[0] == unit.unit_id]
         for start, end, row in zip(cuts, cuts[1:], held, strict=False):
-            assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
+            assert row[5] == predictions.print_tokens(vocabulary, [np.array(best[start:end])])[0]
             assert row[11] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
 
 
@@ -315,10 +310,12 @@ def test_continuations_are_those_of_a_plain_loop(family, sampled):
     rng = np.random.default_rng(0)
     sizes = rng.integers(0, 30, 20)
     prompts = [
-        Prompt(rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item)
+        predictions.Prompt(
+            rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item
+        )
         for item, size in enumerate(sizes)
     ]
-    found = continue_prompts(model, prompts, sampled, seed=3)
+    found = predictions.continue_prompts(model, prompts, sampled, seed=3)
     for prompt, ids in zip(prompts, found, strict=True):
         numbers = stream(3, "semantics/continuation", prompt.item).random(prompt.wanted)
         expected = written(model, prompt.ids, prompt.wanted, numbers if sampled else None)
@@ -330,8 +327,8 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
     """Oracle: the loop on as many of the last tokens as leave room for what is written."""
     model = made("transformer", context_length=10)
     ids = np.arange(3, 30, dtype=np.int32)
-    prompts = [Prompt(ids, wanted, 0) for wanted in (3, 10, 11)]
-    short, long, none = continue_prompts(model, prompts, False, seed=3)
+    prompts = [predictions.Prompt(ids, wanted, 0) for wanted in (3, 10, 11)]
+    short, long, none = predictions.continue_prompts(model, prompts, False, seed=3)
     text = [*ids.tolist()]
     with torch.no_grad():
         for size in (8, 9, 10):

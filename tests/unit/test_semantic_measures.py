@@ -30,13 +30,9 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
+from beyond_perplexity.semantics import differences
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
-from beyond_perplexity.semantics.differences import (
-    SemanticTests,
-    compare_semantics,
-    correlate_measures,
-)
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
@@ -340,7 +336,7 @@ def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
 
 
 SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
-TESTS = SemanticTests(flips=499)
+TESTS = differences.SemanticTests(flips=499)
 
 
 def frames(paths):
@@ -373,7 +369,7 @@ def shards(tmp_path_factory):
 
 
 def rows_of(paths, tests=TESTS):
-    return compare_semantics(paired(paths), tests).to_pandas()
+    return differences.compare_semantics(paired(paths), tests).to_pandas()
 
 
 def row(table, **wanted):
@@ -503,7 +499,7 @@ def test_the_level_of_the_test_holds(tmp_path):
         folder = tmp_path / str(seed)
         models = {f"a{seed}": 0.0, f"b{seed}": 0.0}
         paths = write_scores(folder, models, text, evaluators=held, kinds=("predicted",))
-        small += list(rows_of(paths, SemanticTests(199))["p_value"] < 0.1)
+        small += list(rows_of(paths, differences.SemanticTests(199))["p_value"] < 0.1)
     assert 0.04 < np.mean(small) < 0.17  # two standard errors of 40 draws of dependent tests
 
 
@@ -511,8 +507,10 @@ def test_the_level_of_the_test_holds(tmp_path):
 def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
     one, other = paired(shards, 60), paired(cut, 60)
-    assert compare_semantics(one, TESTS).equals(compare_semantics(other, TESTS))
-    assert correlate_measures(one).equals(correlate_measures(other))
+    assert differences.compare_semantics(one, TESTS).equals(
+        differences.compare_semantics(other, TESTS)
+    )
+    assert differences.correlate_measures(one).equals(differences.correlate_measures(other))
 
 
 def test_what_has_no_value_is_left_out_and_counted(tmp_path):
@@ -593,7 +591,7 @@ def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in
 
 
 def correlations(paths, over):
-    table = correlate_measures(paired(paths)).to_pandas()
+    table = differences.correlate_measures(paired(paths)).to_pandas()
     return table[table["over"] == over]
 
 

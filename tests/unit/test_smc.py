@@ -17,16 +17,10 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance import particle_runs
 from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
 from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.particle_runs import (
-    FilterSetting,
-    conditional_smc,
-    numbers_needed,
-    run_smc,
-    smc_log_prob,
-    smc_paths,
-)
+from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
@@ -204,7 +198,7 @@ def test_an_instance_does_not_depend_on_the_others(name, context):
     family = FAMILIES[name]
     model, proposal = family.pair(context, double=False)
     batch = family.batch(*family.texts)
-    uniforms = numbers(len(family.texts), 16, numbers_needed(proposal, batch))
+    uniforms = numbers(len(family.texts), 16, particle_runs.numbers_needed(proposal, batch))
     for threshold in (0.5, 0.9):
         both = smc_log_prob(FilterSetting(model, proposal, batch, 16, 1.0, threshold), uniforms)
         for row, text in enumerate(family.texts):
@@ -400,9 +394,11 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     proposal = Promising(proposal) if promising else proposal
     rows, log_p = joint(family, model)
     truth, batch = log_p.logsumexp(0), family.batch(*[family.short] * count)
-    uniforms = numbers(count, particles, numbers_needed(proposal, batch), seed=particles)
+    uniforms = numbers(
+        count, particles, particle_runs.numbers_needed(proposal, batch), seed=particles
+    )
     setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
-    found, again = smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
+    found, again = particle_runs.smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
     assert torch.equal(found.estimate.log_prob, again.log_prob)
     total = found.log_weights.logsumexp(1) - math.log(particles)
     torch.testing.assert_close(again.log_prob, total, rtol=0, atol=1e-12)
@@ -411,7 +407,7 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     places = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
     if name in CODES:
         uniforms = numbers(count, particles, uniforms.shape[2], seed=particles + 9)
-    above = conditional_smc(setting, uniforms, rows[places])
+    above = particle_runs.conditional_smc(setting, uniforms, rows[places])
     inverse = 0.1 if name == "kglm" or threshold > 0.5 else 0.12
     for ratios, most in (
         ((again.log_prob - truth).exp(), 0.08 if particles > 2 else 0.12),
@@ -436,8 +432,10 @@ def test_without_resampling_a_given_path_is_one_of_the_samples():
     family = FAMILIES["kglm"]
     model, proposal = family.pair()
     batch, codes = family.batch(family.short), joint(family, model)[0][[5]]
-    uniforms = numbers(1, 6, numbers_needed(proposal, batch))
-    found = conditional_smc(FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes)
+    uniforms = numbers(1, 6, particle_runs.numbers_needed(proposal, batch))
+    found = particle_runs.conditional_smc(
+        FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes
+    )
     place = int(6 * uniforms[0, 6, len(family.short) - 1])
     owner = torch.zeros(6, dtype=torch.int64)
     with torch.no_grad():

@@ -54,18 +54,13 @@ from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
-from tests.unit.synthetic_tables import (
-    BASELINES,
-    WITHHELD_NOTE,
-    WORD_NOTE,
-    make_measures,
-    run_tabulate,
-    sources_of,
-    stated,
-    withhold,
-)
+from tests.unit import synthetic_tables
+from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
 
-SOURCES = [*sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]), "external/mine_%"]
+SOURCES = [
+    *synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]),
+    "external/mine_%",
+]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +275,7 @@ class _Rows(HTMLParser):
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
+    synthetic_tables.run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
 
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:
@@ -504,7 +499,10 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     }
     assert "raw text" in table.title
     own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
-    assert own == BASELINES.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
+    assert own == synthetic_tables.BASELINES.keys() - {
+        ("unigram", "tvd_1000"),
+        ("unigram", "max_difference_known"),
+    }
 
 
 def write(path: Path, *jobs: object) -> None:

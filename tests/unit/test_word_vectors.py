@@ -35,14 +35,8 @@ from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.inputs import refuse_foreign
-from tests.unit.evaluator_oracles import (
-    check_refusals,
-    check_refused,
-    job_of,
-    run_script,
-    write_documents,
-    write_vectors,
-)
+from tests.unit import evaluator_oracles
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 
 WORDS = ["the", "Cat", "naïve", "</s>", "dog", "the"]
 WIDTH = 5
@@ -301,8 +295,10 @@ def job(tmp_path):
         animal, food = random.choice(["cat", "dog"]), random.choice(["fish", "bread"])
         texts.append(f"the {animal} runs and the {animal} sleeps .")
         texts.append(f"we eat {food} with cold {food}")
-    write_documents(tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"])
-    return job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
+    evaluator_oracles.write_documents(
+        tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"]
+    )
+    return evaluator_oracles.job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
 
 
 def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
@@ -331,7 +327,7 @@ def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told
     fit_word2vec(job)
     flags = ["--options", json.dumps(OPTIONS), "--documents", job.documents]
     flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
-    run_script("train_evaluator", *flags)
+    evaluator_oracles.run_script("train_evaluator", *flags)
     fit_word2vec(replace(job, seed=2, output=tmp_path / "other"))
     first, again, other = (
         (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
@@ -341,7 +337,7 @@ def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told
     check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
     flags = ["--options", '{"family": "vectors"}', "--output", "x", "--checkpoints", "y"]
     wrong = {"vectors evaluators are not trained here": ("train_evaluator", *flags)}
-    check_refusals(run_script, wrong)
+    check_refusals(evaluator_oracles.run_script, wrong)
 
 
 VECTORS = "cat 1 0\ndog 1 1\nsnow 0 2\nnever 1 -1\n"
@@ -489,7 +485,7 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
     (tmp_path / "evaluator.json").write_text(json.dumps({"family": "infersent"}), encoding="utf-8")
     assert evaluator_at(tmp_path) == {"family": "infersent", "path": str(tmp_path)}
     shutil.rmtree(tmp_path)
-    write_vectors(tmp_path.parent / "vectors.txt", ["a"], 2)
+    evaluator_oracles.write_vectors(tmp_path.parent / "vectors.txt", ["a"], 2)
     assert evaluator_at(tmp_path.parent / "vectors.txt")["family"] == "vectors"
 
 

@@ -209,9 +209,7 @@ def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
             assert job["Requeue"] == "1"
 
 
-def test_a_second_run_submits_nothing(
-    cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
-) -> None:
+def test_a_second_run_submits_nothing(cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path):
     """Not even for a finished shard whose job still runs, as Snakemake notes it, under another."""
     before = len(cluster.jobs())
     note = (

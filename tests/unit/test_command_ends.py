@@ -75,9 +75,7 @@ def test_status_and_line(raised: str, status: int, line: str | None, capsys) -> 
     assert said.count("\n") == (line is not None)
 
 
-def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_middle(
-    capsys,
-) -> None:
+def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_middle(capsys):
     def main(error: Exception) -> None:
         raise error
 

@@ -141,9 +141,7 @@ def test_a_verdict_is_one_of_four(measures) -> None:
     assert largest["Note"] == WORD_NOTE
 
 
-def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(
-    measures,
-) -> None:
+def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(measures):
     table = put(
         measures, "length", "ks", value=0.18, baseline=0.05, excess=0.13, low=np.nan, high=0.3
     )
@@ -228,8 +226,7 @@ def test_names_and_notes_are_no_markup(measures) -> None:
     table = put(measures, "unigram", "max_difference", note=f'word "{nasty}": 0.1 here, 0.2 there')
     text = page(comparison(withhold(table, "length", "ks", nasty), name=f"{nasty}.txt"))
     made = Page(text)
-    assert made.open == []
-    assert made.images == []
+    assert (made.open, made.images) == ([], [])
     assert not {"\x1b", "\u202e"} & set(text)
     assert "&lt;img src=x onerror=alert(1)&gt;" in text
 
@@ -584,9 +581,7 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
     assert read.splitlines()[1].endswith(",raw.txt")
 
 
-def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
-    both, tmp_path
-) -> None:
+def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(both, tmp_path):
     found = read_both(*both, minimum_tokens=5, maximum_tokens=12)
     told = values(found.measures)
     for suffix, seed, n, sample_set in (
@@ -623,9 +618,7 @@ def in_pages(n: int, size: int) -> list[object]:
     return [f"p{i // size}" for i in range(n)]
 
 
-def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_none(
-    both, tmp_path
-) -> None:
+def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_none(both, tmp_path):
     reference, samples = documents(1, 60), documents(2, 50)
     by_default = write_jsonl(tmp_path / "a.jsonl", reference, group=in_pages(60, 2), page=[3] * 60)
     table = {"text": reference, "page": [i // 2 for i in range(60)]}
@@ -655,9 +648,7 @@ def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_no
     assert found.reference.left_out == 20
 
 
-def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(
-    tmp_path, capsys
-) -> None:
+def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(tmp_path, capsys):
     """Either text must have a title in every document, or in none."""
     titles = [f"t{i // 4}" for i in range(60)]
     reference = write_jsonl(tmp_path / "a.jsonl", documents(1, 60), title=titles)
@@ -836,8 +827,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         with compare_sample_sets(options(both[0], str(tmp_path / name))) as found:
             tables.append(found.measures)
     assert all(table.equals(tables[0]) for table in tables[1:])
-    assert guess_format(Path("x.jsonl.gz")) == "jsonl"
-    assert guess_format(Path("x")) == "text"
+    assert (guess_format(Path("x.jsonl.gz")), guess_format(Path("x"))) == ("jsonl", "text")
     # cleaning, unless the texts are tokens
     Path(both[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
     n_types = []
@@ -864,9 +854,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         ("cut.txt.gz", gzip.compress(b"a b c\n" * 99, mtime=0)[:-9], r"cut\.txt\.gz: .*truncated"),
     ],
 )
-def test_wrong_input_is_one_clear_error_and_leaves_nothing(
-    both, tmp_path, name, content, message
-) -> None:
+def test_wrong_input_is_one_clear_error_and_leaves_nothing(both, tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     out = tmp_path / "out"

@@ -503,8 +503,7 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
     contrasts = make_contrasts(["lstm"], levels=(0.1, 0.3, 0.5))
     contrasts.loc[contrasts["level"] == 0.5, "value"] = np.inf
     (line,) = draw("figure_1", contrasts=contrasts).axes[0].lines
-    assert line.get_xdata().tolist() == [0.0, 0.1, 0.3]
-    assert line.get_ydata()[0] == 0
+    assert (line.get_xdata().tolist(), line.get_ydata()[0]) == ([0.0, 0.1, 0.3], 0)
     both = pd.concat([contrasts, make_contrasts(["trigram"]).assign(value=np.nan)])
     (legend,) = draw("figure_1", contrasts=both).legends
     assert [text.get_text() for text in legend.get_texts()] == ["LSTM"]

@@ -15,6 +15,7 @@ from beyond_perplexity.corpus.distortions import DistortionOptions, distort
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream
+from tests.unit.evaluator_oracles import check_refused
 
 HALVES = DistortionOptions()
 ALL_FOUR = DistortionOptions(0.4, 0.3, 0.2, 0.1)
@@ -161,8 +162,7 @@ def test_one_word_and_none():
 
 def test_levels_shares_and_substitutes_that_are_not_possible():
     for level in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match=r"level: is .*expected 0"):
-            run(*sentences(2, 3), level)
+        check_refused(r"level: is .*expected 0", run, *sentences(2, 3), level)
     with pytest.raises(InputError, match=r"the shares add up to 0\.9, not to 1"):
         parse_options(DistortionOptions, {"substitution": 0.4}, "contrastive.distortion")
     with pytest.raises(InputError, match="substitution: is 2, expected at least 0 and at most 1"):

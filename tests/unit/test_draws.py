@@ -63,6 +63,7 @@ from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import test_kglm
 from tests.unit.entitynlm_reference import all_codes
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
@@ -614,8 +615,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
     assert not WeightReader(weights).has_grid
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
         words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"
-        with pytest.raises(InputError, match=words):
-            list(WeightReader(weights, log_q=files))
+        check_refused(words, WeightReader, weights, log_q=files)
     (tmp_path / "other").mkdir()
     other = Pair(pair.model, pair.proposal, 6, pair.purpose)
     with pytest.raises(InputError, match="is another latent than was weighed"):

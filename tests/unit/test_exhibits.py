@@ -251,8 +251,7 @@ def test_titles_are_shown_distinguished_and_names_are_written() -> None:
     validate(config)
     titles = Run(config).importance.titles()
     assert (titles["rnng"], titles["kglm"]) == ("RNNG", "KGLM")
-    assert titles["rnng-crf"] == "Span CRF (crf)"
-    assert titles["rnng-again"] == "Span CRF (again)"
+    assert (titles["rnng-crf"], titles["rnng-again"]) == ("Span CRF (crf)", "Span CRF (again)")
     assert titles["entitynlm-peeking"] == "Entity tagger (peeking)"
     assert titles["kglm-optimal"] == titles["entitynlm-optimal"] == "Optimal proposal"
 
@@ -447,8 +446,7 @@ def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
     samples, documents = read_examples(files)
-    assert samples["doc_id"].tolist() == [0, 1, 2]
-    assert set(samples["source"]) == {"lstm/beam"}
+    assert (samples["doc_id"].tolist(), set(samples["source"])) == ([0, 1, 2], {"lstm/beam"})
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
     check_refused(
         r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]

@@ -80,9 +80,7 @@ def listing(folder: Path) -> dict[str, int]:
     }
 
 
-def test_the_wheel_carries_the_workflow_of_the_checkout_with_its_fingerprint(
-    installed: Installed,
-) -> None:
+def test_the_wheel_carries_the_workflow_of_the_checkout_with_its_fingerprint(installed: Installed):
     tops = [ROOT / name for name in CARRIED]
     files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
     wanted = {

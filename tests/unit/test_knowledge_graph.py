@@ -188,8 +188,7 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     plain, aliases = embed_files(
         corpus, reflexive=False, name_aliases=False, surface_aliases=False, cutoff=7
     )
-    assert plain.degrees.tolist() == [2, 0, 1]
-    assert plain.cutoff == 7
+    assert (plain.degrees.tolist(), plain.cutoff) == ([2, 0, 1], 7)
     assert aliases == [["a. m. turing"], ["albion"], []]
     assert torch.equal(plain.entities, graph.entities), "the reflexive relation is not trained"
     corpus = write_corpus(tmp_path)

@@ -57,6 +57,7 @@ from tests.unit import (
     test_rnng,
 )
 from tests.unit import test_rnng_top_down as top_down
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import rows_of
 from tests.unit.toy_latent import STOP, ToyModel
 
@@ -646,8 +647,7 @@ def test_the_loss_leaves_the_end_out_where_it_is_asked_for(family):
     assert losses["evaluated"][1] == losses["both"][1] < losses["whole"][1]
     for name in ("whole", "both"):
         assert losses[name][0] == pytest.approx(losses[name][1], rel=1e-5)
-    with pytest.raises(InputError, match="train_eos: is false, but count_eos is true"):
-        make(train_eos=False)
+    check_refused("train_eos: is false, but count_eos is true", make, train_eos=False)
 
 
 def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_here():
@@ -808,5 +808,4 @@ def test_trees_of_other_documents_are_an_error(tmp_path):
     documents, trees = write_corpus(tmp_path)
     table = pq.read_table(documents)
     pq.write_table(table.slice(0, 2), documents)
-    with pytest.raises(InputError, match="document 5 is not in"):
-        list(sentence_documents(documents, trees, "page"))
+    check_refused("document 5 is not in", sentence_documents, documents, trees, "page")

@@ -29,6 +29,7 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, read_lines, resolve_path
 from beyond_perplexity.corpus.text_files import read_text
 from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 
 HEADER = (
@@ -141,8 +142,7 @@ AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
 )
 def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content, message, reason):
     path = put(tmp_path / "dump", content)
-    with pytest.raises(InputError, match=message):
-        list(PageStream(path, Problems(False)))
+    check_refused(message, PageStream, path, Problems(False))
     problems = Problems(skip=True)
     assert [parse_page(raw).title for raw in PageStream(path, problems)] == ["A", "B"]
     assert problems.skips.counts[reason] == 1
@@ -151,8 +151,7 @@ def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
 def test_other_files_are_no_dumps(tmp_path, content):
     path = put(tmp_path / "other", content)
-    with pytest.raises(InputError, match="not a MediaWiki dump"):
-        list(PageStream(path, Problems(False)))
+    check_refused("not a MediaWiki dump", PageStream, path, Problems(False))
 
 
 # ---- markup ----
@@ -410,8 +409,7 @@ def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
 
 def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeypatch):
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
-    assert markup.unclosed_marks(page) == []
-    assert markup.unended_elements(page, ("ref",)) == []
+    assert (markup.unclosed_marks(page), markup.unended_elements(page, ("ref",))) == ([], [])
     assert markup.unclosed_marks("<b>{{a|</b>}}") == [3]
     assert markup.unclosed_marks("{{a [[b }} c]]") == [4]
     assert markup.unclosed_marks("}} ]] </b> {{") == [11]

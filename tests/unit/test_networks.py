@@ -28,6 +28,7 @@ from beyond_perplexity.models.transformer import sinusoids
 from beyond_perplexity.models.transformer_adaptive_softmax import Bands
 from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import make, prefixes
 
 SIZE = 60
@@ -369,8 +370,7 @@ def test_the_gradient_of_classes_is_that_of_the_definition():
 
 def test_classes_are_cut_by_the_square_roots_of_zipfs_frequencies():
     output = ClassOutput(4, 1 + 10_000, 50, False)
-    assert len(output.ends) == 50
-    assert output.ends[-1] == 10_001
+    assert (len(output.ends), output.ends[-1]) == (50, 10_001)
     roots = torch.arange(1, 10_001).double() ** -0.5
     mass = torch.zeros(50, dtype=torch.float64).index_add_(0, output.class_of[1:], roots)
     assert mass[5:].max() / mass[5:].min() < 1.1  # the first classes are of single words
@@ -604,8 +604,7 @@ def test_input_embeddings_are_projected_rows_of_the_bands():
 def test_bands_cut_by_id_or_share_and_leave_none_empty():
     assert Bands.cut(1000, (0.1, 400), 64, 4) == Bands((0, 100, 400), (100, 300, 600), (64, 16, 4))
     assert Bands.cut(20, (0.1, 0.4, 30), 64, 4) == Bands((0, 8), (8, 12), (64, 16))
-    with pytest.raises(InputError, match=r"cutoffs: none of \[0.1\] is inside .* 9 ids"):
-        Bands.cut(9, (0.1,), 64, 4)
+    check_refused(r"cutoffs: none of \[0.1\] is inside .* 9 ids", Bands.cut, 9, (0.1,), 64, 4)
 
 
 # ---- a softmax worked out in tiles ----

@@ -408,8 +408,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
 
 def test_scores_of_a_model_by_hand_and_no_perplexity_of_unknown_words_without_unk(tmp_path):
     held = read_arpa(put(tmp_path / "text.txt", TEXT))
-    assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
-    assert held.n_counts == [5, 4, 2]
+    assert (held.words, held.n_counts) == (["<s>", "</s>", "<unk>", "a", "b"], [5, 4, 2])
     lines = {
         "a b": [-0.6, -0.2, -0.1],
         "b": [-0.3 - 0.7, -0.8],
@@ -424,8 +423,7 @@ def test_scores_of_a_model_by_hand_and_no_perplexity_of_unknown_words_without_un
         assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
     assert found["oov"] == 1
     assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 0.6 + 0.8) / 3))
-    assert found["sentences"] == 1
-    assert found["n_counts"] == [5, 4, 2]
+    assert (found["sentences"], found["n_counts"]) == (1, [5, 4, 2])
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
     held = read_arpa(put(tmp_path / "text.txt", lacking))
     assert held.n_counts == [4, 4, 2]

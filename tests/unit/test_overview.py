@@ -111,8 +111,7 @@ def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
     assert by_name["stars"] == "1 of 7"  # those that were not embedded have no eighth
-    assert by_name["largest excess"] == "+0.30 stop words"
-    assert by_name["copied 8-grams"] == "31.0%"
+    assert (by_name["largest excess"], by_name["copied 8-grams"]) == ("+0.30 stop words", "31.0%")
     assert published(human[0]).astext() == "Human text (words)"
     assert first[header.index("stars")] == "0 of 7"  # one has a raw p of 0.01
     assert len(header) == 7  # for half of a screen of 1,400 pixels
@@ -180,9 +179,7 @@ def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), *
     )
 
 
-def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alone(
-    measures,
-) -> None:
+def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alone(measures):
     for more, known in (
         ({"counted", "latent"}, True),
         ({"external"}, False),

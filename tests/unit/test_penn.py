@@ -148,8 +148,7 @@ def test_any_text_is_a_tree_or_a_named_fault(text):
 def test_a_file_or_every_tree_is_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
-    assert found.title == "d"
-    assert found.tokens == ["the", "cat", "sits", "b"]
+    assert (found.title, found.tokens) == ("d", ["the", "cat", "sits", "b"])
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
     path = put(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
@@ -375,8 +374,7 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
 def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "The cat sat. It (the cat) slept!\nA very long one here.\n")
     plain = run(tmp_path / "plain", [str(path)], "text")
-    assert plain["trees"] == []
-    assert plain["report"]["trees"] == {"kind": "none", "written": 0}
+    assert (plain["trees"], plain["report"]["trees"]) == ([], {"kind": "none", "written": 0})
     options = {"kind": "shallow", "maximum_tokens": 7}
     found = run(tmp_path / "trees", [str(path)], "text", trees=options)
     assert found["documents"] == plain["documents"]

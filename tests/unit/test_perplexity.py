@@ -188,8 +188,7 @@ def test_order_and_pools_do_not_matter_and_subwords_are_counted_as_tokens(monkey
     model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
     found = measure(model, vocabulary, ["lower xyz"])
     assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
-    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
-    assert found["unknown"] == 0
+    assert ((found["n"]["word"], found["n"]["character"]), found["unknown"]) == ((3, 10), 0)
     assert "unknown_penalized" not in found
     (score,) = likelihoods.score_documents(model, vocabulary, ["lower xyz"])
     assert score.log_prob == found["log_prob"]
@@ -282,8 +281,7 @@ def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
         for rows in score_rows(MODEL, VOCABULARY, texts_of_split(path, "test", grouped=True)):
             writer.write(rows_table(rows))
     held = check_schema(tmp_path / "rows.parquet", DOCUMENT_SCORES).read().to_pydict()
-    assert held["doc_id"] == [3, 8, 9]
-    assert held["group"] == ["A", "A", None]
+    assert (held["doc_id"], held["group"]) == ([3, 8, 9], ["A", "A", None])
     assert held["log_likelihood_open_vocabulary"] == [None] * 3
     assert [item.group for item in texts_of_split(path, "test")] == [None] * 3
 
@@ -715,8 +713,7 @@ def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(t
     table, _ = made(rows)
     pair = rows[rows["second"].notna()].iloc[0]
     assert [cells[1:3] for cells in table.rows] == [["a", ""], ["b", ""], ["c", ""], ["a", "b"]]
-    assert table.rows[2][3] == "∞"
-    assert table.rows[2][-1] == "1 of 60 documents are impossible"
+    assert (table.rows[2][3], table.rows[2][-1]) == ("∞", "1 of 60 documents are impossible")
     assert table.rows[3][3] == f"{pair['value']:+.4f}**".replace("-", "−")
     assert table.rows[3][8] == f"30 ({pair['groups_effective']:.0f} effective)"
     assert "two trained models" in table.note

@@ -133,9 +133,7 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
 
 
-def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(
-    paper, tmp_path
-) -> None:
+def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(paper, tmp_path):
     """A beam writes all its hypotheses; a training reads its steps, or its epochs of the split."""
     assert paper.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
     assert paper.units("generate", SHARD) == 50_000
@@ -188,10 +186,8 @@ def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_
 def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
-    assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
-    assert timing.megabytes == 130
-    assert timing.output_bytes == pytest.approx(8)
-    assert timing.total(1000) == pytest.approx(507)
+    assert ((timing.start, timing.seconds), timing.megabytes) == (pytest.approx((7, 0.5)), 130)
+    assert (timing.output_bytes, timing.total(1000)) == (pytest.approx(8), pytest.approx(507))
     timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
     assert (timing.start, timing.seconds) == (START, 1)
     timing = job_costs.fit_timing([(10, 24, 0, 0)])
@@ -849,9 +845,7 @@ def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -
         (["--report", "results/report.zip"], None),
     ],
 )
-def test_the_report_is_made_after_a_run_of_everything(
-    options: list[str], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_is_made_after_a_run_of_everything(options, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "inner").mkdir()
     for name, text in {

@@ -230,15 +230,13 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_ap
     assert dict(zip(names, first, strict=True))["predicted"] == "w1 w2"
     assert row["predicted"] == "w3 <unk> <unk>"
     assert row["samples"] == ("w3 <unk> <unk>",) * 2
-    assert row["continued"] == "w9 <unk> <unk>"
-    assert row["given"] == 1
+    assert (row["continued"], row["given"]) == ("w9 <unk> <unk>", 1)
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
     vocabulary = ClosedVocabulary(["a"], 1)
     model = TableModel.random(vocabulary.size)
     units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
     rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
-    assert rows["target"] == ["<unk> </s> a"]
-    assert rows["unknown_target"] == [2]
+    assert (rows["target"], rows["unknown_target"]) == (["<unk> </s> a"], [2])
     assert len(str(rows["predicted"][0]).split()) == 3
 
 

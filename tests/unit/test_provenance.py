@@ -314,9 +314,7 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(tmp_path, monkeypatch):
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -349,9 +347,7 @@ def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     assert provenance.content_hash(tree / "m/model.safetensors")[:16] in weights
 
 
-def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
-    tree: Path, capsys
-) -> None:
+def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(tree, capsys):
     command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
     assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")
@@ -487,9 +483,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(
-    tmp_path, monkeypatch
-) -> None:
+def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None

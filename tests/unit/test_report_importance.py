@@ -178,8 +178,7 @@ def test_the_diagnostics_name_the_bound_of_every_estimate():
     row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
     row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
     (shown,) = trust_table(pd.DataFrame([row], columns=ESTIMATES.names), None, LABELS).rows
-    assert shown[4] == "50 × 4"
-    assert list(shown[8:10]) == ["1.5", "delta method"]
+    assert (shown[4], list(shown[8:10])) == ("50 × 4", ["1.5", "delta method"])
 
 
 @pytest.mark.parametrize(
@@ -397,8 +396,7 @@ def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missin
         bounds_with_costs(costly_estimates(), costs("other"))
     check_refused("no finite bound", bounds_with_costs, costly_estimates(value=math.inf), costs())
     table = importance_choice.costs_table(costly_estimates(), costs(), Labels())
-    assert table.rows[0][3] == "Sequential Monte Carlo"
-    assert table.rows[0][4] == "20 × 4"
+    assert (table.rows[0][3], table.rows[0][4]) == ("Sequential Monte Carlo", "20 × 4")
     bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
     assert importance_choice.costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
     advice = importance_choice.advice_table(costly_estimates(), costs(), None, Labels())
@@ -519,8 +517,7 @@ def test_scores_do_not_depend_on_other_instances_and_trees_have_no_words_inside_
 
 
 def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
-    assert document_of(3 * 65_536 + 2, "sentence") == 3
-    assert document_of(3, "document") == 3
+    assert (document_of(3 * 65_536 + 2, "sentence"), document_of(3, "document")) == (3, 3)
     path = str(tmp_path / "documents.parquet")
     titles = {3: "Ant", 4: "Ant", 5: "", 6: "", 7: "Bee"}
     columns = {"doc_id": list(titles), "title": list(titles.values()), "split": ["test"] * 5}

@@ -18,6 +18,7 @@ from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRAST
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
 SUMMARY = {
@@ -156,10 +157,8 @@ def test_configuration_records_and_tables_that_are_the_callers_own(tree) -> None
     of_contrast = records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]]
     assert of_contrast.tolist() == ["contrastive", "scripts/x.py"]
     assert len(records) == 7
-    with pytest.raises(InputError, match="no such folder; name the folder of results"):
-        load_results(tree / "none")
-    with pytest.raises(InputError, match="holds no measures"):
-        load_results(tree / "perplexity")
+    check_refused("no such folder; name the folder of results", load_results, tree / "none")
+    check_refused("holds no measures", load_results, tree / "perplexity")
     first = results.contrastive
     first["value"] = 7.0
     for path in (tree / "contrastive/wiki").iterdir():

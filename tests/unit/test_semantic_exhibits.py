@@ -305,8 +305,7 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
     table = make("relations/findings")
     missed = found_of(table, "perplexity misses")
-    assert missed["found"].tolist()[:3] == [2, 1, 1]
-    assert missed["of"].tolist()[:2] == [3, 3]
+    assert (missed["found"].tolist()[:3], missed["of"].tolist()[:2]) == ([2, 1, 1], [3, 3])
     example = missed.iloc[3]
     assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
     assert example["quantity"].endswith("under beam")
@@ -339,9 +338,7 @@ def test_the_tree_is_scipys(leaves: int) -> None:
         assert max(places) - min(places) == len(places) - 1
 
 
-def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
-    compared: dict[str, Any],
-) -> None:
+def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(compared):
     strong, weak = (
         correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
         correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
@@ -360,9 +357,7 @@ def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
 
 
 @pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])
-def test_both_splits_are_drawn_as_the_paper_has_them(
-    name: str, over: str, compared: dict[str, Any]
-) -> None:
+def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
     """Oracle: the rows of the table, and the order of rows, which is one for both splits."""
     figure = draw_figure(f"semantics/{name}", given(**compared), LABELS)
     splits = {"validation": "valid", "test": "test"}

@@ -115,8 +115,7 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
     """Oracle: the evaluator asked pair by pair, means over samples and over their pairs."""
     rows, evaluator = predictions(samples=3), Vectors()
     frame = scored(rows, evaluator, "glove").to_pandas()
-    assert set(frame.evaluator) == {"glove"}
-    assert set(frame.model) == {"lstm"}
+    assert (set(frame.evaluator), set(frame.model)) == ({"glove"}, {"lstm"})
     held = frame.set_index(["unit_id", "sentence", "measure", "kind"]).value
     assert held.index.is_unique
 
@@ -643,8 +642,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     (row,) = table.to_pylist()
     kept = np.delete(np.arange(700), 3)
     gold, values = scored.gold[kept], scored.values["average"][kept]
-    assert (row["pairs"], row["undefined"]) == (699, 1)
-    assert row["note"] == "1 pairs have no value"
+    assert ((row["pairs"], row["undefined"]), row["note"]) == ((699, 1), "1 pairs have no value")
     assert row["pearson"] == pytest.approx(stats.pearsonr(gold, values)[0])
     assert row["spearman"] == pytest.approx(stats.spearmanr(gold, values)[0])
     assert row["spearman_low"] < row["spearman"] < row["spearman_high"]

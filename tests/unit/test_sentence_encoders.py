@@ -45,7 +45,13 @@ from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit import evaluator_oracles as oracles
-from tests.unit.evaluator_oracles import check_batches, check_refusals, sigmoid, some_texts
+from tests.unit.evaluator_oracles import (
+    check_batches,
+    check_refusals,
+    check_refused,
+    sigmoid,
+    some_texts,
+)
 from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
 
 WIDTH, HIDDEN = 6, 6
@@ -160,8 +166,7 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     path = tmp_path / "infersent1.pkl"
     torch.save(held, path, _use_new_zipfile_serialization=not legacy)
     evaluator = load_infersent(path=path, vectors=given_vectors(table[0].path), version=1)
-    assert evaluator.measures == ("similarity",)
-    assert evaluator.describe()["title"] == "InferSent 1"
+    assert (evaluator.measures, evaluator.describe()["title"]) == (("similarity",), "InferSent 1")
     texts = some_texts(6)
     found = evaluator.encoder.encode(texts)
     for text, vector in zip(texts, found, strict=True):
@@ -189,10 +194,8 @@ def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_pa
     cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
     for words, bias in cases.items():
         torch.save(held | {name: bias}, path)
-        with pytest.raises(InputError, match=words):
-            load_infersent(path=path, vectors=given_vectors(table[0].path))
-    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        load_infersent(path=path)
+        check_refused(words, load_infersent, path=path, vectors=given_vectors(table[0].path))
+    check_refused("InferSent reads word vectors; give vectors", load_infersent, path=path)
 
 
 class Trap:
@@ -349,10 +352,8 @@ def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
     cases = {"is a page of HTML": b"<html>", r"the file that evaluator\.json describes": b"\0" * 40}
     for words, content in cases.items():
         (folder / "model.safetensors").write_bytes(content)
-        with pytest.raises(InputError, match=words):
-            load_infersent(path=folder)
-    with pytest.raises(InputError, match=r"it has no evaluator\.json"):
-        load_infersent(path=tmp_path)
+        check_refused(words, load_infersent, path=folder)
+    check_refused(r"it has no evaluator\.json", load_infersent, path=tmp_path)
 
 
 def write_lines(path, rows):
@@ -714,8 +715,7 @@ def test_equation_9_by_hand(layers, folder):
         product = (first * second).sum() / layers
         assert found["inner"][place] == pytest.approx(sigmoid(product), abs=1e-5)
         assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / STATES), abs=1e-6)
-    assert evaluator.cleaning.apply(["W1  W2"]) == ["w1 w2"]
-    assert evaluator.texts == "tokens"
+    assert (evaluator.cleaning.apply(["W1  W2"]), evaluator.texts) == (["w1 w2"], "tokens")
 
 
 def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(folder):
@@ -782,8 +782,7 @@ def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
 
 def test_folders_with_pickles_or_code_are_refused(tmp_path):
     def refused(words):
-        with pytest.raises(InputError, match=words):
-            load_transformer(path=tmp_path)
+        check_refused(words, load_transformer, path=tmp_path)
 
     refused(r"has no config\.json")
     make_bert(tmp_path)
@@ -876,8 +875,7 @@ def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
     assert described["title"] == "all-MiniLM-L6-v2"
     assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
     assert (encoder.width, encoder.limit) == (384, 256)
-    with pytest.raises(InputError, match="package: glove has no encoder"):
-        loaded("sentence-transformers", package="glove")
+    check_refused("package: glove has no encoder", loaded, "sentence-transformers", package="glove")
     path = package_folder("minilm")
     encoder = load_transformer(path=path, layers=1).encoder
     model = BertModel.from_pretrained(path).eval()

@@ -37,6 +37,7 @@ from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import kglm_reference, rnng_reference, test_kglm, test_rnng, test_rnng_top_down
 from tests.unit.entitynlm_reference import all_codes
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import rows_of
 from tests.unit.test_entitynlm import CONTEXTS, make_batch, make_model, make_proposal
 from tests.unit.toy_latent import ToyModel, ToyProposal
@@ -338,8 +339,7 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path):
         ([paths[0], others[1]], "several temperatures"),
         (broken, r"1\.parquet: row 4: log_likelihood is nan"),
     ):
-        with pytest.raises(InputError, match=message):
-            SMCRuns(some, reader)
+        check_refused(message, SMCRuns, some, reader)
 
 
 class Promising:
@@ -530,8 +530,7 @@ def test_a_model_without_ends_has_none_at_the_end_of_a_sentence():
     with torch.no_grad():
         log_p = model.log_joint(batch, owner, latents)
     torch.testing.assert_close(walk(model, batch, owner, choices), log_p, atol=1e-10, rtol=0)
-    with pytest.raises(InputError, match="no ends to simulate"):
-        model.simulate(1, "x", range(3), 9, VOCABULARY)
+    check_refused("no ends to simulate", model.simulate, 1, "x", range(3), 9, VOCABULARY)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])

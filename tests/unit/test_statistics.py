@@ -157,8 +157,7 @@ def test_split_is_that_of_python(space):
 
 def test_slices_are_read_resamples_are_subsets_and_short_documents_told_before_a_cut(documents):
     batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
-    assert batch.types.to_pylist() == ["a", "b", "c"]
-    assert batch.offsets.tolist() == [0, 2, 3]
+    assert (batch.types.to_pylist(), batch.offsets.tolist()) == (["a", "b", "c"], [0, 2, 3])
     texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
     assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
     assert WHOLE_TEXT.admits(texts).all()
@@ -544,8 +543,7 @@ def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims(
         assert all(" " not in line for line in lines)
         assert len(set(lines)) == len(lines)
     words = load_stop_words(stop_word_list("auto", "en"))
-    assert words.name == "gensim"
-    assert len(words.words) == 337
+    assert (words.name, len(words.words)) == ("gensim", 337)
     assert words.words >= STOPWORDS
     given = [("gensim", "de"), ("nltk", "en"), ("nltk", "de"), ("my/list.txt", "de")]
     expected = ["gensim", "nltk", "nltk:de", "my/list.txt"]
@@ -579,8 +577,7 @@ def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(expected)
     with pytest.raises(InputError, match="language: has no effect"):
         beyond_perplexity.compare(GERMAN, GERMAN, language="et", **how)
-    with pytest.raises(InputError, match="there is no list for the language 'et'"):
-        load_stop_words("nltk:et")
+    check_refused("there is no list for the language 'et'", load_stop_words, "nltk:et")
 
 
 @pytest.mark.parametrize("grouped", [False, True])

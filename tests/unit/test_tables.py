@@ -55,6 +55,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit import synthetic_tables
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
 
 SOURCES = [
@@ -90,8 +91,7 @@ def test_stars_ranges_shares_and_signs() -> None:
     assert [shown_interval(*ends) for ends in intervals] == limits
     assert shown_range([0.3, math.nan, 0.1]) == "0.100–0.300"
     assert shown_range([0.10001, 0.1]) == "0.100"  # what is shown alike is shown once
-    assert shown_range([math.nan]) == ""
-    assert shown_range([0.02, 0.1], shown_share) == "2.0%–10.0%"
+    assert (shown_range([math.nan]), shown_range([0.02, 0.1], shown_share)) == ("", "2.0%–10.0%")
     shares = [shown_share(x) for x in (0, 0.0001, 0.5, 1, None, math.nan)]
     assert shares == ["0.0%", "< 0.1%", "50.0%", "100.0%", "", ""]
     signed = [shown_signed(x) for x in (0.01, -0.00056, -0.0001, 0.0, None)]
@@ -304,8 +304,7 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
 
 
 def test_command_errors(monkeypatch, tmp_path) -> None:
-    with pytest.raises(InputError, match="table_2 needs files 'measures'"):
-        _run(monkeypatch, tmp_path, "table_2")
+    check_refused("table_2 needs files 'measures'", _run, monkeypatch, tmp_path, "table_2")
     (tmp_path / "model.json").write_text("[]")
     with pytest.raises(InputError, match="holds no JSON object"):
         _run(monkeypatch, tmp_path, "table_1", models=["model.json"])
@@ -387,8 +386,7 @@ def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() 
     table = measured.table_2(measures, Labels())
     own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
     assert not any("*" in text for text in own)
-    assert table.tidy["p_value"].min() == 0.0005
-    assert table.tidy["p_value_law"].min() == 0.001
+    assert (table.tidy["p_value"].min(), table.tidy["p_value_law"].min()) == (0.0005, 0.001)
     measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
     assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
@@ -473,8 +471,7 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert titles == [OWN, "95% interval", "ranks"]
     assert cell(table, 0, "Zipf s, the paper's fit") == "1.200"
     split = [cell(table, row, "Zipf s, split fit", part) for row in (0, 1) for part in titles]
-    assert split[0] == "1.079"
-    assert (split[2], split[5]) == ("2,456", "2,345")
+    assert (split[0], (split[2], split[5])) == ("1.079", ("2,456", "2,345"))
     assert split[4].startswith("[1.0")
     # means of human text stand above their differences
     table = measured.table_6(make_measures(["lstm/beam"]), Labels())

@@ -59,8 +59,7 @@ def test_words_are_cut_by_count_and_encoded_and_decoded():
     assert built.describe()["words"] == ["b", "a", "c"]
     assert (built.size, built.unknown_types) == (6, 1)
     cut = ClosedVocabulary.build([["b b b c", "a a c d"]], maximum_size=2)
-    assert cut.describe()["words"] == ["b", "a"]
-    assert cut.unknown_types == 2
+    assert (cut.describe()["words"], cut.unknown_types) == (["b", "a"], 2)
     closed = ClosedVocabulary(["a", "b"], 0)
     ids = closed.encode(["a  x b ", "", "<unk> a"])
     assert [part.tolist() for part in ids] == [[3, UNK, 4], [], [UNK, 3]]
@@ -181,9 +180,7 @@ def vocabulary(training: list[list[str]]) -> list[str]:
 
 @pytest.mark.parametrize("waiting", [1, 4_000_000])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_words_are_those_of_a_plain_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool, waiting: int
-) -> None:
+def test_words_are_those_of_a_plain_count(tmp_path, monkeypatch, grouped, waiting):
     monkeypatch.setattr(module, "_WAITING", waiting)
     documents, n_train = texts(300, 0), 200
     titles = [f"page {place // 5}" for place in range(300)]
@@ -200,8 +197,7 @@ def test_words_are_those_of_a_plain_count(
 
 
 def test_the_number_of_units_is_that_of_the_module_and_few_keep_a_word(tmp_path: Path) -> None:
-    assert least_units(np.array([0, 4, 9]), 0.5) == 20
-    assert least_units(np.array([0, 0]), 1.0) == 4
+    assert (least_units(np.array([0, 4, 9]), 0.5), least_units(np.array([0, 0]), 1.0)) == (20, 4)
     path = written(tmp_path / "d.parquet", [["a", "b"], ["a"], ["a", "b"]], 2, ["", "", ""])
     assert chosen(path, ["b", "a"]) == ["a"]
 

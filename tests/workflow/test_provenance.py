@@ -43,8 +43,7 @@ def test_what_has_no_note_is_planned_where_it_was_made_otherwise(finished):
         script.write_text(text)
         shutil.rmtree(notes, ignore_errors=True)
         kept.rename(notes)
-    assert planned["count_resample"] == 3
-    assert planned["count_samples"] == 4
+    assert (planned["count_resample"], planned["count_samples"]) == (3, 4)
     assert planned["count_reference"] >= 1
     assert planned.keys().isdisjoint({"train", "generate", "extract_corpus", "score_contrast"})
 

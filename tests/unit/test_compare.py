@@ -644,8 +644,7 @@ def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_no
     samples = write_text(tmp_path / "b.txt", documents(2, 50))
     found = read_both(reference, samples)
     kept = [i // 2 for i in range(60) if i % 3]
-    assert found.reference.groups.tolist() == kept
-    assert found.reference.left_out == 20
+    assert (found.reference.groups.tolist(), found.reference.left_out) == (kept, 20)
 
 
 def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(tmp_path, capsys):
@@ -811,8 +810,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
     assert {"p_adjusted", "baseline", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
     page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
-    assert page.open == []
-    assert len(page.images) == len(PAGE_FIGURES)
+    assert (page.open, len(page.images)) == ([], len(PAGE_FIGURES))
     assert all(image["alt"] for image in page.images)
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 

@@ -202,8 +202,7 @@ def test_the_wide_layout_with_parts_and_parses(tmp_path):
     assert first.mentions == [(0, 2, "0", "gold"), (3, 4, "0", "gold")]
     sentence = "(S (NP (NN The) (NN cat)) (VP (NN -LRB-sat-RRB-)))"
     assert first.trees == [(0, sentence), (1, "(NP (NN It))")]
-    assert second.tokens == ["Ann"]
-    assert (second.mentions, second.trees) == ([(0, 1, "0", "gold")], [])
+    assert (second.tokens, second.mentions, second.trees) == (["Ann"], [(0, 1, "0", "gold")], [])
 
 
 def test_litbanks_layout_names_of_narrow_files_and_a_column_that_is_given(tmp_path):
@@ -588,8 +587,7 @@ def test_real_documents_are_the_same_in_every_scheme(name):
         pytest.skip("needs the data that lies beside the checkout")
     (columns,), _ = read(DATA / "coreference-gum" / f"{name}.conll", mentions="all", skip=True)
     (conllu_found,), _ = read(folder / f"{name}.ontogum.conllu", mentions="all")
-    assert conllu_found.tokens == columns.tokens
-    assert conllu_found.mentions == columns.mentions
+    assert (conllu_found.tokens, conllu_found.mentions) == (columns.tokens, columns.mentions)
     assert conllu_found.mentions
     path = folder / f"{name}.gum.conll"
     (gum,), _ = read(path, mentions="all")
@@ -688,8 +686,7 @@ def test_coreference_as_it_comes(tmp_path, text, tokens, expected, counts):
     assert found.title == ("d" if "# newdoc" in text or "#begin" in text else "x")
     assert found.tokens == tokens.split(" ")
     assert problems.skips.counts.total() == len(re.findall(r"^\d+[-.]\d+\t", text, re.MULTILINE))
-    assert spans(found) == expected
-    assert {reason: found.counts[reason] for reason in counts} == counts
+    assert (spans(found), {reason: found.counts[reason] for reason in counts}) == (expected, counts)
 
 
 NER = "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"

@@ -322,8 +322,7 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert lengths[0] == 1
     assert 40 in lengths
     assert len(lengths) <= 3 * 10
-    assert table.rows[0][:2] == ["s-75-10", "LSTM"]
-    assert len(table.tidy) == 3 * 40
+    assert (table.rows[0][:2], len(table.tidy)) == (["s-75-10", "LSTM"], 3 * 40)
     assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}

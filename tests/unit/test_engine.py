@@ -313,8 +313,7 @@ def test_shards_have_schema_record_and_documents_join_and_record_precision(folde
     for row, document in zip(pq.read_table(output).to_pylist(), documents, strict=True):
         assert row["doc_id"] == document.doc_id
         assert row["text"] == vocabulary.decode([document.tokens])[0]
-        assert row["n_tokens"] == len(document.tokens)
-        assert row["log_prob"] == document.log_prob
+        assert (row["n_tokens"], row["log_prob"]) == (len(document.tokens), document.log_prob)
         assert row["log_prob_decoding"] is None
         assert row["finished"] == document.finished
     run(folder, tmp_path / "whole.parquet")

@@ -94,8 +94,7 @@ def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
     ids = their_ids(vocabulary, tokens)
     truth = theirs(input_ids=ids).logits
     found = ours(tokens)
-    assert found.shape == (4, 40, vocabulary.size)
-    assert found.dtype == torch.float32
+    assert (found.shape, found.dtype) == ((4, 40, vocabulary.size), torch.float32)
     possible = np.setdiff1d(np.arange(vocabulary.size), vocabulary.impossible)
     wanted = truth[:, :, their_ids(vocabulary, torch.from_numpy(possible))]
     assert torch.allclose(found[:, :, possible], wanted, atol=1e-4)
@@ -117,8 +116,7 @@ def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
 def test_what_is_impossible(case):
     theirs, _, vocabulary = case
     if theirs.config.model_type == "gpt2":
-        assert vocabulary.special_ids == (0, 0, None)
-        assert vocabulary.impossible == [BOS, UNK, 3]
+        assert (vocabulary.special_ids, vocabulary.impossible) == ((0, 0, None), [BOS, UNK, 3])
         assert vocabulary.size == theirs.config.vocab_size + 3
     else:  # unk, bos, eos, pad are ids 0 to 3; the last seven rows are no token
         assert vocabulary.special_ids == (1, 2, 0)
@@ -365,8 +363,7 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
     theirs.save_pretrained(tmp_path)
     model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
     (ids,) = vocabulary.encode(["the dog sat </s>"])
-    assert ids.tolist() == [5, UNK, 7, UNK]
-    assert vocabulary.decode([ids]) == ["the <unk> sat <unk>"]
+    assert (ids.tolist(), vocabulary.decode([ids])) == ([5, UNK, 7, UNK], ["the <unk> sat <unk>"])
     assert torch.isfinite(model(torch.tensor([[BOS]]))[0, 0, UNK])
 
 
@@ -640,8 +637,7 @@ def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, c
     run(monkeypatch, perplexity, *given)
     found = json.loads(capsys.readouterr().out)
     expected = [log_likelihood(folder, line) for line in TEXTS]
-    assert found["text"] == "raw"
-    assert found["n"]["token"] == sum(count for _, count in expected)
+    assert (found["text"], found["n"]["token"]) == ("raw", sum(count for _, count in expected))
     assert found["log_prob"] == pytest.approx(sum(value for value, _ in expected), rel=1e-5)
     each = pq.read_table(rows).to_pylist()
     assert [row["log_likelihood"] for row in each] == pytest.approx(

@@ -190,8 +190,7 @@ def test_the_workflow_runs_where_other_scripts_are(installed: Installed) -> None
     record = read_record(place / target)
     assert record["git_commit"] is None  # not that of the repository that the package lies in
     script = "scripts/extract_corpus.py"
-    assert record["script"] == script
-    assert record["code_fingerprint"] == fingerprint(script)
+    assert (record["script"], record["code_fingerprint"]) == (script, fingerprint(script))
     assert listing(installed.packages) == before
 
 

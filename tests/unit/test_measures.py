@@ -227,8 +227,7 @@ def test_curves_are_those_of_plain_programs(sample_sets, table):
         types = sorted(len(set(t)) for t in tokens if len(t) == length)
         assert point["y"] == pytest.approx(np.mean(types))
         levels = np.quantile(types, [0.05, 0.95], method="inverted_cdf")
-        assert (point["low"], point["high"]) == tuple(levels)
-        assert point["n"] == len(types)
+        assert ((point["low"], point["high"]), point["n"]) == (tuple(levels), len(types))
     lengths = [len(t) for t in tokens]
     quantiles = [point["y"] for point in points(drawn, "length_quantiles")]
     expected = np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")

@@ -68,8 +68,7 @@ def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, mon
     for size in (1, 7, 64):
         monkeypatch.setattr("beyond_perplexity.corpus.readers.CHUNK_BYTES", size)
         stream = PageStream(dump, Problems(False))
-        assert list(stream) == whole
-        assert stream.namespaces == {"kategorie"}
+        assert (list(stream), stream.namespaces) == (whole, {"kategorie"})
     content = dump.read_bytes()
     for raw in whole:  # the place is the byte where the page starts
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)

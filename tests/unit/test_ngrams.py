@@ -194,8 +194,7 @@ def test_words_without_a_count_share_the_uniform_and_short_sentences_lower_the_o
     discounts = PlainKneserNey(sentences, 1, V).discounts[0]
     lost = sum(discounts[min(count, 3) - 1] for count in seen.values()) / seen.total()
     probs = np.exp(model.levels[0].log_probs)
-    assert probs[0] == 0
-    assert probs[2] == pytest.approx(lost / (V - 1), rel=1e-12)
+    assert (probs[0], probs[2]) == (0, pytest.approx(lost / (V - 1), rel=1e-12))
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
@@ -502,8 +501,7 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     assert flat_json["n_counts"] == told["n_counts"]
     assert len(told["discounts"]) == 3
     kept = [line.split() for line in lines[100:] if line]
-    assert flat_json["tokens"] == sum(map(len, kept)) + len(kept) + 4
-    assert flat_json["oov"] == 1
+    assert (flat_json["tokens"], flat_json["oov"]) == (sum(map(len, kept)) + len(kept) + 4, 1)
     whole = run(score_command, *common, *rare, "--device", "cpu", "--per-document", per)
     assert whole["perplexity"]["token"] == pytest.approx(flat_json["perplexity"], rel=1e-12)
     assert whole["log_prob"] == pytest.approx(flat_json["log10_prob"] * math.log(10), rel=1e-12)
@@ -611,8 +609,7 @@ def test_texts_do_not_depend_on_the_batch(values):
         size = {"first": first, "count": count, "maximum_length": 40, "batch_size": batch}
         drawn = generate(held, options, **keys, **size)
         found.append([(d.doc_id, d.tokens.tolist(), d.log_prob) for d in drawn])
-    assert found[0] == found[1]
-    assert found[0][40:] == found[2]
+    assert (found[0], found[0][40:]) == (found[1], found[2])
     assert not any(0 in tokens for _, tokens, _ in found[0])
     finished = [tokens for _, tokens, _ in found[0] if len(tokens) < 30]
     assert len(set(map(tuple, finished))) > 3

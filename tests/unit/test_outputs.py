@@ -232,16 +232,14 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
     shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {"seed": 7})
     batches = list(shards.read_batches(path, KNOWLEDGE_GRAPH, ["object", "subject"], batch_size=1))
     expected = [{"object": "c", "subject": "a"}, {"object": None, "subject": "b"}]
-    assert [row for batch in batches for row in batch.to_pylist()] == expected
-    assert len(batches) == 2
+    assert ([row for batch in batches for row in batch.to_pylist()], len(batches)) == (expected, 2)
     record = shards.read_record(path)
     assert record["seed"] == 7
     assert "end" in record
     before = path.read_bytes()
     with pytest.raises(RuntimeError):  # leaves nothing, and keeps what was there
         write_parquet(path, RuntimeError())
-    assert path.read_bytes() == before
-    assert listing(path.parent) == {"graph.parquet"}
+    assert (path.read_bytes(), listing(path.parent)) == (before, {"graph.parquet"})
 
 
 def start_writing(path: Path) -> subprocess.Popen[str]:
@@ -310,8 +308,7 @@ def test_files_have_the_mode_of_the_umask(tmp_path, umask):
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}
-    assert len(modes) == 4
-    assert set(modes.values()) == {modes[tmp_path / "plain"]}
+    assert (len(modes), set(modes.values())) == (4, {modes[tmp_path / "plain"]})
 
 
 @pytest.mark.parametrize(

@@ -278,8 +278,7 @@ def test_the_command_writes_a_row_a_length_and_the_perplexity(folder, tmp_path, 
     for ids in SENTENCES:
         score = make().sentence_log_scores(torch.tensor([ids]), torch.tensor([len(ids)]))
         total += 12 * (log_z[len(ids)] - float(score.detach()))
-    assert summary["words"] == 12 * 9
-    assert summary["unknown"] == 24
+    assert (summary["words"], summary["unknown"]) == (12 * 9, 24)
     assert summary["perplexity_given_length"] == pytest.approx(math.exp(total / 108), rel=1e-6)
     assert "stochastic lower bound" in shown.err
     assert (summary["proposal"], summary["uniform"], summary["groups"]) == ("q", 0.0, 36)
@@ -303,8 +302,7 @@ def endless_by_hand(model, ids):
 def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length():
     every = [np.array(ids) for ids in itertools.product(range(2, SIZE), repeat=3)]
     found = list(partition.endless_log_probs(language_model(), every))
-    assert len(found) == 64
-    assert math.fsum(map(math.exp, found)) == pytest.approx(1, abs=1e-6)
+    assert (len(found), math.fsum(map(math.exp, found))) == (64, pytest.approx(1, abs=1e-6))
     mixed = [np.array(ids) for ids in SENTENCES]
     by_hand = sorted(endless_by_hand(language_model(), ids) for ids in SENTENCES)
     assert sorted(partition.endless_log_probs(language_model(), mixed)) == pytest.approx(

@@ -71,8 +71,7 @@ def write_tree(tree):
     ],
 )
 def test_a_tree_in_the_form_of_the_table(text, expected):
-    assert penn.parse_tree(text) == expected
-    assert penn.parse_tree(expected) == expected
+    assert (penn.parse_tree(text), penn.parse_tree(expected)) == (expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +120,7 @@ def test_writing_and_reading_gives_the_tree_back(seed):
     tree = Tree("S", [random_tree(draw) for _ in range(draw.randint(1, 5))])
     line = write_tree(tree)
     assert "\n" not in line
-    assert read_tree(line) == tree
-    assert penn.leaves(line) == tree.leaves()
+    assert (read_tree(line), penn.leaves(line)) == (tree, tree.leaves())
     assert penn.parse_tree(line) == line
     several = line.replace(" (", "\n    (")
     assert penn.parse_tree(f"(ROOT\n  {several})") == line
@@ -347,8 +345,7 @@ def test_the_phrases_are_those_that_textblob_marks(seed):
     tokens = draw.choices(WORDS.split(), k=12)
     tagged = [mark.split("/") for mark in parse(" ".join(tokens), tokenize=False).split(" ")]
     tree = read_tree(parse_sentence(tokens))
-    assert tree.leaves() == tokens
-    assert [tag for _, tag in tree.pos()] == [row[1] for row in tagged]
+    assert (tree.leaves(), [tag for _, tag in tree.pos()]) == (tokens, [row[1] for row in tagged])
     spans, position = set(), {}
     for place in tree.treepositions("leaves"):
         position[place] = len(position)

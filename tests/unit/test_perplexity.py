@@ -210,8 +210,7 @@ def test_windows_give_each_prediction_the_context_that_they_promise(context, str
         for place in range(end, end + new):
             expected += float(rows[place - start, whole[place + 1]])
         end += new
-    assert score.log_prob == pytest.approx(expected, abs=1e-5)
-    assert score.tokens == len(ids)
+    assert (score.log_prob, score.tokens) == (pytest.approx(expected, abs=1e-5), len(ids))
 
 
 def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monkeypatch):

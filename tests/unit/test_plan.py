@@ -136,8 +136,7 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
 def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(paper, tmp_path):
     """A beam writes all its hypotheses; a training reads its steps, or its epochs of the split."""
     assert paper.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
-    assert paper.units("generate", SHARD) == 50_000
-    assert paper.units("plot", {"exhibit": "main"}) == 1
+    assert (paper.units("generate", SHARD), paper.units("plot", {"exhibit": "main"})) == (50_000, 1)
     assert paper.units("measure_tendencies", SHARD) == paper.config["generation"]["documents"]
     drawn = costs("configs/paper-importance.yaml")
     job = {"model": "kglm", "instances": "00000", "samples": "00000"}
@@ -159,8 +158,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
         (folder / "extraction.json").write_text(json.dumps({"tokens": tokens}))
         return costs("configs/paper.yaml", tmp_path).megabytes("train", {"model": "trigram"})
 
-    assert of(10_000) == 3100
-    assert of(10**9) == pytest.approx(3000 + 40 * 977.5, abs=200)
+    assert (of(10_000), of(10**9)) == (3100, pytest.approx(3000 + 40 * 977.5, abs=200))
     assert of(10**12) == 64_000
 
 
@@ -244,14 +242,12 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert expect(job) == job
     assert not job.measured
     own = expect(shard(0, 9))
-    assert own.minutes == pytest.approx(9 / 60)
-    assert (own.measured, own.output_bytes) == (True, 24)
+    assert (own.minutes, own.measured, own.output_bytes) == (pytest.approx(9 / 60), True, 24)
     timing, file = Timing(5, 2, 0, 0), tmp_path / job_costs.PLAN_FILE
     older = {**timing._asdict(), "rough": 1}  # as plans had it once
     file.write_text(json.dumps({"machine": "", "timings": {job.kind: older}}))
     plan = job_costs.read_plan(file)
-    assert plan == {job.kind: timing}
-    assert expect(job, planned=plan).minutes == (5 + 2 * 60) / 60
+    assert (plan, expect(job, planned=plan).minutes) == ({job.kind: timing}, (5 + 2 * 60) / 60)
     assert expect(job, shard(1, 3), planned=plan).minutes == pytest.approx(3 / 60)
     (tmp_path / "1.parquet").unlink()
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
@@ -504,8 +500,7 @@ def test_sample_sets_are_models_by_decodings_and_what_was_external_and_small_one
 ):
     samples = Run(config).samples
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
-    assert samples.sources() == [*expected, "external/mine"]
-    assert samples.sources("another") == []
+    assert (samples.sources(), samples.sources("another")) == ([*expected, "external/mine"], [])
     for names in (("lstm", "beam"), ("external", "mine")):
         file = samples.statistics_file(*names)
         assert [file] == samples.counted_files(*names)

@@ -92,8 +92,7 @@ def test_predictions_are_those_of_a_plain_loop(family):
     found = predict_tokens(model, texts, numbers)
     for ids, given, words in zip(texts, numbers, found, strict=True):
         best, drawn, log_probs = loop(model, ids, given)
-        assert words.best.tolist() == best
-        assert words.drawn.tolist() == drawn
+        assert (words.best.tolist(), words.drawn.tolist()) == (best, drawn)
         assert np.allclose(words.log_prob, log_probs, rtol=1e-4, atol=1e-5)
     if family != "trigram":  # which has nothing to say after words that it has not seen
         assert len({token for words in found for token in words.best.tolist()}) > 3
@@ -228,8 +227,7 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_ap
     names = [name for name in PREDICTIONS.names if name not in ("split", "partner")]
     row = dict(zip(names, second, strict=True))
     assert dict(zip(names, first, strict=True))["predicted"] == "w1 w2"
-    assert row["predicted"] == "w3 <unk> <unk>"
-    assert row["samples"] == ("w3 <unk> <unk>",) * 2
+    assert (row["predicted"], row["samples"]) == ("w3 <unk> <unk>", ("w3 <unk> <unk>",) * 2)
     assert (row["continued"], row["given"]) == ("w9 <unk> <unk>", 1)
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
     vocabulary = ClosedVocabulary(["a"], 1)
@@ -252,8 +250,7 @@ def test_pieces_of_a_text_are_its_tokens(kind, tmp_path):
     found = vocabulary.encode_pieces(texts)
     whole = vocabulary.encode([" ".join(text) for text in texts])
     for text, pieces, ids in zip(texts, found, whole, strict=True):
-        assert np.concatenate(pieces).tolist() == ids.tolist()
-        assert vocabulary.decode(pieces) == text
+        assert (np.concatenate(pieces).tolist(), vocabulary.decode(pieces)) == (ids.tolist(), text)
 
 
 @pytest.mark.parametrize("kind", ["bpe", *MAKERS])

@@ -350,8 +350,7 @@ def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
 def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(tree, capsys):
     command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
-    assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")
-    assert len(listed) == 5
+    assert (listed["m/s/00000.parquet"], len(listed)) == (content_of(tree / "m/s/00000.parquet"), 5)
     command.main(["--verify", str(tree)])
     assert "5 files are what was written" in capsys.readouterr().err
     (tree / "summary.json").write_text("{")

@@ -316,8 +316,7 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
         run_options(tmp_path / source["format"], {"source": source})["documents"]
         for source in (named, lines)
     )
-    assert first == second
-    assert len(first) == 3
+    assert (first, len(first)) == (second, 3)
 
 
 def configured(path, **more):
@@ -392,8 +391,7 @@ def test_every_packing_is_known_by_its_content(tmp_path, pack):
     more = b"" if pack is bytes else b"\nsecond part"
     path, wanted = put(tmp_path / "no-ending", pack(LINES) + pack(more)), LINES + more
     with inputs.open_input(path) as file:
-        assert file.readline() == b"one\n"
-        assert file.read() == wanted[4:]
+        assert (file.readline(), file.read()) == (b"one\n", wanted[4:])
     lines = [text for _, text in readers.read_lines(path, readers.Problems(False))]
     assert lines == wanted.decode().split("\n")
     assert b"".join(block for _, block in read_line_blocks(path)) == wanted

@@ -134,8 +134,7 @@ def test_the_mixture_uses_every_temperature(reduction):
     )  # (N, 3 K, J)
     log_w = log_p - (logsumexp(grid, 2) - np.log(3))
     wanted = (logsumexp(log_w, 1) - np.log(3 * K)).sum()
-    assert rows["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
-    assert rows["n_samples"] == 3 * K
+    assert (rows["log_likelihood"], rows["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 3 * K)
     assert rows["temperature"] is None
 
 
@@ -301,8 +300,7 @@ def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path
     assert "25 to 60 samples: all count" in instance["note"]
     corpus = one(table, pairing="sample_id", measure="perplexity")
     wanted = logsumexp(log_w[:, :25].sum(0)) - np.log(25)
-    assert corpus["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
-    assert corpus["n_samples"] == 25
+    assert (corpus["log_likelihood"], corpus["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 25)
     assert "of each, 25 count" in corpus["note"]
 
 
@@ -477,8 +475,7 @@ def test_the_code_of_a_run_is_that_whose_draws_it_has():
         return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
     plain = {"ImportanceSampling", "Jackknife", "Mixture", "TwoSided"}
-    assert named() == plain
-    assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
+    assert (named(), named("beams")) == (plain, plain | {"Beams", "Beam", "BeamPlusTail"})
     assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}
     assert set(ways.estimator_code()) == set(ways.estimator_code(["beams", "smc", "bidirectional"]))
     assert all(resolve_name(reference) for reference in ways.estimator_code())

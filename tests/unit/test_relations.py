@@ -105,8 +105,7 @@ def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods
     sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
     expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
-    assert sums.values(ONES)[0] == pytest.approx(expected)
-    assert sums.models == ["a", "b"]
+    assert (sums.values(ONES)[0], sums.models) == (pytest.approx(expected), ["a", "b"])
     spelled = -300 * math.log(2)
     sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
@@ -161,8 +160,7 @@ def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_pa
     found = list(readers.tendency_rows(write_tendencies(tmp_path, rows), 0.95))
     places = [(row["model"], row["decoding"]) for row in found]
     assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
-    assert found[0]["value"] == 0.2
-    assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
+    assert (found[0]["value"], found[0]["error"]) == (0.2, pytest.approx(0.1 / norm.ppf(0.95)))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
     assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
 

@@ -559,8 +559,7 @@ TEST = {
 
 def test_validation_chooses_and_without_it_no_temperature_is_chosen():
     (row,) = importance_choice.choose_estimates(bits_estimates(TEST), None).to_dict("records")
-    assert (row["method"], row["value"]) == (SMC, 93.0)
-    assert row["chosen_by"] == "itself, the lowest of 2"
+    assert (row["method"], row["value"], row["chosen_by"]) == (SMC, 93.0, "itself, the lowest of 2")
     alone = {key: value for key, value in TEST.items() if key[1] != "mixture"}
     (row,) = importance_choice.choose_estimates(bits_estimates(alone), None).to_dict("records")
     assert row["chosen_by"] == importance_choice.BY_NOTHING
@@ -815,8 +814,7 @@ def posterior_rows(**changes: Any) -> pd.DataFrame:
 def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     table = latents_table(posterior_rows(), Labels())
     (found,) = table.tidy.to_dict("records")
-    assert found["precision"] == pytest.approx(1 / 2)
-    assert found["recall"] == pytest.approx(1 / 4)
+    assert (found["precision"], found["recall"]) == (pytest.approx(1 / 2), pytest.approx(1 / 4))
     assert found["f1"] == pytest.approx(2 * (1 / 2 * 1 / 4) / (1 / 2 + 1 / 4))
     assert found["entity_accuracy"] == pytest.approx(1 / 2)
     trees = latents_table(posterior_rows(structure="trees"), Labels())

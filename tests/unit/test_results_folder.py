@@ -77,8 +77,7 @@ def tree(tmp_path) -> Path:
 def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     results = load_results(tree)
     there = ["perplexity", "tendencies", "contrastive", "contrastive_differences"]
-    assert list(results) == there
-    assert results.contents["files"].tolist() == [1, 4, 1, 1]
+    assert (list(results), results.contents["files"].tolist()) == (there, [1, 4, 1, 1])
     assert set(there) <= set(dir(results))
     assert "semantics" not in results
     assert not hasattr(results, "semantics")

@@ -458,8 +458,7 @@ def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(sha
         assert (family["p_adjusted"] >= family["p_value"]).all()
     held = paired(shards, limit=30).sentences["valid"]
     keys = sorted(group_key(None, unit) for unit in range(40))[:10]
-    assert sorted(set(held.index.get_level_values("group"))) == keys
-    assert len(held) == 30
+    assert (sorted(set(held.index.get_level_values("group"))), len(held)) == (keys, 30)
 
 
 def test_many_groups_are_flipped_in_bundles_and_equal_models_do_not_differ(tmp_path, monkeypatch):
@@ -619,8 +618,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     assert own["value"] == pytest.approx(value)
     half = t.ppf(0.975, 39) * error
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
-    assert (own["low"], own["high"]) == pytest.approx(limits)
-    assert (own["n"], own["groups"]) == (120, 40)
+    assert ((own["low"], own["high"]), own["n"], own["groups"]) == (pytest.approx(limits), 120, 40)
 
 
 def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_width(tmp_path):

@@ -232,8 +232,7 @@ def test_means_baselines_and_excesses_are_those_of_the_rows(tmp_path, kind):
             half = student.ppf(0.975, effective - 1) * error
             assert found[name] == pytest.approx(value)
             assert (found[low], found[high]) == pytest.approx((value - half, value + half))
-        assert found.groups_effective == pytest.approx(effective)
-        assert found.sentences == len(own)
+        assert (found.groups_effective, found.sentences) == (pytest.approx(effective), len(own))
         assert found.sentence_mean == pytest.approx(found.value)
         scaled = exponential_scaling(own).mean() if MEASURES[measure].scalable else math.nan
         assert found.scaled == pytest.approx(scaled, nan_ok=True)
@@ -553,8 +552,7 @@ def test_items_of_a_group_are_no_news_and_what_is_not_defined_is_none(correlate)
     x, y = tied(2, 200)
     once = correlate(x, y)
     thrice = correlate(np.tile(x, 3), np.tile(y, 3), np.tile(np.arange(200), 3))
-    assert thrice[:4] == pytest.approx(once[:4])
-    assert thrice.effective == 200
+    assert (thrice[:4], thrice.effective) == (pytest.approx(once[:4]), 200)
     assert correlate(np.tile(x, 3), np.tile(y, 3)).standard_error < 0.6 * once.standard_error
     for x, y in (([], []), ([1.0], [2.0]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5])):
         found = correlate(x, y)

@@ -117,8 +117,7 @@ def test_groups_have_one_length_and_unknown_words_are_left_out_or_counted(table)
     lengths = np.random.default_rng(0).integers(1, 30, 300)
     seen: list[int] = []
     for group in groups_of_one_length(lengths, step=4, rows=32):
-        assert len(set(-(-lengths[group] // 4))) == 1
-        assert len(group) % QUANTUM == 0
+        assert (len(set(-(-lengths[group] // 4))), len(group) % QUANTUM) == (1, 0)
         assert len(group) <= 32
         seen += dict.fromkeys(group.tolist())
     assert sorted(seen) == list(range(300))  # each text once
@@ -740,8 +739,7 @@ def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(fold
     assert np.isnan(unknown[:3]).all()
     np.testing.assert_array_equal(unknown[3], unknown[4])
     described = evaluator.describe()
-    assert described["truncated"] == 4 * long
-    assert described["title"] == "Transformer (model)"
+    assert (described["truncated"], described["title"]) == (4 * long, "Transformer (model)")
 
 
 def make_bert(folder, layers=2):

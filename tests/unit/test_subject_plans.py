@@ -67,8 +67,7 @@ def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_d
         for level, (start, number) in json.loads(held.versions(part)).items():
             own = product(range(first, first + count), range(start, start + number))
             seen += [(sentence, float(level), draw) for sentence, draw in own]
-    assert len(seen) == len(set(seen))
-    assert set(seen) == expected
+    assert (len(seen), set(seen)) == (len(set(seen)), expected)
 
 
 def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
@@ -436,8 +435,7 @@ def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monk
     assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
     assert held.trained() == ["infersent"]
     glove = {"family": "vectors", "package": "glove"}
-    assert json.loads(held.options("glove")) == glove
-    assert held.files("glove") == []
+    assert (json.loads(held.options("glove")), held.files("glove")) == (glove, [])
     assert json.loads(held.training_options("infersent"))["vectors"] == glove
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)

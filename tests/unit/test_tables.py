@@ -167,8 +167,7 @@ def test_models_table() -> None:
     }
     table = model_table(models, perplexities, Labels())
     numbers = ["59.00", "59.000", "81.50", "90.25", "300.5", "49.29"]
-    assert table.rows[0] == ["small", "closed", *numbers]
-    assert table.rows[1][4] == "∞"
+    assert (table.rows[0], table.rows[1][4]) == (["small", "closed", *numbers], "∞")
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
     with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
         model_table({"small": {"family": "lstm"}}, {}, Labels())
@@ -353,8 +352,7 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     measures.loc[tested, ["family", "draws"]] = 8, 99
     assert measured.table_3(measures, Labels()).note.count(FEW) == 1
     assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
-    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
-    assert note_alone(ROW) == ""
+    assert (note_alone({**ROW, "note": WORD_NOTE}), note_alone(ROW)) == (WORD_NOTE, "")
     withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
     assert note_alone(withheld) == ""
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}

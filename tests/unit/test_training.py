@@ -248,8 +248,7 @@ def test_every_neural_family_trains_is_saved_and_scores_what_training_saw(data, 
     config = {"family": family, "architecture": ARCHITECTURES[family], "training": training}
     fit(data, tmp_path / "out", tmp_path / "ck", config)
     model, vocabulary, description = load_model(tmp_path / "out")
-    assert description["steps"] == 9
-    assert description["parameters"] == model.parameter_count()
+    assert (description["steps"], description["parameters"]) == (9, model.parameter_count())
     store = TokenStore.write(tmp_path, data / "documents.parquet", "valid", vocabulary)
     pieces, loss, tokens = Pieces(store, 12, 64), 0.0, 0
     with torch.no_grad():

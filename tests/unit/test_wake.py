@@ -299,8 +299,7 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     weights, description, rows = fit(data, tmp_path, **WAKE)
     # The fit is taken from its checkpoint, not made again.
     assert held == {path.name for path in (tmp_path / "checkpoints").glob("*/[0-9]*")}
-    assert rows[: len(curve)] == curve
-    assert {row["phase"] for row in curve} == {"fit"}
+    assert (rows[: len(curve)], {row["phase"] for row in curve}) == (curve, {"fit"})
     assert {row["phase"] for row in rows[len(curve) :]} == {"wake"}
     assert any(not torch.equal(weights[name], plain[name]) for name in plain)
     wake = description["wake"]

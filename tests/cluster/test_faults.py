@@ -1,11 +1,8 @@
 """What a cluster does to jobs: preemption, limits of time and memory, nodes and controllers lost.
 
-Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and two
-to three minutes, most of them spent waiting for SLURM: one run of five tiny jobs on three nodes of
-this machine, each of which meets another fault. A job is stopped (SIGSTOP) once it has begun its
-work, so that the fault finds it in the middle; SLURM lets it go on when it asks it to end. The
-oracle of the results is the same work without a fault, byte for byte; the oracle of what happened
-is SLURM's own record of its jobs.
+Needs root, slurm-wlm and munge (else skipped), and three minutes: five tiny jobs meet a fault each,
+stopped (SIGSTOP) in the middle of their work. Oracles: the same work without a fault, byte for
+byte; SLURM's own record.
 """
 
 import json

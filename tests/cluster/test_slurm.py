@@ -1,9 +1,7 @@
 """The workflow on a real SLURM: GPUs are given out, a killed shard is made again, results equal.
 
-Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and
-some minutes: configs/smoke.yaml runs once on this machine without SLURM and once through
-profiles/slurm. The oracle of the results is the run without SLURM, byte for byte; the oracle of
-what SLURM did is its own record of its jobs.
+Needs root, slurm-wlm and munge (else skipped), and some minutes. Oracles: the same run without
+SLURM, byte for byte; SLURM's own record of its jobs.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Hundreds of jobs of many shards through a real SLURM, without an error; the overhead of a job.
 
-Needs root, Debian's packages slurm-wlm and munge (else it is skipped), and about half an hour. The
-oracles are SLURM's own record of its jobs, and the same statistics counted in one process. What a
-job costs beside its work is printed.
+Needs root, slurm-wlm and munge (else skipped), and half an hour. Oracles: SLURM's own record; the
+same statistics counted in one process. What a job costs beside its work is printed.
 """
 
 import os

@@ -1,12 +1,8 @@
 """How often claims of two-sided bounds miss: a row a case, with 1,000 sets of documents.
 
-Needs half an hour; every part prints its rows as they come. Oracle: log p, known by construction
-or by enumeration. Claimed: the share of the sets for which a claim is made; missed: the share of
-the claims that do not hold log p. A row fails only where the one-sided 99.9% lower limit (Clopper
-& Pearson) of what is missed is above 5%, and the estimate above its goal: 5% on tiny models and on
-weights whose mean has an error that can be estimated, 10% on tails that k̂ can see. Modes that q
-sees once in a thousand draws are what nobody can see: their rows are printed, and what is asked
-for is that 20 documents of the model refute the claim.
+Needs half an hour. Oracle: log p by construction or enumeration. A row fails where the one-sided
+99.9% lower limit (Clopper & Pearson) of missed claims is above 5% and the estimate above its goal:
+5%, 10% on tails that k̂ sees. Modes that q never sees are printed; 20 documents must refute them.
 """
 
 import math

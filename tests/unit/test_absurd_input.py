@@ -1,7 +1,6 @@
 """Input that nobody means: absurd sizes, values of other kinds, names that act on who reads them.
 
-Needs no data. Each ends in one line that says what is wrong, where it once ended in a traceback, a
-process that never ends, or silence. Oracles: the messages, and the files themselves.
+Oracles: the one line that says what is wrong; the files themselves.
 """
 
 import json

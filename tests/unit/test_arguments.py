@@ -1,10 +1,7 @@
 """Arguments of commands: what a wrong value says, and that every command has bounds for all.
 
-Oracles: the bounds that are written down here; every command's own parser, whose options are fed
-hostile values by hypothesis: each ends with one line, status 1 or 2, and nothing on the disk.
-Hypothesis also gives every command hostile values of all its options: the oracle is the contract of
-`run_command` (status 0, 1 or 2; with 1 one line that begins with "error: ") and the folder's
-listing: no temporary file is left.
+Oracles: bounds written down here; the contract of `run_command` (status 0, 1 or 2; with 1 one line
+of error) on hostile values of every option by hypothesis, and nothing left on the disk.
 """
 
 import argparse

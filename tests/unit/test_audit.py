@@ -1,11 +1,8 @@
 """The audit finds planted faults by the check that names them, and is silent on sound models.
 
-Oracles: faults that are planted, one at a time, into a sound model, tokenizer or scoring program
-(`audited_faults`), and sound models of five kinds, whose families' own tests compare them with
-enumeration and other implementations. Needs torch and transformers.
-Of Rosetta: windows, sums and means with the logits of a model of Hugging Face's own, its own
-tokenizer and softmax (`tests/long/test_rosetta.py` has the programs themselves); of special
-tokens that a text says, with and without ``split_special_tokens``.
+Oracles: faults planted one at a time (`audited_faults`) and sound models of five kinds. Of Rosetta:
+windows, sums and means from the logits, tokenizer and softmax of Hugging Face (the programs are in
+`tests/long`).
 """
 
 import json

@@ -1,7 +1,6 @@
 """The baseline: human text against human text of the same sizes.
 
-Needs nothing but the package. Oracles: the nominal 95% of the band where nothing differs; distances
-of independent draws of the same population; the documents themselves; what differs by construction.
+Oracles: the nominal 95%; independent draws of the same population; differences by construction.
 """
 
 import numpy as np

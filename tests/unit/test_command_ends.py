@@ -1,8 +1,7 @@
 """How a command ends, and outlives SIGTERM until SLURM queues its job again.
 
-Its status, its one line, and nothing half written beside its output. Needs bash and /dev/full.
-Oracle: the statuses that the contract of the commands names (0, 1, 2, 128 + signal), the moment at
-which a process ends, and what is on the disk afterwards.
+Needs bash and /dev/full. Oracles: the statuses of the contract (0, 1, 2, 128 + signal), the moment
+at which a process ends, and what is on the disk afterwards.
 """
 
 import errno

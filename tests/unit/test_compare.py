@@ -1,10 +1,7 @@
 """Comparisons of two texts: how they are read, what they claim, and the page about them.
 
-Needs no data: texts are drawn here, some from a Zipf law whose topics change from page to page, or
-tables are made. Oracles: a text against itself has p = 1 in every row; texts of one law get no star
-at a fixed seed; the same texts without the reading in one vocabulary get stars, so that the tests
-can can fail; the difference of the numbers as they are printed; texts read by hand beforehand; the
-parser of HTML; counting with plain Python; equal texts in different formats.
+Oracles: a text against itself (p = 1), texts of one law (no star) and out of one vocabulary
+(stars), printed numbers, texts read by hand, the parser of HTML, plain counts, other formats.
 """
 
 import gzip

@@ -1,8 +1,7 @@
 """Distortions of sentences: what happens at what rate, and that nothing else matters.
 
-Oracles: a plain loop over one sentence with its own stream; χ² tests of rates, of uniform choices
-and of independence between places; a level that is hit stays hit above. Needs nothing beyond the
-package.
+Oracles: a plain loop over one sentence with its own stream; χ² tests of rates, choices,
+independence.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """The documentation: it builds without a warning, its links lead somewhere, it asks for nothing.
 
-Needs mkdocs (extra `docs`). Oracles: the parser of HTML, the files of the site and of the tree.
-What pages tell their readers to type is run as it stands (README, tutorials) or read by the
-commands' own parsers; configurations by the schema. Needs the extra `hf`.
+Needs mkdocs (`docs`) and `hf`. Oracles: the parser of HTML, the files of site and tree; what
+readers are told to type is run (README, tutorials) or parsed; the schema of configurations.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """The commands that embed documents and compare their vectors, from files to tables.
 
-Needs nothing but the package: the encoder is a stand-in that counts letters. Oracles: the vectors
-of the very documents, read by plain Python; how samples are cut into shards; the adjusted p-values
-of one test more.
+The encoder counts letters. Oracles: the vectors of the documents by plain Python; how samples are
+cut into shards; the adjusted p-values of one test more.
 """
 
 import json

@@ -1,9 +1,7 @@
 """Documents compared by the vectors of an encoder: distance, tests, baseline, limits, effects.
 
-Needs nothing but the package. Oracles: double loops over documents, leaving units out one by one,
-enumeration of all splits of a few documents, Holm's correction by hand, the definition of a shift
-by moving documents; level, limits and power by simulation (small cases of
-`benchmarks/calibration_embeddings.py`).
+Oracles: loops over documents, leaving units out, enumeration of all splits, Holm by hand, moved
+documents; level, limits and power by simulation (cases of `benchmarks/calibration_embeddings.py`).
 """
 
 import math

@@ -1,9 +1,8 @@
 """How the engine keeps a device busy, and shards of samples.
 
-Oracles: the texts of the same engine with other intervals, undisturbed, or without recordings; the
-float32 model for bfloat16; known sizes of states; one shard against several. What a GPU would do is
-made on the CPU, and on tensors without data, which refuse all that a recording on a GPU would
-refuse: looks at values and shapes that depend on them. Needs nothing beyond the package.
+Oracles: the same engine with other intervals, undisturbed or without recordings; the float32 model;
+sizes of states; one shard. A GPU's recordings are made on tensors without data, which refuse what
+they would.
 """
 
 import json

@@ -1,9 +1,7 @@
 """EntityNLM, its proposals, the documents that it simulates, and their data.
 
-Oracles: enumeration of all z of short documents (their numbers are known: Bell numbers for mentions
-of one word), an independent implementation in NumPy that goes word by word
-(`entitynlm_reference`), q* from the probabilities of all beginnings, frequencies of samples, the
-same training without an interruption. What all families share is in `test_latent_families`.
+Oracles: enumeration of all z (Bell numbers), `entitynlm_reference`, q* from all beginnings,
+frequencies, an uninterrupted training. What all families share is in `test_latent_families`.
 """
 
 import itertools

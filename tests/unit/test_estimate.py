@@ -1,7 +1,6 @@
 """Bring your own weights: the command, Parquet and CSV, and what is said of wrong rows.
 
-Needs nothing. Oracles: SciPy's logsumexp, equality of the two formats, and the row that was made
-wrong.
+Oracles: SciPy's logsumexp, equality of the two formats, and the row that was made wrong.
 """
 
 import csv

@@ -1,8 +1,7 @@
 """Estimators of log p(x): unbiased, bounded, debiased; their subsets, pairings and diagnostics.
 
-The oracle is enumeration: a model with four latents, every outcome of drawing K samples with its
-probability, every subset and pairing of samples; SciPy's logsumexp. Of diagnostics: closed forms,
-distributions of known shape, SciPy's maximum likelihood fit, and the spread of many replicates.
+Oracles: every outcome of K samples of four latents, every subset and pairing; SciPy's logsumexp and
+fit; closed forms, known shapes and the spread of replicates for diagnostics.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """Tables and figures as rows: each says all, and a new one needs a function and a row.
 
-Needs no data. A toy table and a toy figure are written to a temporary folder; the oracle is what
-their functions do with the numbers that they are given.
+Oracle: what the functions of a toy table and a toy figure do with given numbers.
 """
 
 import json

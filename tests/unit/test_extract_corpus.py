@@ -1,10 +1,7 @@
 """The extraction of whole corpora: tables, report, splits, duplicates, errors, the command.
 
-Needs the dump excerpt that gensim's wheel ships. Oracles: documents written by hand; the same
-corpus in another order, with more pages, or through other numbers of workers; independent counts of
-the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib; the raw text,
-cleaned again by itself; the binomial standard error of the shares.
-Of splits: the BLAKE2b digest as a hexadecimal number; the same corpus with more pages.
+Needs gensim's dump excerpt. Oracles: documents by hand; other orders, pages and workers; a plain
+XML parser; hashlib's keyed hashes (BLAKE2b); the raw text cleaned again; binomial errors.
 """
 
 import bz2

@@ -1,7 +1,6 @@
 """Figures: what they draw, stable bytes, legends that cover nothing, fixed colours, clear errors.
 
-Needs no data: tables come from `synthetic_tables`. Oracles: the table that was drawn, an average
-computed cell by cell, and properties of the layout that matplotlib measures.
+Oracles: the table that was drawn, an average cell by cell, the layout that matplotlib measures.
 """
 
 import json

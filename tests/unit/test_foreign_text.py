@@ -1,7 +1,6 @@
 """Text of users where it is shown: on a page, in a figure, a cell, a terminal it is text alone.
 
-Needs nothing. Oracles: the parsers of the forms themselves (Python's of HTML and XML, docutils of
-reStructuredText, pandas of CSV), which must give back the text; and Unicode's categories.
+Oracles: parsers (Python's HTML and XML, docutils, pandas) give back the text; Unicode's categories.
 """
 
 import ast

@@ -1,9 +1,7 @@
 """Every reader is given files that are broken somewhere: it reads them or says why not, in a line.
 
-A sound file of each kind is changed by hypothesis: bytes that upset parsers are put in, parts are
-cut out, doubled or moved, the end is missing. Needs hypothesis. Oracle: the contract of readers.
-A reader returns, or raises `InputError` with one line that is short and names the file; nothing
-else is raised, a warning neither. The examples are always the same.
+Sound files are changed by hypothesis, always in the same ways. Oracle: a reader returns, or raises
+`InputError` with one short line that names the file; nothing else, no warning.
 """
 
 import functools

@@ -1,8 +1,7 @@
 """Hugging Face models: scoring, steps, decoding, the vocabulary, the way into a model folder.
 
-Oracles: the models' own forward pass, loss and `generate` in transformers, rescoring, softmaxes by
-hand. Needs transformers (extra ``dev`` or ``hf``); the models are tiny, random and made here,
-nothing is fetched.
+Oracles: the forward pass, loss and `generate` of transformers (`dev` or `hf`), rescoring, softmaxes
+by hand. The models are tiny, random and made here.
 """
 
 import copy

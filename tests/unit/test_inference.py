@@ -1,9 +1,7 @@
 """What a comparison may claim: units that are permuted, held-out distance, families, limits.
 
-Needs nothing but the package. Oracles: enumeration of all swaps and of all permutations of groups
-in plain Python, the formulas of the held-out distance as loops over documents, the jackknife by
-leaving units out, adjusted p-values by hand, level and coverage by simulation. Of
-`beyond_perplexity.inference` on arrays of one's own: SciPy's tests, the examples of the docstrings.
+Oracles: enumeration of all swaps and permutations, held-out distances in loops, the jackknife by
+leaving units out, p-values by hand, level and coverage by simulation, SciPy's tests, doctests.
 """
 
 import ast

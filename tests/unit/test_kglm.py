@@ -1,10 +1,8 @@
 """KGLM and its proposals: probabilities, samples, training; the optimal one; unknown words.
 
-Oracles: enumeration of all latents of short documents over a graph with a parallel edge, a
-self-loop and an entity without edges; an unbatched implementation (`kglm_reference`) with the same
-weights; the laws of probability; frequencies of samples; the definition of the optimal proposal
-where no estimate enters it; particle filters, whose mean is p(x). What all families share is in
-`test_latent_families`.
+Oracles: enumeration over a graph with a parallel edge, a self-loop and an entity without edges;
+`kglm_reference`; probability's laws; frequencies; the optimal proposal by definition; particle
+filters. What families share is in `test_latent_families`.
 """
 
 import argparse

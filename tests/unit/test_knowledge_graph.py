@@ -1,7 +1,6 @@
 """The knowledge graph of a corpus: its embedding, its file, and documents that are linked to it.
 
-Oracles: a step of TransE in plain NumPy with its gradient in closed form; dictionaries for the
-look-ups of edges; codes of mentions written by hand.
+Oracles: a step of TransE in NumPy, closed gradients; dictionaries of edges; codes by hand.
 """
 
 import json

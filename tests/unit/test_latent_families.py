@@ -1,9 +1,7 @@
 """What every model with latent variables keeps to, and its proposals: one check for them all.
 
-Needs no data. Oracles: enumeration of all latents of short texts, sums over all pairs of them and
-over the end and everything that may come next; frequencies of samples; the same rows cut otherwise;
-plain implementations that stop before the end; of samples of these models their probability (χ²),
-the configuration, NLTK's trees.
+Oracles: enumeration of all latents, pairs of them, ends and continuations; frequencies; rows cut
+otherwise; plain implementations; of samples their probability (χ²), NLTK's trees.
 """
 
 import itertools

@@ -1,9 +1,7 @@
 """The library: what a notebook calls, from lists, iterators, DataFrames, Arrow tables and paths.
 
-Needs nothing. Oracles: the command's own files (the same numbers, whatever holds the texts), exact
-enumeration of small cases, JSON and HTML parsers, and the argument that was made wrong.
-Of models and evaluators: probabilities that an ARPA file says, cosines by hand. Of calls: those
-with plain values of Python, and the state of the process before them. Models have random weights.
+Oracles: the command's own files, exact enumeration, an ARPA file's probabilities, cosines by hand,
+parsers of JSON and HTML, the argument that was made wrong, the process before the call.
 """
 
 import inspect

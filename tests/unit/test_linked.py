@@ -1,7 +1,6 @@
 """Linked WikiText-2: documents of both variants, aliases, graph, pickles that must not run.
 
-Needs nothing but the checkout. Oracles: documents and graphs written by hand; pickles made by the
-standard library and by hand; the kinds of mentions derived again by a scan over all pairs.
+Oracles: documents and graphs by hand; pickles of the library and by hand; scans over all pairs.
 """
 
 import collections

@@ -1,7 +1,6 @@
 """The table of measures, the curves and the command that writes them.
 
-Needs nothing but the package. Oracles: plain Python over the documents, scipy's statistics, the
-values of a sample set against itself, invariance to how documents are cut into batches.
+Oracles: plain Python, scipy, a sample set against itself, documents in other batches.
 """
 
 from collections import Counter

@@ -1,9 +1,7 @@
 """MediaWiki dumps: cutting pages, wikitext to paragraphs, links, matches, token spans, redirects.
 
-Needs nothing but the package. Oracles: what MediaWiki shows for the markup, written by hand; the
-spans' own characters; brute-force search for matches.
-Of limits that are counted: the documents left without what is beyond them; an implementation
-without a shortcut; what would take minutes if work were not bounded.
+Oracles: what MediaWiki shows for the markup, by hand; the spans' characters; brute-force matches.
+Of limits: documents without what is beyond them, no shortcut, what would take minutes unbounded.
 """
 
 import bz2

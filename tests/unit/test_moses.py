@@ -1,8 +1,7 @@
 """Moses tokenization: equal to sacremoses (the oracle), whatever the chunks, line for line.
 
-Needs sacremoses; the test on real text also needs the development data in ``../shared/data`` and is
-skipped where that is missing.
-Of the cleaning steps: sacremoses' punctuation normalizer, and Unicode's definitions.
+Needs sacremoses; real text in ``../shared/data`` or a skip. Oracles of cleaning: sacremoses'
+normalizer, Unicode.
 """
 
 import random

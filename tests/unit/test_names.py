@@ -1,7 +1,6 @@
 """The house: a public name stands once, imports go down its floors, none goes around.
 
-Needs nothing but the checkout. Oracle: the syntax trees of the package; what finds circles is
-itself tried on toys with one and without.
+Oracle: the syntax trees of the package; what finds circles is itself tried on toys.
 """
 
 from __future__ import annotations

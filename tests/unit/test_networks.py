@@ -1,13 +1,8 @@
 """The neural families that predict words: what the contract asks of all, and each by itself.
 
-Oracles: the parallel pass for single steps, each prefix alone for rows that moved, sums over the
-vocabulary, parameter counts in closed form. LSTM and GRU: torch's fused layers; the expectation of
-dropout; bounds and variances of initial weights. RNN: the recurrence and the factorization written
-out in float64, autograd through the definition. CNN: torch's conv1d, weight_norm and glu composed
-by hand, the receptive field by perturbation. Transformer: torch's nn.TransformerEncoder and Hugging
-Face's GPT-2 (skipped without transformers) with the same weights. Adaptive softmax: torch's
-nn.AdaptiveLogSoftmaxWithLoss, the factorization multiplied out in float64, autograd through it. A
-softmax worked out in tiles: torch's log softmax of all logits.
+Oracles: the parallel pass, prefixes alone, sums over the vocabulary, counts in closed form; torch's
+LSTM, GRU, conv1d with weight_norm and glu, TransformerEncoder and softmaxes, Hugging Face's GPT-2,
+with the same weights; definitions in float64 and autograd through them; perturbation.
 """
 
 import math

@@ -1,10 +1,7 @@
 """Counting and estimating n-grams, and texts of sentences.
 
-Oracles: Kneser–Ney from its definition in dictionaries (`kneser_ney_reference`); sums over the
-vocabulary; the same text in one part and in many; `lmplz` on WikiText-2, where it is at hand.
-Of ARPA files: the model that was written, and one by hand; `kenlm`, where it is installed. Of the
-family of models: p from the definition in dictionaries (`kneser_ney_reference`), the same texts
-from other batches.
+Oracles: Kneser–Ney by definition (`kneser_ney_reference`); sums over the vocabulary; other parts
+and batches; `lmplz` on WikiText-2 and `kenlm`, where they are; an ARPA file by hand.
 """
 
 import gzip

@@ -1,7 +1,6 @@
 """Outputs and shards: what cannot be written is said at once; files are whole or none.
 
-Oracles: the folder's listing afterwards; the limits of file systems (255 bytes a name); the words
-of the operating system; the rows that were written; Bash's expansion of braces.
+Oracles: the folder's listing; 255 bytes a name; the system's words; the rows; Bash's braces.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """The first page of the report: its sentences and tables, and that no name is markup.
 
-Needs no data. Oracles: synthetic tables of known numbers, and docutils, which must find nothing to
-complain about.
+Oracles: synthetic tables of known numbers, and docutils without a complaint.
 """
 
 import base64

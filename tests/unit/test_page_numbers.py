@@ -1,7 +1,6 @@
 """The numbers of pages come from their file of numbers or are right; every measure is described.
 
-Oracles: the templates and the file of numbers, read here by themselves; the registries of measures,
-estimators and tendencies; closed forms, worked out here.
+Oracles: the templates and the file of numbers; the registries; closed forms, worked out here.
 """
 
 import json

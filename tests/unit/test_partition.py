@@ -1,8 +1,7 @@
 """log Z given the length, and the perplexity that it gives a model without a likelihood.
 
-Oracles: the sum over all sequences of a tiny model, the weights of plain importance sampling by
-hand, the mean of many estimates, closed forms of the perplexity and of its error; batch, order and
-length invariance.
+Oracles: the sum over all sequences of a tiny model, importance weights by hand, means of many
+estimates, closed forms; other batches, orders and lengths.
 """
 
 import itertools

@@ -1,9 +1,7 @@
 """Penn brackets: one tree, whole files, malformed input, the way into the tables.
 
-Needs nothing but the checkout; the tests at the end read a real treebank where it lies beside it.
-Oracles: trees written by hand; NLTK's own parser of brackets; random trees that are written, put on
-several lines and read back; the text of the same documents in another format.
-Of shallow trees: TextBlob's own public `parse` on the same tokens; the tokens of the documents.
+Oracles: trees by hand; NLTK's parser; random trees written and read back; other formats of the same
+text; TextBlob's `parse` of the same tokens. A real treebank is read where it is.
 """
 
 import random

@@ -1,10 +1,8 @@
 """Perplexity in its definitions, scoring, paired tests; the table, figure and command of these.
 
-Oracles: the dice and the 16-token example of the perplexity tutorial, a model whose probabilities
-are enumerated by hand, step-by-step scoring; Student's interval of a mean (SciPy), which the
-jackknife of a ratio is where all groups are equal; a jackknife written out. Of paired tests:
-`scipy.stats.permutation_test` on a small case; power of Student's t by the noncentral law (SciPy);
-`measure` of the same texts; simulated levels and coverages; the numbers that tables are given.
+Oracles: the tutorial's dice and 16 tokens, a model enumerated by hand, single steps; Student's
+interval and a jackknife written out; `scipy.stats.permutation_test`; noncentral t; `measure` of the
+same texts; simulated levels.
 """
 
 import json

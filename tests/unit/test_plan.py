@@ -1,11 +1,8 @@
 """What rules look up, what jobs take and ask for, the pilot that measures it, how far a run is.
 
-Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
-the test chose; properties (another attempt, more documents, a measured peak); the tensors of every
-family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
-shipped configurations; a log written by hand; arithmetic, and counting by hand. Of who is at work:
-processes that hold a record, killed or alive, with Snakemake's locks as files made by hand;
-Snakemake's own formatter, filter and parser.
+Oracles: times from a chosen start and rate; other attempts and sizes; tensors of every family on
+device ``meta``, the papers' counts; shipped configurations; a log by hand; living and killed
+processes, Snakemake's own formatter, filter and parser.
 """
 
 import atexit

@@ -1,8 +1,7 @@
 """What models predict in sentences: the argmax words, draws, continuations, unrelated sentences.
 
-Needs nothing beyond the package. Oracles: a plain loop that advances one document a step at a time;
-shares of draws on a grid of numbers, which are the probabilities; the same sentences in other
-batches, blocks and orders, bit for bit; texts by hand.
+Oracles: a plain loop, a document and a step at a time; shares of draws on a grid; other batches,
+blocks and orders bit for bit; texts by hand.
 """
 
 import json

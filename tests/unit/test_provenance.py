@@ -1,8 +1,7 @@
 """Run records, hashes of what tables hold, and `beyond-perplexity provenance`.
 
-Oracles: hashlib; Arrow's own equality of tables; what was done to a tree of three generations: a
-model's weights, two shards of it, and what was made of the shards; one thing that was changed
-between a shard and the plan; stand-ins for nvidia-smi and torch, and what they say of a GPU.
+Oracles: hashlib; Arrow's equality of tables; what was done to a tree of three generations and
+between a shard and the plan; stand-ins for nvidia-smi and torch.
 """
 
 import hashlib

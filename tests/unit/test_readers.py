@@ -1,9 +1,7 @@
 """Readers of text, JSONL and Parquet, compression, checksums, damaged files; how a run reads.
 
-Oracles: the documents that the test itself wrote to the files; hashlib for the checksum.
-Of formats: the same texts as plain lines, read by the same code. Of inputs: the bytes that were
-packed; what the operating system says of a path. Of the jobs of a run: the words of the
-configuration, tables of the same texts read by hand, other shards of the same.
+Oracles: documents and bytes that were written; hashlib; the same texts as plain lines, by hand and
+in other shards; the system's words of a path; the configuration.
 """
 
 import bz2

@@ -1,7 +1,6 @@
 """The reduction of shards of log weights, whose cut is no matter, and the list of estimators.
 
-Oracles: SciPy's logsumexp on the same arrays, enumeration of a tiny model, equality of whole tables
-for files cut, ordered and held in different ways; the syntax trees of the package.
+Oracles: SciPy's logsumexp, enumeration, whole tables of files cut otherwise, the syntax trees.
 """
 
 import ast

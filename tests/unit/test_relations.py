@@ -1,7 +1,6 @@
 """The measures of all papers side by side: readers, resamples, rank correlations, orders.
 
-Needs no data: files are written here. Oracles: sums in loops, closed forms of standard errors and
-of normal probabilities, SciPy's rank correlation, and the coverage of intervals by simulation.
+Oracles: sums in loops, closed forms, SciPy's rank correlation, coverage of intervals by simulation.
 """
 
 import math

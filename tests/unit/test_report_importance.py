@@ -1,8 +1,7 @@
 """Tables and figures of importance sampling; latents under the posterior, their spans and means.
 
-Needs no data: small tables are written here. Oracles: the numbers that went in, the published
-numbers as the paper prints them, properties of the drawn axes, NLTK's trees. Of the posterior: a
-model of hidden bits whose latents are enumerated, counts by hand.
+Oracles: the numbers that went in, the published ones, the drawn axes, NLTK's trees; of the
+posterior: hidden bits whose latents are enumerated, counts by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The labelled, top-down RNNG and its discriminative proposal.
 
-Oracles: enumeration of all labelled trees and of all short sentences, the plain programs of
-`rnng_top_down_reference`, numbers of trees known beforehand, finite differences.
+Oracles: enumeration, `rnng_top_down_reference`, known numbers of trees, finite differences.
 """
 
 import itertools

@@ -1,7 +1,6 @@
 """What rows say is what the house does: tendencies and decodings are named in their rows alone.
 
-Oracles: the tables, figures and measures themselves, numbers counted by hand, and the syntax trees
-of the package. Needs nothing beyond the package.
+Oracles: the tables, figures and measures, numbers counted by hand, the syntax trees.
 """
 
 import ast

@@ -1,7 +1,6 @@
 """Tables, figures and first-page lines of meaning and of all measures together.
 
-Needs no data: tables come from `semantic_tables`. Oracles: the numbers of those tables, the paper's
-own sentences about its tables, SciPy's average linkage, and docutils for the first page.
+Oracles: tables of `semantic_tables`, the paper's sentences, SciPy's average linkage, docutils.
 """
 
 import math

@@ -1,9 +1,8 @@
 """Measures of two texts, models compared on the same sentences, and how measures go together.
 
-Oracles: sacrebleu and nltk; a linear program (HiGHS) and gensim's wmdistance; loops over words;
-values worked out by hand; that a text and itself have the most of all texts. Of comparisons, from
-shards of `semantic_tables`: loops over sentences, groups and sign flips, SciPy's ranks and
-correlations, and the coverage of intervals by simulation.
+Oracles: sacrebleu, nltk; a linear program (HiGHS), gensim's wmdistance; loops; values by hand; a
+text and itself. Of comparisons: loops over sentences, groups and sign flips, SciPy's ranks,
+coverage by simulation.
 """
 
 import itertools

@@ -1,8 +1,7 @@
 """Scores of predictions and what they come to; what measures notice; agreement with people.
 
-Needs nothing but the package. Oracles: pandas on the rows; loops over sentences; exact enumeration
-of a toy language; that shards, batches and order change nothing; changes worked out by hand; an
-evaluator whose answers are known; SciPy's correlations; deletion of items one by one.
+Oracles: pandas; loops over sentences; exact enumeration of a toy language; other shards, batches
+and orders; changes by hand; an evaluator with known answers; SciPy's correlations; deletion.
 """
 
 import gzip

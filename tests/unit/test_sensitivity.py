@@ -1,8 +1,7 @@
 """The minimum detectable effects: the shifted populations, and that the tests find what is claimed.
 
-Needs nothing but the package. Oracles: permutation tests of drawn pairs of samples, document by
-document; the textbook's power of the difference of means; shifts applied to documents one by one;
-the fall of every shift with the root of the number of documents.
+Oracles: permutation tests of drawn pairs; the textbook's power of the difference of means; shifts
+applied to documents one by one, which fall with the root of their number.
 """
 
 from functools import partial

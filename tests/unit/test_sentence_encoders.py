@@ -1,10 +1,8 @@
 """Encoders of sentences: InferSent, SkipThought, their trainings; Transformers, foreign folders.
 
-Oracles: LSTM, GRU, pooling, equation 6 and log probabilities in plain loops with the same weights;
-made-up weights in the layout of the official files, and the official program's formulas; a killed
-training against one that was not; neighbours, by hand; toy tasks that can be learned; equation 9 by
-hand from the blocks of a Transformer and from transformers' hidden states; sentence-transformers on
-one text at a time, where it is installed.
+Oracles: plain loops with the same weights; the official files' layout and program's formulas; a
+killed training; neighbours by hand; toy tasks; equation 9 by hand from blocks and from
+transformers' hidden states; sentence-transformers on one text at a time, where it is.
 """
 
 import json

@@ -1,9 +1,8 @@
 """Sequential Monte Carlo estimates of p(x) with every family; paths, promises, a given z; runs.
 
-Oracles: the sum over all z of a short text and their joint probabilities, the scores of whole rows
-of z, plain importance weights where nothing is resampled, the posterior by enumeration (which has
-no variance as a proposal), the distribution of systematic resampling, on a grid; enumerated
-probabilities of sentences with their trees against the frequencies of simulated ones.
+Oracles: sums over all z, scores of whole rows of z, plain weights without resampling, the
+enumerated posterior (no variance), systematic resampling on a grid, frequencies of simulated
+sentences.
 """
 
 import itertools

@@ -1,9 +1,7 @@
 """Sufficient statistics: counting, merging, spilling, stop words of languages, symbols, resamples.
 
-Needs nothing but the package. Oracles: a counter of plain Python, properties of merging drawn by
-hypothesis, `unicodedata` for symbols, gensim for its own stop words; of languages, words that
-everybody knows and the Moses rules. Of small cases of `benchmarks/calibration.py`: the binomial
-distribution of rejections at the nominal level.
+Oracles: plain counters, merging (hypothesis), `unicodedata`, gensim's stop words, known words of
+languages and the Moses rules; binomial rejections of cases of `benchmarks/calibration.py`.
 """
 
 import json

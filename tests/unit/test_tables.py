@@ -1,7 +1,6 @@
 """Tables 1 to 6: numbers, stars, published values, and the three forms; the commands around them.
 
-Needs no data. Oracles: the paper's own sentences about its tables, Python's statistics module, the
-measures that went in, and the structure that LaTeX and HTML demand.
+Oracles: the paper's sentences, Python's statistics, the measures, the structure of LaTeX and HTML.
 """
 
 import io

@@ -1,9 +1,7 @@
 """Training, its batches, its checkpoints, scheduled sampling.
 
-Oracles: torch's own cross entropy and autograd, an uninterrupted training against one that is
-killed (in a process of its own) and one whose newest checkpoint is damaged, enumeration. Scheduled
-sampling: the paper's formulas written out, plain training, a table model whose predictions are
-known (certain ones; frequencies by chi-square), whole steps.
+Oracles: torch's cross entropy and autograd, an undisturbed training, enumeration. Of scheduled
+sampling: the formulas, plain training, a table model (certain; χ² of frequencies), whole steps.
 """
 
 import json

@@ -1,9 +1,8 @@
 """Two-sided bounds of log p, their errors, the label that they may bear; gaps beside them.
 
-Oracles: enumeration of all samples of tiny models, closed forms, log-normal weights whose mean is
-known, quantiles of tables; of the tail, SciPy's generalized Pareto distribution on a finer grid and
-the formula in plain loops; settings made up so that what is known of them can be told by hand,
-texts of tables, lines of figures. How often claims miss: `tests/long/test_two_sided_levels.py`.
+Oracles: enumeration of tiny models, closed forms, log-normal weights, quantiles of tables; SciPy's
+generalized Pareto on a finer grid; settings made up to be told by hand. How often claims miss is in
+`tests/long`.
 """
 
 import csv

@@ -1,11 +1,8 @@
 """Vocabularies, the words that texts are compared in, and the spelling of unknown words.
 
-Oracles: counts and cuts made by hand, exact round trips of generated texts; sets and dictionaries
-in plain Python; a property: over many random splits of one text, training and test text have the
-same share of shared vocabulary, where the vocabulary's own share differs because it was chosen on
-the training text. Of spelling: exact enumeration of all words up to a length over small alphabets,
-with the mass of longer ones by the same recursion; a plain program of the formulas with
-dictionaries; sums by hand; the entropy of a distribution that is known; UTF-8 as Python encodes it.
+Oracles: counts and cuts by hand, round trips, plain sets; equal shares over many random splits. Of
+spelling: all words up to a length with the mass of longer ones, a plain program with dictionaries,
+sums by hand, a known entropy, UTF-8.
 """
 
 import itertools

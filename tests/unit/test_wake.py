@@ -1,7 +1,6 @@
 """Wake training of proposals: its gradient, what it converges to, its restarts and its errors.
 
-Needs no data. Oracles: enumeration of all z of a toy model, for every pair of draws; gradients
-worked out by autograd from the enumerated posterior; the same training without an interruption.
+Oracles: enumeration of all z of a toy; gradients by autograd; the training without interruption.
 """
 
 import itertools

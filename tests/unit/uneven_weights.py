@@ -1,7 +1,6 @@
 """Log weights whose mean is known, from light to heavy tails, and what claims of them miss.
 
-Each kind gives log weights of any shape whose weights have the mean 1, so that log p is 0; those
-with a mode also give the weight of a draw from p(z | x).
+The weights have the mean 1, so log p is 0; kinds with a mode also give that of a z of p(z | x).
 """
 
 import math

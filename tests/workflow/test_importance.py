@@ -1,7 +1,6 @@
 """Importance sampling as a workflow: its end, smaller shards, a killed run, a larger one.
 
-Needs no network. Oracles: the results of the same run when nothing disturbs it; jobs counted by
-hand.
+Oracles: the results of the same run when nothing disturbs it; jobs counted by hand.
 """
 
 import re

@@ -1,7 +1,6 @@
 """Runs of the workflow: what is rerun after a change, and that results do not depend on it.
 
-Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corpus to the figures.
-The oracle of every rerun is the first, uninterrupted run, byte for byte.
+Runs configs/smoke.yaml. Oracle of every rerun: the first, uninterrupted run, byte for byte.
 """
 
 from contextlib import ExitStack, contextmanager

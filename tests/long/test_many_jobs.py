@@ -18,10 +18,8 @@ import pytest
 import yaml
 
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies import document_files, tokens, word_classes
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
-from beyond_perplexity.tendencies.word_classes import load_stop_words
 from tests.cluster.conftest import cluster  # noqa: F401 (a fixture)
 from tests.cluster.slurm import Cluster
 from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
@@ -100,9 +98,9 @@ def count_at_once(checkout: Checkout) -> pa.Table:  # noqa: F811
     shards = sorted((checkout.path / "results/samples/trigram/ancestral").glob("*.parquet"))
     output = checkout.path / "at_once.parquet"
     words = checkout.path / "results/shared_vocabulary/wikipedia/words.txt"
-    view = TextView(vocabulary_words(str(words)))
-    with StatisticsCounter(load_stop_words("gensim"), view=view) as counter:
-        for texts in DocumentFiles([*map(str, shards)], view=view).texts():
+    view = tokens.TextView(tokens.vocabulary_words(str(words)))
+    with StatisticsCounter(word_classes.load_stop_words("gensim"), view=view) as counter:
+        for texts in document_files.DocumentFiles([*map(str, shards)], view=view).texts():
             counter.add(texts)
         counter.write(output, {})
     return pq.read_table(output)

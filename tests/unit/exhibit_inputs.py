@@ -12,14 +12,12 @@ from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.semantics import differences
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.tendencies.definitions import EMBEDDING
-from tests.unit import synthetic_tables
+from tests.unit import synthetic_tables, test_tables, test_two_sided
 from tests.unit import test_contrastive_exhibits as contrastive
 from tests.unit import test_report_importance as importance
 from tests.unit import test_semantic_exhibits as semantic
 from tests.unit.semantic_tables import sentences, write_scores
 from tests.unit.test_report_importance import costs, posterior_rows
-from tests.unit.test_tables import PERPLEXITIES
-from tests.unit.test_two_sided import ROWS as GAPS
 
 SOURCES = [*synthetic_tables.sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 
@@ -60,7 +58,7 @@ def _importance() -> dict[str, Any]:
             for model, proposals in importance.PROPOSALS.items()
             for proposal in proposals
         ),
-        "gaps": pd.DataFrame(GAPS),
+        "gaps": pd.DataFrame(test_two_sided.ROWS),
         "posteriors": posterior_rows(model="mine", proposal="mine-peeking"),
         "latents": [
             {"model": "mine", "title": "b", "tokens": ["a"], "tree": "(S #0)"},
@@ -105,7 +103,7 @@ def make_inputs(folder: Path) -> dict[str, Any]:
     }
     for found in own["perplexities"].values():
         found["perplexity"]["token"] = 3.0
-    own["perplexities"] |= PERPLEXITIES
+    own["perplexities"] |= test_tables.PERPLEXITIES
     training = pd.concat([synthetic_tables.make_training(["lstm"]), own.pop("training")])
     models = {"models": described, "training": training}
     given = {**_tendencies(), **_importance(), **own, **semantic.given(**compared), **models}

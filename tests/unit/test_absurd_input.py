@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.text import Text
 
-from beyond_perplexity.arguments import COUNT
+from beyond_perplexity import arguments, options
 from beyond_perplexity.commands import provenance, run
 from beyond_perplexity.commands.progress import main as progress
 from beyond_perplexity.corpus.linked import _edge
@@ -24,7 +24,6 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.inputs import unreadable
@@ -60,9 +59,9 @@ def test_sizes_have_limits(size: int) -> None:
         assert str(limit) in refused(path, size).replace(",", "")
     check_refused("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
     with pytest.raises(InputError, match=r"subsets: is .* at most 1000000"):
-        parse_options(ReductionOptions, {"subsets": 10**12}, "options")
+        options.parse_options(ReductionOptions, {"subsets": 10**12}, "options")
     with pytest.raises(Exception, match="at most 100,000,000"):
-        COUNT(str(size))
+        arguments.COUNT(str(size))
     check_refused("'meta' is not supported; use auto, cpu or cuda", choose_device, "meta")
 
 

@@ -19,18 +19,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity import arguments
-from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
+from beyond_perplexity import __main__, arguments, options
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.registry import find, save_model
-from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_contrastive import write_documents
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
-COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
+COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in __main__.SUBCOMMANDS if name != "run")]
 FILTERS = {"audit", "tokenize", "progress", "provenance"}  # which write no file
 OUTPUTS = {arguments.output_file, arguments.output_path, arguments.output_folder}
 
@@ -38,7 +36,7 @@ OUTPUTS = {arguments.output_file, arguments.output_path, arguments.output_folder
 def main_function(command):
     if command in SCRIPTS:
         return importlib.import_module(f"scripts.{command}").main
-    return main_of(command.replace("_", "-"))
+    return __main__.main_of(command.replace("_", "-"))
 
 
 def parse(*flags, kind=arguments.ITEM):
@@ -110,7 +108,7 @@ def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypat
 
 @pytest.mark.parametrize("given_text", ['{"a": NaN}', '{"a": -Infinity}', "[1]", "{", "[" * 10**5])
 def test_options_that_are_no_json(given_text):
-    check_refused("no JSON", json_object, given_text)
+    check_refused("no JSON", options.json_object, given_text)
 
 
 def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
@@ -238,7 +236,7 @@ def _usual(action, home):
         return str(home / PLAUSIBLE[action.dest])
     if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return f"OUT/{action.dest}.parquet"
-    if action.type is json_object:
+    if action.type is options.json_object:
         return "{}"
     return "2" if callable(action.type) and action.type is not Path else None
 
@@ -249,7 +247,7 @@ def hostile(action, home):
         return st.sampled_from([*map(str, action.choices), "none"])
     if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return st.sampled_from([place if place[0] == "/" else f"OUT/{place}" for place in PLACES])
-    if action.type is json_object:
+    if action.type is options.json_object:
         return st.one_of(st.sampled_from(OBJECTS), st.text(max_size=5).map(json.dumps))
     if callable(action.type) and action.type is not Path:
         return st.one_of(st.sampled_from(NUMBERS), st.integers().map(str))

@@ -37,10 +37,9 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.commands.perplexity import main as score
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
-from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models import huggingface_vocabulary, trigram
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.perplexities.external import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
@@ -97,7 +96,7 @@ def sound(kind, seed, folder):
         model = build({"family": "lstm", "architecture": SIZES["lstm"]}, closed.size)
         fit(model, closed, 20)
     else:
-        maker = {"Kneser-Ney": KneserNey, "trigram": Trigram}[kind]
+        maker = {"Kneser-Ney": KneserNey, "trigram": trigram.Trigram}[kind]
         model = maker.fit([closed.encode(TEXTS)], closed.size)
     return Subject(model.eval(), closed, TEXTS, seed=seed)
 
@@ -212,7 +211,7 @@ def test_short_and_empty_texts_and_contexts_raise_no_failed_check(texts, context
 def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_window_is():
     """A trigram model backs off after words that it never saw together."""
     closed = ClosedVocabulary.build([TEXTS], minimum_count=1)
-    model = Trigram.fit([closed.encode(TEXTS)], closed.size)
+    model = trigram.Trigram.fit([closed.encode(TEXTS)], closed.size)
     subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
     assert failed_checks(subject) == {}
 
@@ -233,7 +232,7 @@ def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
     assert set(none["program"]) == {"stride recipe", "evaluate", "llama.cpp"}
 
 
-class AddsItsOwn(HuggingFaceVocabulary):
+class AddsItsOwn(huggingface_vocabulary.HuggingFaceVocabulary):
     """A program that lets the tokenizer add what it adds, and adds <s> as well."""
 
     def encode(self, texts):
@@ -275,7 +274,7 @@ def test_special_tokens_that_a_text_says_are_characters(maker, tmp_path):
 def test_a_sample_without_probability_is_no_model_without_one():
     """An unsmoothed trigram finds other texts impossible, but not what it writes itself."""
     vocabulary = ClosedVocabulary.build([TEXTS])
-    model = Trigram.fit([vocabulary.encode(TEXTS)], vocabulary.size).eval()
+    model = trigram.Trigram.fit([vocabulary.encode(TEXTS)], vocabulary.size).eval()
     (found,) = audit_subject(Subject(model, vocabulary, ["mat on the"]), ["possible"])
     assert found.sound
     assert "what the model writes ends after" in found.detail

@@ -14,16 +14,13 @@ from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import human_baselines
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, is_distance
-from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies import definitions, human_baselines, measures, word_distances
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.word_distances import equal_tokens
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
-PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-OPTIONS = MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
+PLAIN = definitions.MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
+OPTIONS = definitions.MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
 ALONE = (False, False)
 
 
@@ -38,9 +35,9 @@ def alone(reference: Drawn, samples: Drawn):
     return opened(reference, samples, TEXT.classes, ALONE)
 
 
-def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAIN):
+def rows_of(reference: Drawn, samples: Drawn, options: definitions.MeasurementOptions = PLAIN):
     with alone(reference, samples) as pair:
-        return {row.key: row for row in measure_rows(pair, options, 1)}
+        return {row.key: row for row in measures.measure_rows(pair, options, 1)}
 
 
 def baselines_of(pair, further, options, seed):
@@ -55,8 +52,10 @@ def baselines_of(pair, further, options, seed):
 
 
 def measured(pair, further, seed):
-    rows = measure_rows(pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed))
-    return [row for row in rows if is_distance(row.measure)]
+    rows = measures.measure_rows(
+        pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed)
+    )
+    return [row for row in rows if definitions.is_distance(row.measure)]
 
 
 @pytest.mark.parametrize("with_further", [True, False])
@@ -179,7 +178,7 @@ def test_too_few_documents_have_no_baseline():
         assert baselines_of(pair, human(other), OPTIONS, 1) == {}
         assert baselines_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
         assert baselines_of(pair, None, OPTIONS, 1)
-        none = MeasurementOptions(permutations=0, bootstrap=1)
+        none = definitions.MeasurementOptions(permutations=0, bootstrap=1)
         assert baselines_of(pair, None, none, 1) == {}
     for sizes in ((3, 12), (20, 1)):
         few = [TEXT.documents(rng, n) for n in sizes]
@@ -324,7 +323,7 @@ def test_groups_stay_whole(samples_grouped):
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
 
 
-TESTED = MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
+TESTED = definitions.MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
 WORDS = ("rank_frequency", "unigram")
 
 
@@ -403,7 +402,7 @@ def test_the_spread_is_that_of_the_documents_that_are_kept():
     rng = np.random.default_rng(8)
     reference, samples = TEXT.groups(rng, 60), TEXT.groups(rng, 12)
     with opened(reference, samples, TEXT.classes, (True, False)) as pair:
-        equal = equal_tokens(pair, 1)
+        equal = word_distances.equal_tokens(pair, 1)
         kept = equal.kept[0]
         assert 0 < kept.sum() < len(reference)
         own = spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])

@@ -20,11 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.corpus.conll import Reader
+from beyond_perplexity.corpus import conll, external, extraction_options, penn
 from beyond_perplexity.corpus.coreference import merge_entities, parse_marks, renumber
-from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.evaluator_oracles import check_refused
@@ -38,8 +35,8 @@ LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
 
 def read(path, *, skip=False, **options):
     problems = Problems(skip)
-    source = SourceOptions("conll", [str(path)], **options)
-    return list(Reader(source, problems).read(path)), problems
+    source = extraction_options.SourceOptions("conll", [str(path)], **options)
+    return list(conll.Reader(source, problems).read(path)), problems
 
 
 def narrow(*rows, begin="(d); part 0"):
@@ -727,7 +724,7 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
     lines = [WIDE.format(n=n, **dict(zip(keys, row, strict=True))) for n, row in enumerate(rows)]
     (found,), _ = read(put(tmp_path / "x.v4_gold_conll", wide(*lines)))
     ((_, tree),) = found.trees
-    assert found.tokens == ["(", "Ann", ")"] == leaves(tree)
+    assert found.tokens == ["(", "Ann", ")"] == penn.leaves(tree)
 
 
 @pytest.mark.parametrize(
@@ -761,7 +758,7 @@ def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path):
         '{"x": {"text": "b"}, "text": "a"}',
         '{"text": "a", "y": "text", "x": 1, "x": 2}',
     ):
-        assert list(read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
+        assert list(external.read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
 
 
 def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
@@ -770,11 +767,11 @@ def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
     views = plain.cast(pa.string_view())
     for column in (plain.dictionary_encode(), large, large.dictionary_encode(), views):
         pq.write_table(pa.table({"text": column}), tmp_path / "x.parquet")
-        assert list(read_cleaned(tmp_path / "x.parquet", None)) == [["a", "b", "a"]]
+        assert list(external.read_cleaned(tmp_path / "x.parquet", None)) == [["a", "b", "a"]]
     for name in ("x.txt", "x.jsonl", "x"):
         path = (tmp_path / "x.parquet").rename(tmp_path / name)
         said = re.escape(f"{path}: is a Parquet file; give it a name")
-        check_refused(said, read_cleaned, path, None)
+        check_refused(said, external.read_cleaned, path, None)
         path.rename(tmp_path / "x.parquet")
 
 
@@ -783,5 +780,5 @@ def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
 )
 def test_json_under_the_name_of_a_text_is_warned_of(tmp_path, capsys, text, warned):
     path = put(tmp_path / "x.txt", text)
-    assert list(read_cleaned(path, None)) == [[text.strip()]]
+    assert list(external.read_cleaned(path, None)) == [[text.strip()]]
     assert ("first line is a JSON object" in capsys.readouterr().err) == warned

@@ -34,9 +34,7 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
-from tests.unit import synthetic_tables
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.planned import run_of
+from tests.unit import evaluator_oracles, planned, synthetic_tables
 from tests.unit.synthetic_tables import make_contrasts, make_pair_contrasts, sentence_description
 
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
@@ -484,7 +482,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert said.count("the highest of 4 models with a likelihood") == 2
     assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    check_refused("lacks the column 'about'", read_findings, paths)
+    evaluator_oracles.check_refused("lacks the column 'about'", read_findings, paths)
 
 
 def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
@@ -524,13 +522,13 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    check_refused(
+    evaluator_oracles.check_refused(
         "no model that is trained against distortion", draw, "figure_3", sentence_models={}
     )
 
 
 def planned_files(**contrastive: object) -> dict[str, list[str]]:
-    report = run_of(contrastive=contrastive).report
+    report = planned.run_of(contrastive=contrastive).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
 
@@ -538,7 +536,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     without, both = planned_files(models=[]), planned_files()
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
-    none = run_of(contrastive={"models": []}).report
+    none = planned.run_of(contrastive={"models": []}).report
     assert none.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
     def shown(**changed: object) -> set[str]:
@@ -556,7 +554,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
 
 
 def test_inputs_are_those_of_the_models_that_are_listed() -> None:
-    run = run_of(contrastive={"partition": {"proposal": "lstm"}})
+    run = planned.run_of(contrastive={"partition": {"proposal": "lstm"}})
     report, listed = run.report, run.config["contrastive"]["models"]
     group = "contrastive/wikipedia"
     files = report.inputs(TABLES, group, "table_2")

@@ -34,9 +34,7 @@ from beyond_perplexity.__main__ import main as run_subcommand
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from tests.unit.huggingface_models import make_gpt2
-from tests.unit.test_linked import run_options, write
-from tests.unit.test_results_folder import write_tree
+from tests.unit import huggingface_models, test_linked, test_results_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -360,12 +358,12 @@ def readers_folder(tmp_path_factory):
     (folder / "human.txt").write_text(lines_of_words(1))
     (folder / "generated.txt").write_text(lines_of_words(2))
     (folder / "test.txt").write_text(lines_of_words(3, 6))
-    make_gpt2(folder / "gpt2", seed=0)
-    make_gpt2(folder / "gpt2-tuned", seed=1)
+    huggingface_models.make_gpt2(folder / "gpt2", seed=0)
+    huggingface_models.make_gpt2(folder / "gpt2-tuned", seed=1)
     rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
     pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
-    write_tree(folder / "results")
+    test_results_folder.write_tree(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 
@@ -477,7 +475,7 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / "wsj" / f"{name}.mrg").write_text("".join(map(TREE.format, range(3))))
     for n in range(60):  # so that every split has some
         (tmp_path / "litbank" / f"{n}.conll").write_text(COLUMNS.format(n))
-    write(tmp_path, LINKED)
+    test_linked.write(tmp_path, LINKED)
     for split in ("train", "valid", "test"):
         (tmp_path / f"{split}.jsonl").write_text((tmp_path / "d.jsonl").read_text())
     monkeypatch.chdir(tmp_path)
@@ -497,7 +495,7 @@ def test_annotated_examples_are_whole_plan_their_jobs_and_are_read(folder):
             paths = corpus["source"]["paths"]
             if isinstance(paths, list):  # the workflow expands patterns
                 paths[:] = [str(path) for pattern in paths for path in sorted(Path().glob(pattern))]
-            found[name] = run_options(folder / "out" / name, corpus)
+            found[name] = test_linked.run_options(folder / "out" / name, corpus)
     assert len(found["treebank"]["trees"]) == 9
     assert found["treebank"]["documents"][0]["text"].startswith("The cat")
     assert (len(found["coreference"]["mentions"]), len(found["linked"]["documents"])) == (120, 1)

@@ -48,8 +48,7 @@ from beyond_perplexity.importance.ways_to_draw import (
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.models.latent import PADDING, Simulated
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_tagger
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import (
@@ -248,8 +247,8 @@ def entities() -> Simulating:
 
 def links() -> Simulating:
     words = ClosedVocabulary(["w3", "w4"], 3)
-    model = test_kglm.make(KGLM, seed=1, size=5).double()
-    proposal = test_kglm.make(KGLMTagger, seed=3, size=5).double()
+    model = test_kglm.make(kglm.KGLM, seed=1, size=5).double()
+    proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, size=5).double()
     ids = [i if i < 5 else UNK for i in range(test_kglm.ALIAS_WORDS)]
     model.word_ids[:] = torch.tensor(ids)
     with torch.no_grad():
@@ -551,7 +550,7 @@ def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> No
 
 
 def kglm_pair() -> tuple[Pair, list[Instance]]:
-    model, proposal = test_kglm.make(KGLM), test_kglm.make(KGLMTagger, seed=3)
+    model, proposal = test_kglm.make(kglm.KGLM), test_kglm.make(kglm_tagger.KGLMTagger, seed=3)
     tokens = np.array([4, 3, 2, 3, 4, 4, 3, 2, 2])
     arrays = {"tokens": tokens, "latents": np.zeros(len(tokens), int)}
     arrays["spellings"] = np.full(len(tokens), -1)  # no word of an alias

@@ -15,9 +15,7 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report.compare import CompareOptions
-from beyond_perplexity.report.comparison_page import run_comparison
-from beyond_perplexity.report.sensitivity import embeddings_table
+from beyond_perplexity.report import compare, comparison_page, sensitivity
 from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -150,7 +148,7 @@ def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
     given = ["--embeddings", vectors, "--measures", *tables, "--output", folder / "joined.parquet"]
     run_script(measure_embeddings, *given, *flags)
     joined = pd.read_parquet(folder / "joined.parquet")
-    page = embeddings_table(joined, Labels())
+    page = sensitivity.embeddings_table(joined, Labels())
     rows = joined[joined["measure"] == "mmd"].set_index("source")
     return joined, rows, {row[1].lower(): row for row in page.rows}
 
@@ -199,8 +197,8 @@ def compared(folder: Path, samples: list[str], out=None, pages=0, **more) -> pd.
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "b.txt").write_text("\n".join(samples) + "\n")
     how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
-    options = CompareOptions(str(folder / "a.jsonl"), str(folder / "b.txt"), **how)
-    table = run_comparison(options, out).measures
+    options = compare.CompareOptions(str(folder / "a.jsonl"), str(folder / "b.txt"), **how)
+    table = comparison_page.run_comparison(options, out).measures
     return table[table["tendency"] == "embedding"].set_index("measure")
 
 

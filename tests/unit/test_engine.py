@@ -19,21 +19,16 @@ from beyond_perplexity.decoding.generation import generate, make_engine, set_pre
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models import kneser_ney, trigram
 from beyond_perplexity.models.registry import load_model, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import check_schema, read_record
+from beyond_perplexity.storage import provenance, shards
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_models import TINY, TableModel, make, same
-from tests.unit.text_pairs import run_script
-from tests.unit.threads import set_threads
+from tests.unit import evaluator_oracles, small_models, text_pairs, threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FAMILIES = [name for name in TINY if name != "rnn"]
+FAMILIES = [name for name in small_models.TINY if name != "rnn"]
 KINDS = {
     "ancestral": {"kind": "ancestral"},
     "min_p": {"kind": "min_p"},
@@ -48,10 +43,10 @@ def small_model(family, size=30):
     if family == "trigram":
         rng = np.random.default_rng(0)
         texts = [rng.integers(3, 12, rng.integers(20, 40)).astype(np.int32) for _ in range(200)]
-        return Trigram.fit([texts], 12)
+        return trigram.Trigram.fit([texts], 12)
     if family == "table":
-        return TableModel.random(seed=2)
-    return make(family, TINY[family], size, seed=1)
+        return small_models.TableModel.random(seed=2)
+    return small_models.make(family, small_models.TINY[family], size, seed=1)
 
 
 def engine(model, kind, batch=32):
@@ -67,7 +62,7 @@ def test_when_the_host_looks_does_not_change_a_text(family, kind):
     for interval, batch in ((1, 32), (3, 16), (64, 16)):  # in 64 steps, the rooms run out
         machine = engine(model, kind, batch)
         machine._interval = interval
-        assert same(expected, list(machine.documents(5, COUNT)))
+        assert small_models.same(expected, list(machine.documents(5, COUNT)))
 
 
 class Recorder:
@@ -103,7 +98,7 @@ def test_recorded_steps_give_the_same_texts(family, kind):
     expected = list(machine.documents(0, COUNT))
     recorder = Recorder(machine)
     machine._graphs = Graphs(recorder)
-    assert same(expected, list(machine.documents(0, COUNT)))
+    assert small_models.same(expected, list(machine.documents(0, COUNT)))
     assert recorder.recorded
     assert recorder.replayed > 5 * recorder.recorded
 
@@ -125,7 +120,7 @@ def test_steps_go_on_where_they_cannot_be_recorded(caplog):
         machine._graphs = Graphs(recorder)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            assert same(expected, list(machine.documents(0, COUNT)))
+            assert small_models.same(expected, list(machine.documents(0, COUNT)))
         assert len(caplog.records) == 1
         assert reason in caplog.text
 
@@ -142,7 +137,7 @@ def test_a_recording_that_fails_half_way_changes_nothing(family, monkeypatch):
         return function
 
     machine._graphs = Graphs(record)
-    assert same(expected, list(machine.documents(0, COUNT)))
+    assert small_models.same(expected, list(machine.documents(0, COUNT)))
     assert not machine._graphs.active
 
 
@@ -208,7 +203,7 @@ def test_want_of_memory_costs_no_text(family, kind, where, calls, device, caplog
     setattr(machine, where, fail_at(getattr(machine, where), calls, device))
     with caplog.at_level(logging.WARNING):
         found = list(machine.documents(2, 100))
-    assert same(expected, found)
+    assert small_models.same(expected, found)
     assert caplog.text.count("halving") == len(calls)
     assert machine._batch_slots * machine.beams < 128
 
@@ -262,7 +257,7 @@ def test_bfloat16_is_near_the_float32_model(family):
             assert float(difference.abs().sum(-1).max()) < 0.05
     options = parse_decoding({"kind": "ancestral"})
     engines = (make_engine(model, options, 1, "x", 20, batch) for batch in (16, 64))
-    assert same(*(list(machine.documents(0, 20)) for machine in engines))
+    assert small_models.same(*(list(machine.documents(0, 20)) for machine in engines))
 
 
 WORDS = [f"w{index}" for index in range(20)]
@@ -271,11 +266,11 @@ WORDS = [f"w{index}" for index in range(20)]
 @pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
 def folder(request, tmp_path_factory):
     vocabulary = ClosedVocabulary(WORDS, 3)
-    model = make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
+    model = small_models.make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
     if request.param != "lstm":
         generator = np.random.default_rng(0)
         texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
-        counted = Trigram if request.param == "trigram" else KneserNey
+        counted = trigram.Trigram if request.param == "trigram" else kneser_ney.KneserNey
         model = counted.fit([vocabulary.encode(texts)], vocabulary.size)
     path = tmp_path_factory.mktemp("model")
     save_model(path, model, vocabulary, {})
@@ -294,17 +289,19 @@ def run(folder, output, **options):
         "output": output,
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
-    with set_threads(torch.get_num_threads()):  # the command sets its own
-        run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
+    with threads.set_threads(torch.get_num_threads()):  # the command sets its own
+        text_pairs.run_script(
+            script, *(part for key, value in flags.items() for part in (f"--{key}", value))
+        )
 
 
 def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(folder, output, decoding=json.dumps(values), first=5, count=9)
-    check_schema(output, TEXT_SAMPLES)
-    record = read_record(output)
-    assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
+    shards.check_schema(output, TEXT_SAMPLES)
+    record = shards.read_record(output)
+    assert record["checkpoint_hash"] == provenance.content_hash(folder / "model.safetensors")
     assert (record["seed"], record["precision"]) == (3, "float32")
     model, vocabulary, _ = load_model(folder)
     how = {"seed": 3, "purpose": "generate/m/nucleus", "first": 5, "count": 9}
@@ -327,7 +324,7 @@ def test_shards_have_schema_record_and_documents_join_and_record_precision(folde
     run(folder, tmp_path / "a.parquet", precision="bfloat16")
     run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
-    assert read_record(first)["precision"] == "bfloat16"
+    assert shards.read_record(first)["precision"] == "bfloat16"
     assert pq.read_table(first).equals(pq.read_table(second))
 
 
@@ -341,7 +338,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"first": -1}, "--first: is -1, expected at least 0"),
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ):
-        check_refused(message, run, folder, tmp_path / "x.parquet", **options)
+        evaluator_oracles.check_refused(message, run, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
     model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     for changed, message in (  # a caller of the library is told the same
@@ -350,4 +347,4 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"maximum_length": 0}, "maximum length: is 0"),
     ):
         numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
-        check_refused(message, generate, model, ancestral, purpose="x", **numbers)
+        evaluator_oracles.check_refused(message, generate, model, ancestral, purpose="x", **numbers)

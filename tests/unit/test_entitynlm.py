@@ -30,6 +30,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit import evaluator_oracles, rnng_corpus
 from tests.unit.entitynlm_reference import (
     all_codes,
     log_softmax,
@@ -37,8 +38,6 @@ from tests.unit.entitynlm_reference import (
     plain_log_prob,
     weights_of,
 )
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.rnng_corpus import fit as train_tiny
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
 CONTEXTS = ("peeking", "causal", "bidirectional")
@@ -332,10 +331,10 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
 def test_wrong_options_are_errors(tmp_path, corpus):
     with pytest.raises(InputError, match="expected one of 'peeking', 'causal', 'bidirectional'"):
         EntityTagger(9, {"context": "all"})
-    check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
-    check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
+    evaluator_oracles.check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
+    evaluator_oracles.check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
     subwords = BPEVocabulary.build([["some text"]], 260)
-    check_refused(
+    evaluator_oracles.check_refused(
         "closed vocabulary", lambda: list(make_model().instances(corpus, "train", subwords))
     )
 
@@ -349,7 +348,7 @@ def test_training_lowers_the_loss_and_goes_on_bit_for_bit_where_it_was_ended(
     for _ in ("whole", "resumed"):
         torch.manual_seed(0)
         module = kind.create({"size": 16, "dropout": 0.3, **CAPS}, vocabulary, corpus)
-        before, after = train_tiny(module, corpus, tmp_path, 24, vocabulary, **options)
+        before, after = rnng_corpus.fit(module, corpus, tmp_path, 24, vocabulary, **options)
         assert after < 0.5 * before
         found.append((after, module.state_dict()))
         max((tmp_path / "checkpoints").glob("[0-9]*-*.safetensors")).unlink()

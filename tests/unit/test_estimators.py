@@ -16,11 +16,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from beyond_perplexity.importance import importance_sampling as subsets
+from beyond_perplexity.importance import reduction, weight_files
 from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
 from beyond_perplexity.importance.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference import weight_diagnostics as tails
 from beyond_perplexity.inference.log_space import (
     jackknife,
@@ -186,7 +185,7 @@ def test_perplexity_and_its_infinities():
 
 
 def reduced(path):
-    found = reduce_weights(WeightReader([path])).estimators
+    found = reduction.reduce_weights(weight_files.WeightReader([path])).estimators
     return next(one for _, one in found if type(one) is subsets.ImportanceSampling)
 
 

@@ -38,18 +38,15 @@ from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
 from beyond_perplexity.report.tendency_findings import by_corpus
-from beyond_perplexity.schemas.contrastive import CONTRASTS
+from beyond_perplexity.schemas import contrastive, perplexity
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from tests.unit import synthetic_tables
+from tests.unit import small_corpora, synthetic_tables, test_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.planned import load, run_of
-from tests.unit.small_corpora import write_documents
-from tests.unit.test_tables import PERPLEXITIES
 
 TOYS = """
 import pandas as pd
@@ -150,8 +147,8 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     points = synthetic_tables.make_training(["lstm"]).drop(columns="model")
     path = tmp_path / "lstm" / "training.parquet"
     path.parent.mkdir()
-    rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
-    write_shard(path, TRAINING, rows, {})
+    rows = pa.Table.from_pandas(points, perplexity.TRAINING, preserve_index=False)
+    write_shard(path, perplexity.TRAINING, rows, {})
     given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
     csv, *_ = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
     assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
@@ -390,7 +387,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
     found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
     text = render_overview(
         told,
-        PERPLEXITIES,
+        test_tables.PERPLEXITIES,
         compared,
         {"trained"},
         given["estimates"],
@@ -403,7 +400,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
 def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monkeypatch, capsys):
     """Of contrasts without rows: the report is made, and the first page says nothing of them."""
     source = tmp_path / "contrasts.parquet"
-    write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
+    write_shard(source, contrastive.CONTRASTS, contrastive.CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
     csv, _, html = synthetic_tables.run_tabulate(
         monkeypatch, tmp_path, "contrastive/findings", given
@@ -436,7 +433,7 @@ def files(tmp_path) -> tuple[str, str]:
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
     splits = ["train"] * 3000 + ["test", "valid"] * 5
     texts = [f"document {place}" for place in range(len(splits))]
-    return samples, write_documents(tmp_path / "documents.parquet", texts, splits)
+    return samples, small_corpora.write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
 def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:

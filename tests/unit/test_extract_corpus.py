@@ -18,13 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus import extraction
-from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus import extraction, normalization, readers, shallow_trees
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import SplitOptions, hash_uniform
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import resolve_path
-from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import EXTRACTED as TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -45,7 +41,7 @@ def outputs(folder):
 def run_options(folder, config, *, workers=1, seed=1):
     """Extract into a folder; return the report with each table's rows."""
     options = ExtractionOptions.from_config(config)
-    report = extract(options, outputs(folder), RECORD, seed=seed, workers=workers)
+    report = extraction.extract(options, outputs(folder), RECORD, seed=seed, workers=workers)
     assert json.loads((folder / "extraction.json").read_text()) == report
     tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
     return {"report": report, **tables}
@@ -69,7 +65,7 @@ def excerpt(tmp_path_factory):
 
 
 def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
-    content = resolve_path("embedded:enwiki-excerpt").read_bytes()
+    content = readers.resolve_path("embedded:enwiki-excerpt").read_bytes()
     root = ElementTree.fromstring(bz2.decompress(content))
     space = "{http://www.mediawiki.org/xml/export-0.10/}"
     articles = [page for page in root.iter(f"{space}page") if page.findtext(f"{space}ns") == "0"]
@@ -132,7 +128,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
         tokens = document["text"].split()
         kinds = raw_quotes(raw[document["doc_id"]])
         assert len(kinds) == tokens.count('"')
-        for number, sentence in enumerate(sentences(tokens)):
+        for number, sentence in enumerate(shallow_trees.sentences(tokens)):
             closing = kinds[0] if sentence[0] == '"' else sentence[0]
             begins[closing if number else ""] += 1
             kinds = kinds[sentence.count('"') :]
@@ -145,7 +141,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
 def test_excerpt_raw_text_is_that_before_cleaning_and_the_order_the_keyed_hash(excerpt):
     raw = excerpt["raw"]
     assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
-    cleaned = Preprocessing().apply([row["text"] for row in raw])
+    cleaned = normalization.Preprocessing().apply([row["text"] for row in raw])
     assert cleaned == [row["text"] for row in excerpt["documents"]]
     changed = sum(row["text"] != text for row, text in zip(raw, cleaned, strict=True))
     assert changed > 0.99 * len(raw)

@@ -29,20 +29,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.contrastive.pairs import read_pairs
-from beyond_perplexity.corpus import conll, linked, markup, penn
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.markup import MarkupError
-from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
+from beyond_perplexity.corpus import conll, extraction_options, linked, markup, mediawiki, penn
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import file_labels
-from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models import kneser_ney, trigram
 from beyond_perplexity.models.registry import build, load_any, open_any, save_model
-from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.ngrams import arpa, spelling_model
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
-from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics import scored_pairs
@@ -51,10 +46,8 @@ from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_desc
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.storage.inputs import copy_member
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage import inputs, provenance, table_files
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
-from beyond_perplexity.storage.table_files import TableFile
 from beyond_perplexity.tendencies.tokens import vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
@@ -77,7 +70,7 @@ def drained(reader, *arguments):
 
 def annotated(kind, name, **options):
     def read(path):
-        source = SourceOptions(name, [str(path)], **options)
+        source = extraction_options.SourceOptions(name, [str(path)], **options)
         for skip in (True, False):
             drain(kind.Reader(source, Problems(skip)).read(path))
 
@@ -94,7 +87,7 @@ def find_words(path):
 
 def read_side_file(key):
     def read(path):
-        source = SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
+        source = extraction_options.SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
         reader = linked.Reader(source, Problems(False))
         return drain(reader.aliases() if key == "aliases" else reader.triples())
 
@@ -102,15 +95,15 @@ def read_side_file(key):
 
 
 def read_dump(path):
-    for raw in PageStream(path, Problems(False)):
+    for raw in mediawiki.PageStream(path, Problems(False)):
         try:
-            markup.parse_article(parse_page(raw).text)
-        except (PageError, MarkupError):
+            markup.parse_article(mediawiki.parse_page(raw).text)
+        except (mediawiki.PageError, markup.MarkupError):
             continue
 
 
 def read_table(path):
-    file = TableFile(path)
+    file = table_files.TableFile(path)
     file_labels(file)
     kinds = {"log_p": pa.float64(), "instance_id": pa.int64()}
     file.require(list(kinds), "files")
@@ -119,7 +112,7 @@ def read_table(path):
 
 def read_member(path):
     with tempfile.TemporaryFile() as target:
-        copy_member(path, "a.txt", target)
+        inputs.copy_member(path, "a.txt", target)
 
 
 def written(save, suffix=""):
@@ -256,9 +249,9 @@ CASES: dict[str, Case] = {
     "spelling_model": (
         "s.json",
         spelling_model_file,
-        lambda path: load_spelling_model(path, VOCABULARY),
+        lambda path: spelling_model.load_spelling_model(path, VOCABULARY),
     ),
-    "ARPA": ("a.arpa", TWO_GRAMS.encode, read_arpa),
+    "ARPA": ("a.arpa", TWO_GRAMS.encode, arpa.read_arpa),
     "sentences": (
         "a.txt",
         lambda: b"a b c\n\nd <unk>\n",
@@ -383,8 +376,8 @@ def model_folder(family):
     text = [[np.array([3, 4, 5, 3], np.int32)]]
     sizes = {"embedding_size": 4, "hidden_size": 4, "layers": 1}
     model = {
-        "trigram": lambda: Trigram.fit(text, VOCABULARY.size),
-        "kneser-ney": lambda: KneserNey.fit(text, VOCABULARY.size),
+        "trigram": lambda: trigram.Trigram.fit(text, VOCABULARY.size),
+        "kneser-ney": lambda: kneser_ney.KneserNey.fit(text, VOCABULARY.size),
         "lstm": lambda: build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
     }[family]()
     with tempfile.TemporaryDirectory() as folder:
@@ -461,7 +454,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         write_folder(Path(folder), b"", safetensors.torch.save(tensors), vocabulary)
-        held["weights_sha256"] = content_hash(path)
+        held["weights_sha256"] = provenance.content_hash(path)
         (Path(folder) / "model.json").write_text(json.dumps(held))
 
         def score():

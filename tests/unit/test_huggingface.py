@@ -29,8 +29,7 @@ from beyond_perplexity.models.huggingface_model import CACHE_STEP
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import is_foreign, load_model, open_any, open_scorer
 from beyond_perplexity.perplexities.summary import ScoredText, measure
-from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import read_record
+from beyond_perplexity.storage import provenance, shards
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.evaluator_oracles import check_refusals, check_refused
@@ -421,7 +420,7 @@ def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
     assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
-    assert description["source"]["weights"] == {WEIGHTS: content_hash(source / WEIGHTS)}
+    assert description["source"]["weights"] == {WEIGHTS: provenance.content_hash(source / WEIGHTS)}
     (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
     table = pq.read_table(corpus).to_pylist()
     valid = [line["text"] for line in table if line["split"] == "valid"]
@@ -642,7 +641,7 @@ def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, c
     assert [row["log_likelihood"] for row in each] == pytest.approx(
         [value for value, _ in expected], rel=1e-5
     )
-    record = read_record(rows)
+    record = shards.read_record(rows)
     assert list(record["options"]["source"]["weights"]) == ["model.safetensors"]
     assert record["checkpoint_hash"] is None
 

@@ -17,9 +17,7 @@ from safetensors import safe_open
 from beyond_perplexity.corpus import latent_instances
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latents import kglm_embedding, kglm_instances
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_embedding, kglm_instances, kglm_tagger
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
@@ -281,7 +279,7 @@ def test_codes_and_mentions_are_the_same():
     assert again.tolist() == codes.tolist()
 
 
-@pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
+@pytest.mark.parametrize("kind", [kglm.KGLM, kglm_tagger.KGLMTagger])
 def test_modules_are_made_from_a_corpus(kind, tmp_path):
     corpus = write_corpus(tmp_path, triples=[])
     graph, _ = embed_files(corpus, reflexive=False)
@@ -295,7 +293,7 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
     assert len(instance.arrays[latent_instances.TOKENS]) == 11
     batch = latent_instances.InstanceBatch.of([instance])
     assert torch.isfinite(module.loss(batch))
-    if kind is KGLM:
+    if kind is kglm.KGLM:
         places = {word: place for place, word in enumerate(graph.alias_vocabulary())}
         assert module.alias_words[0, 0, :3].tolist() == [places["alan"], places["turing"], -1]
         assert module.alias_words[0, 1, :2].tolist() == [places["turing"], -1]

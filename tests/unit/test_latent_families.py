@@ -28,8 +28,7 @@ from beyond_perplexity.corpus.sentences import sentence_documents
 from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.families import families_of
-from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.models import families, latent
 from beyond_perplexity.models.latents import kglm_lookahead
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
@@ -653,7 +652,7 @@ def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_
     joint = model.log_joint(batch, torch.arange(2), model.annotated(batch)).detach()
     assert float(model.loss(batch).detach()) == pytest.approx(-float(joint.sum()), rel=1e-6)
     assert model.n_tokens(batch).tolist() == [3, 1]
-    assert set(families_of("latent")) == set(ENDED)
+    assert set(families.families_of("latent")) == set(ENDED)
 
 
 ROOT = Path(__file__).parents[2]
@@ -661,7 +660,7 @@ ANCESTRAL = parse_decoding({"kind": "ancestral"})
 WORDS = ClosedVocabulary(["a", "b", "c"], 0)
 
 
-def draw(first: int, count: int, most: int = 3) -> list[Simulated]:
+def draw(first: int, count: int, most: int = 3) -> list[latent.Simulated]:
     torch.manual_seed(2)
     model = ToyModel(2, {}).eval()
     given = {"seed": 1, "first": first, "count": count, "maximum_length": most}

@@ -18,9 +18,8 @@ from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pi
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from tests.unit import small_corpora, test_configuration
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import put
-from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import TABLES, run_options
 
 ALIASES = {"Q1": ["Super Mario Land", "SML"], "Q2": {"Nintendo"}}
@@ -209,7 +208,7 @@ class Evil:
 def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
     value = {"Q1": [("a", "é" * 300), ["b", 3]], "Q2": {"c"}}
     value["n"] = [1.5, True, None, frozenset("x"), 2**70]
-    path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
+    path = small_corpora.put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
     assert load_pickle(path) == value
 
 
@@ -226,7 +225,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
+    path = small_corpora.put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
     check_refused(re.escape(name.replace("builtins", "")) + ".*only dict", load_pickle, path)
     assert not (tmp_path / "evil").exists()
 
@@ -246,7 +245,7 @@ def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monk
     ],
 )
 def test_a_broken_pickle_is_one_error(tmp_path, content):
-    path = put(tmp_path / "x.pkl", content)
+    path = small_corpora.put(tmp_path / "x.pkl", content)
     check_refused(re.escape(f"{path}: "), load_pickle, path)
 
 
@@ -256,7 +255,7 @@ def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
     content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
     for _ in range(3):
         content[draw.randrange(len(content))] = draw.randrange(256)
-    path = put(tmp_path / "x.pkl", content)
+    path = small_corpora.put(tmp_path / "x.pkl", content)
     try:
         load_pickle(path)
     except InputError as error:
@@ -289,7 +288,7 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
 def configured(source, **sections):
-    config, split = load(), {"train": 1, "valid": 0, "test": 0}
+    config, split = test_configuration.load(), {"train": 1, "valid": 0, "test": 0}
     config["corpora"]["external"] = {"source": source, "split": split, **sections}
     return config
 

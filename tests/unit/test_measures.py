@@ -12,18 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, ks_2samp
 
+from beyond_perplexity import random_streams, verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.tendencies import document_counts, document_measures, power_laws
+from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired, subset
-from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
 from tests.unit import text_pairs
 from tests.unit.evaluator_oracles import check_refused
@@ -174,7 +171,7 @@ def test_without_draws_the_values_stay(sample_sets, table):
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
     unread = as_dict(run(sample_sets, options, texts=([], [])))
     counts = [np.sort(sample_set.counts)[::-1].astype(float) for sample_set in sample_sets]
-    assert unread["rank_frequency", "zipf_s"]["value"] == fit_zipf(counts[1])
+    assert unread["rank_frequency", "zipf_s"]["value"] == power_laws.fit_zipf(counts[1])
     assert ("rank_frequency", "zipf_s_split") not in unread  # halves need documents
 
 
@@ -298,7 +295,7 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
         splits.append(text_pairs.plain_measures(pair, counts))
-    by_length = splits[0].keys() & {(name, "ks_empirical") for name in HISTOGRAM_OF}
+    by_length = splits[0].keys() & {(name, "ks_empirical") for name in type_token.HISTOGRAM_OF}
     # Types are permuted among documents of equal length alone.
     for key in splits[0].keys() - (by_length if lengths == "different" else set()):
         observed = splits[0][key]
@@ -310,7 +307,7 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         longest = lengths == "different" and 1 in (n_first, n_second)
         if longest and key[0] in ("rank_frequency", "unigram"):
             assert found[key]["value"] is found[key]["p_value"] is None
-            assert found[key]["reason"] == reason("longer_documents")
+            assert found[key]["reason"] == verdicts.reason("longer_documents")
             continue
         least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, share)
         assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
@@ -330,7 +327,7 @@ def open_pair(cut: int = 1000):
 
 def members(number: int, place: int, seed: int) -> list[str]:
     """Take the documents of a subset, by the draw that defines them."""
-    rng = stream(seed, "subset/documents", number)
+    rng = random_streams.stream(seed, "subset/documents", number)
     first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
 
@@ -338,7 +335,7 @@ def members(number: int, place: int, seed: int) -> list[str]:
 def test_groups_are_nested_subsets_of_the_right_sizes_and_all_alike():
     inside = np.zeros(40)
     for number in range(400):
-        groups = DocumentGroups(stream(1, "test", number), [5, 15, 40])
+        groups = DocumentGroups(random_streams.stream(1, "test", number), [5, 15, 40])
         first = np.concatenate([groups.next_block(n) for n in (13, 20, 7)])
         assert np.bincount(first).tolist() == [5, 10, 25]
         inside += first == 0

@@ -16,16 +16,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from beyond_perplexity.corpus import markup, mediawiki, readers
+from beyond_perplexity.corpus import coreference, extraction, markup, mediawiki, readers, text_files
 from beyond_perplexity.corpus import markup as markup_limits
-from beyond_perplexity.corpus.coreference import merge_entities
-from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
 from beyond_perplexity.corpus.mediawiki import PageStream, parse_page
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, read_lines, resolve_path
-from beyond_perplexity.corpus.text_files import read_text
 from beyond_perplexity.errors import InputError
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
@@ -354,7 +351,7 @@ def test_lines_are_those_of_split_in_time_of_their_length_alone(tmp_path, monkey
         for _ in range(256):
             file.write(b"a" * (1 << 20))
     problems = Problems(True)
-    assert not list(read_text(path, problems))
+    assert not list(text_files.read_text(path, problems))
     assert problems.skips.counts == {"line too long": 1}
     draw = random.Random(7)
     for trial in range(40):
@@ -431,7 +428,7 @@ def raw_page(namespace, text):
 def test_such_a_page_is_a_counted_skip(tmp_path):
     options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
     pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
-    found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
+    found = extraction.Extractor(options, 1)(extraction.ItemBatch(0, pages, None, frozenset()))
     assert found.skips.counts == {"page with too much unclosed markup": 1}
     assert found.counts["articles"] == 1
     names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
@@ -471,4 +468,4 @@ def test_chains_of_entities_become_one_however_many_lie_over_each_other(tmp_path
     assert len(document.mentions) == 20_000
     n = 3000
     spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
-    assert len({entity for _, _, entity in merge_entities(spans)}) == 1
+    assert len({entity for _, _, entity in coreference.merge_entities(spans)}) == 1

@@ -14,11 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry, word_softmax
-from beyond_perplexity.models.cnn import GatedConvolution
-from beyond_perplexity.models.elman import ClassOutput
-from beyond_perplexity.models.factored import drop, drop_words, skips_layer
-from beyond_perplexity.models.recurrent_layers import SigmoidLayer
+from beyond_perplexity.models import cnn, elman, factored, recurrent_layers, registry, word_softmax
 from beyond_perplexity.models.transformer import sinusoids
 from beyond_perplexity.models.transformer_adaptive_softmax import Bands
 from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
@@ -218,17 +214,17 @@ def test_locked_dropout_takes_the_same_elements_at_all_positions_and_steps_have_
 def test_kinds_of_dropout_keep_the_mean_and_leave_what_is_left():
     torch.manual_seed(0)
     tokens = torch.arange(2000).repeat(2, 1)  # each id twice
-    words = drop_words(torch.ones(2, 2000, 3), tokens, 2000, 0.4, True)
+    words = factored.drop_words(torch.ones(2, 2000, 3), tokens, 2000, 0.4, True)
     assert words.unique().tolist() == [0.0, pytest.approx(1 / 0.6)]
     assert torch.equal(words[0], words[1])
     assert torch.equal(words[..., 0], words[..., 2])
     assert words.mean() == pytest.approx(1, abs=0.06)  # three standard deviations: 0.055
-    locked = drop(torch.ones(500, 4, 4), 0.4, True, locked=True)
+    locked = factored.drop(torch.ones(500, 4, 4), 0.4, True, locked=True)
     assert torch.equal(locked[:, 0], locked[:, 3])
     assert locked.mean() == pytest.approx(1, abs=0.06)
-    skipped = [skips_layer(0.25, True) for _ in range(4000)]
+    skipped = [factored.skips_layer(0.25, True) for _ in range(4000)]
     assert sum(skipped) / 4000 == pytest.approx(0.25, abs=0.025)
-    assert not skips_layer(0.25, False)
+    assert not factored.skips_layer(0.25, False)
     rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
     model, tokens = transformer(**rare).train(), prefixes()
     stream = model.embedding(tokens) * 4 + model.positions[:9]
@@ -303,7 +299,7 @@ def unrolled(layer, stream):
 @torch.no_grad()
 def test_the_fused_layer_and_its_steps_are_the_recurrence():
     torch.manual_seed(2)
-    layer, stream = SigmoidLayer(8, 12), torch.randn(5, 30, 8)
+    layer, stream = recurrent_layers.SigmoidLayer(8, 12), torch.randn(5, 30, 8)
     expected = unrolled(layer, stream.double())
     close(layer(stream).double(), expected, atol=1e-6, rtol=0)
     units = torch.zeros(5, 12)
@@ -314,7 +310,10 @@ def test_the_fused_layer_and_its_steps_are_the_recurrence():
 
 def test_the_gradient_of_the_fused_layer_is_that_of_the_recurrence():
     torch.manual_seed(2)
-    layer, stream = SigmoidLayer(3, 4).double(), torch.randn(2, 6, 3, dtype=torch.float64)
+    layer, stream = (
+        recurrent_layers.SigmoidLayer(3, 4).double(),
+        torch.randn(2, 6, 3, dtype=torch.float64),
+    )
     layer(stream).square().sum().backward()
     weights = [w.detach().clone().requires_grad_() for w in (layer.of_input, layer.of_state)]
     units, total = torch.zeros(2, 4, dtype=torch.float64), 0.0
@@ -338,7 +337,7 @@ def classes_by_hand(output, features):
 @pytest.mark.parametrize("classes", [1, 4, 50, 10_000])
 def test_classes_are_the_factorization_written_out(classes, open_vocabulary):
     torch.manual_seed(3)
-    output = ClassOutput(12, SIZE, classes, open_vocabulary)
+    output = elman.ClassOutput(12, SIZE, classes, open_vocabulary)
     torch.nn.init.normal_(output.words.bias)
     torch.nn.init.normal_(output.classes.bias)
     features = torch.randn(200, 12)
@@ -354,7 +353,7 @@ def test_classes_are_the_factorization_written_out(classes, open_vocabulary):
 
 def test_the_gradient_of_classes_is_that_of_the_definition():
     torch.manual_seed(3)
-    output, features = ClassOutput(12, SIZE, 6, False), torch.randn(40, 12)
+    output, features = elman.ClassOutput(12, SIZE, 6, False), torch.randn(40, 12)
     targets = torch.randint(1, SIZE, (40,))
     weights = [output.words.weight, output.words.bias, output.classes.weight, output.classes.bias]
     found = torch.autograd.grad(output.summed_loss(features, targets, torch.float32), weights)
@@ -364,7 +363,7 @@ def test_the_gradient_of_classes_is_that_of_the_definition():
 
 
 def test_classes_are_cut_by_the_square_roots_of_zipfs_frequencies():
-    output = ClassOutput(4, 1 + 10_000, 50, False)
+    output = elman.ClassOutput(4, 1 + 10_000, 50, False)
     assert (len(output.ends), output.ends[-1]) == (50, 10_001)
     roots = torch.arange(1, 10_001).double() ** -0.5
     mass = torch.zeros(50, dtype=torch.float64).index_add_(0, output.class_of[1:], roots)
@@ -372,7 +371,7 @@ def test_classes_are_cut_by_the_square_roots_of_zipfs_frequencies():
     torch.manual_seed(0)
     stream = torch.randn(4, 300, 64)
     for _ in range(3):
-        stream = GatedConvolution(64, 64, 4, True, 1.0)(stream).detach()
+        stream = cnn.GatedConvolution(64, 64, 4, True, 1.0)(stream).detach()
     assert 0.5 < stream.var() < 4
 
 

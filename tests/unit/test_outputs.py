@@ -23,8 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
-from beyond_perplexity.corpus.token_batches import TokenStore, save_array
+from beyond_perplexity.corpus import latent_instances, token_batches
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.registry import save_tensors
@@ -150,7 +149,7 @@ WRITERS = {
     "text": lambda path: outputs.write_text(path, "x" * 10_000),
     "parquet": write_parquet,
     "weights": lambda path: save_tensors(path, {"x": torch.zeros(1_000)}),
-    "numbers": lambda path: save_array(path, np.zeros(1_000)),
+    "numbers": lambda path: token_batches.save_array(path, np.zeros(1_000)),
     "arpa": lambda path: write_arpa(path, fit(draw_sentences(), 3), WORDS),
     "figure": lambda path: save(Figure(), [path]),
 }
@@ -202,11 +201,11 @@ def test_a_shard_that_cannot_be_finished_leaves_nothing(
 
 def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monkeypatch) -> None:
     def instances():
-        yield Instance(0, {"tokens": [1, 2]})
+        yield latent_instances.Instance(0, {"tokens": [1, 2]})
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        InstanceStore.write(tmp_path / "i", "train", instances())
+        latent_instances.InstanceStore.write(tmp_path / "i", "train", instances())
     assert list((tmp_path / "i").iterdir()) == []
 
     def texts(*_: object):
@@ -215,7 +214,7 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
 
     monkeypatch.setattr("beyond_perplexity.corpus.token_batches.read_texts", texts)
     with pytest.raises(OSError, match="x"):
-        TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
+        token_batches.TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
     assert list((tmp_path / "t").iterdir()) == []
 
 

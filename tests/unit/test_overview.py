@@ -24,9 +24,7 @@ from beyond_perplexity.report.tendency_findings import (
     shares_table,
     tendency_table,
 )
-from tests.unit import synthetic_tables
-from tests.unit.planned import run_of
-from tests.unit.test_tables import scored
+from tests.unit import planned, synthetic_tables, test_tables
 
 CORPORA = {
     "wikipedia": {
@@ -132,7 +130,7 @@ def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -
 def test_the_answer_stands_first(measures) -> None:
     """Bits per byte are those that were given; of two sample sets one has a star and an excess."""
     bits = {
-        name: scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
+        name: test_tables.scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
         for name, value in (("lstm", 1.9), ("gru", 1.4), ("cnn", 2.5))
     }
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
@@ -147,7 +145,7 @@ def test_the_answer_stands_first(measures) -> None:
         "2.50 [2.40, 2.60]."
     )
     assert answers([], {}) == []
-    assert answers([], {**bits, "other": scored(1.0, size=99)}) == []  # of another text
+    assert answers([], {**bits, "other": test_tables.scored(1.0, size=99)}) == []  # of another text
     unknown = measures.assign(excess=np.nan)
     assert answers([Compared("wikipedia", "document", unknown)], {}) == []
 
@@ -201,7 +199,7 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
 
 
 def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
-    config = run_of("configs/smoke.yaml").config
+    config = planned.run_of("configs/smoke.yaml").config
     told = Run(config).report.compared()
     assert '"kinds":["counted","trained"]' in told.replace(" ", "")
     mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}
@@ -216,7 +214,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     figure = tmp_path / "main.svg"
     drawing = "<svg xmlns='http://www.w3.org/2000/svg'>" + "<g/>" * 5000 + "</svg>"
     figure.write_text(drawing)
-    perplexity = {**scored(1.25), "perplexity": {"token": 93.5, "word": None}}
+    perplexity = {**test_tables.scored(1.25), "perplexity": {"token": 93.5, "word": None}}
     perplexity["unknown_share"] = 0.01
     common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}
     common["bound"] = "stochastic"

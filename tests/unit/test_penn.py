@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from beyond_perplexity.corpus import penn
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.readers import Problems
-from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
+from beyond_perplexity.corpus import extraction_options, penn, readers, shallow_trees
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run, run_options
@@ -27,8 +24,8 @@ GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
 
 
 def read(path, *, skip=False, document="file"):
-    problems = Problems(skip)
-    source = SourceOptions("penn", [str(path)], document=document)
+    problems = readers.Problems(skip)
+    source = extraction_options.SourceOptions("penn", [str(path)], document=document)
     return list(penn.Reader(source, problems).read(path)), problems
 
 
@@ -301,16 +298,16 @@ WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 
     ],
 )
 def test_sentences_end_after_a_run_of_marks(text, expected):
-    assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
+    assert [" ".join(sentence) for sentence in shallow_trees.sentences(text.split())] == expected
 
 
 def test_the_phrases_of_a_sentence_and_sentences_without_a_tree():
-    assert parse_sentence(SENTENCE.split()) == (
+    assert shallow_trees.parse_sentence(SENTENCE.split()) == (
         "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
         "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
     )
     text = "a b . c d e . a -LRB- . f ."
-    trees, left_out = parse_document(text.split(), 3)
+    trees, left_out = shallow_trees.parse_document(text.split(), 3)
     assert [(number, penn.leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
     assert left_out == {LONG: 1, ESCAPED: 1}
 
@@ -342,7 +339,7 @@ def test_the_phrases_are_those_that_textblob_marks(seed):
     draw = random.Random(seed)
     tokens = draw.choices(WORDS.split(), k=12)
     tagged = [mark.split("/") for mark in parse(" ".join(tokens), tokenize=False).split(" ")]
-    tree = read_tree(parse_sentence(tokens))
+    tree = read_tree(shallow_trees.parse_sentence(tokens))
     assert (tree.leaves(), [tag for _, tag in tree.pos()]) == (tokens, [row[1] for row in tagged])
     spans, position = set(), {}
     for place in tree.treepositions("leaves"):
@@ -360,7 +357,7 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
     draw = random.Random(seed)
     alphabet = "ab.!?()[]/-'é&;0_\u4e2d"
     tokens = ["".join(draw.choices(alphabet, k=draw.randint(1, 5))) for _ in range(40)]
-    trees, left_out = parse_document(tokens, 100)
+    trees, left_out = shallow_trees.parse_document(tokens, 100)
     assert [word for _, tree in trees for word in penn.leaves(tree)] == tokens
     assert not any(left_out.values())
     assert all(penn.parse_tree(tree) == tree for _, tree in trees)

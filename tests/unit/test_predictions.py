@@ -15,11 +15,8 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, find_partners, sentence_item, take_units
-from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.likelihoods import cut_windows, score_documents
+from beyond_perplexity.models import huggingface_bring, kneser_ney, likelihoods, trigram
 from beyond_perplexity.models.registry import build, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics import predictions
@@ -40,7 +37,7 @@ SIZES = {
     "transformer": {"width": 32, "heads": 4, "layers": 2},
     "transformer-adaptive-softmax": {"width": 32, "heads": 4, "layers": 2},
 }
-COUNTED = {"trigram": Trigram, "kneser-ney": KneserNey}
+COUNTED = {"trigram": trigram.Trigram, "kneser-ney": kneser_ney.KneserNey}
 
 
 def made(family, **architecture):
@@ -117,9 +114,11 @@ def test_log_probabilities_are_those_of_the_perplexity(family):
     units = random_units(10, 6, 20)
     texts = VOCABULARY.encode([words_of(unit) for unit in units])
     found = predict_tokens(model, texts, [np.empty((len(ids), 0)) for ids in texts])
-    scores = score_documents(model, VOCABULARY, map(words_of, units))
+    scores = likelihoods.score_documents(model, VOCABULARY, map(words_of, units))
     for ids, words, score in zip(texts, found, scores, strict=True):
-        windows = list(cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None))))
+        windows = list(
+            likelihoods.cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None)))
+        )
         with torch.no_grad():
             last = model(torch.from_numpy(windows[-1].tokens[None, :-1]))[0, -1].double()
         end = float(last.log_softmax(0)[EOS]) if last.max() > -torch.inf else -np.inf
@@ -220,7 +219,7 @@ def test_special_tokens_are_printed_and_a_broken_model_is_named():
 
 def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():
     """A word of the text that is written like a special token is unknown, and stays in the text."""
-    model = Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
+    model = trigram.Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
     units = [CutDocument(0, None, [["w1", "w2"], ["w9", "w9", "w9"]])]
     (first, second) = columns(model, units, prefix=1)
     names = [name for name in PREDICTIONS.names if name not in ("split", "partner")]
@@ -244,7 +243,7 @@ def test_pieces_of_a_text_are_its_tokens(kind, tmp_path):
         vocabulary: Vocabulary = BPEVocabulary.build([["the lowest cat sat on a rose"]], 290)
     else:
         MAKERS[kind](tmp_path)
-        _, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        _, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
     texts = [["the cat sat .", "the lowest rose \u00e9\u00e8 is", "a", "cat"], ["low"]]
     found = vocabulary.encode_pieces(texts)
     whole = vocabulary.encode([" ".join(text) for text in texts])
@@ -263,7 +262,7 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         model = build(config, vocabulary.size, open_vocabulary=True).eval()
     else:
         MAKERS[kind](tmp_path)
-        model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
         model.eval()
     rows = columns(model, units, vocabulary)
     assert columns(model, units, vocabulary, positions=16) == rows

@@ -42,15 +42,12 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentences,
 )
 from beyond_perplexity.options import choices_of
-from beyond_perplexity.planning.configuration import Configuration, External, Source
+from beyond_perplexity.planning import configuration, validation
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.sections import keys_of, variants
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.storage import inputs
-from beyond_perplexity.storage.shards import RECORD_KEY, ParquetInput, read_record, read_texts
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage import inputs, shards, table_files
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
@@ -185,14 +182,14 @@ def test_every_format_has_a_reader_and_options_of_the_configuration():
         if row.kind == "annotated":
             assert issubclass(row.load(), readers.AnnotatedReader)
     # The oracle is what the sections of the configuration allow
-    assert choices_of(keys_of(Source)["format"].hint) == list(formats.FORMATS)
-    assert set(keys_of(Source)) == {field.name for field in fields(SourceOptions)}
-    assert choices_of(keys_of(External)["format"].hint) == [
+    assert choices_of(keys_of(configuration.Source)["format"].hint) == list(formats.FORMATS)
+    assert set(keys_of(configuration.Source)) == {field.name for field in fields(SourceOptions)}
+    assert choices_of(keys_of(configuration.External)["format"].hint) == [
         formats.AUTOMATIC,
         *formats.TEXT_FORMATS,
     ]
     assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *formats.PARSERS]
-    vocabularies = typing.get_args(keys_of(Configuration)["vocabularies"].hint)[1]
+    vocabularies = typing.get_args(keys_of(configuration.Configuration)["vocabularies"].hint)[1]
     assert list(variants(vocabularies)[1]) == list(BUILT_KINDS)
 
 
@@ -321,7 +318,7 @@ def configured(path, **more):
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text(encoding="utf-8"))
     corpus = next(iter(config["corpora"]))
     config["external_samples"] = {"own": {"corpus": corpus, "path": path, **more}}
-    validate(config)
+    validation.validate(config)
     return config
 
 
@@ -361,7 +358,7 @@ def test_imported_samples_and_both_texts_of_a_comparison_name_their_field(tmp_pa
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
     monkeypatch.setattr("sys.argv", ["x", *map(str, given), "--preprocessing", steps])
     import_samples.main()
-    found = [text for part in read_texts([output]) for text in part.to_pylist()]
+    found = [text for part in shards.read_texts([output]) for text in part.to_pylist()]
     assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
     reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
     both = CompareOptions(str(reference), str(samples), field="body")
@@ -461,7 +458,7 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path):
         writer.join()
         assert [text for batch in batches for text in batch] == LINES.decode().split("\n")
     os.mkfifo(tmp_path / "pipe.csv")
-    for open_it in (TableFile, ParquetInput):
+    for open_it in (table_files.TableFile, shards.ParquetInput):
         check_refused(r"pipe\.csv: is a pipe.*write it to a file", open_it, tmp_path / "pipe.csv")
 
 
@@ -474,7 +471,7 @@ def test_what_is_held_whole_is_utf8_and_two_columns_of_one_name_are_refused(tmp_
     columns = [*samples(pa.array(["a"])), pa.array(["b"])]
     pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
     for read in (
-        lambda: list(read_texts([path])),
+        lambda: list(shards.read_texts([path])),
         lambda: list(read_parquet(path, readers.Problems(False))),
     ):
         check_refused("has column 'text' more than once", read)
@@ -578,10 +575,10 @@ def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_
     problems = readers.Problems(True)
     assert [record.text for record in read_parquet(path, problems)] == ["good", "last"]
     assert problems.skips.counts == {"not UTF-8": 1}
-    check_refused(r"row 2: column 'text' is no string", ParquetInput(path).read)
+    check_refused(r"row 2: column 'text' is no string", shards.ParquetInput(path).read)
     shard = tmp_path / "s.parquet"
     pq.write_table(pa.Table.from_arrays(samples(invalid(b"\xff")), schema=TEXT_SAMPLES), shard)
-    check_refused(r"s\.parquet: row 1: column 'text' is no string", read_texts, [shard])
+    check_refused(r"s\.parquet: row 1: column 'text' is no string", shards.read_texts, [shard])
     path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
     check_refused("not a readable Parquet file", read_parquet, path, readers.Problems(False))
     problems = readers.Problems(True)
@@ -592,8 +589,8 @@ def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_
 @pytest.mark.parametrize("footer", [b"{nope", b"\xff\xfe", b"[1]", b"[" * 100_000, b"1" * 5000])
 def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
-    for read in (read_record, read_labels):
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({shards.RECORD_KEY: footer}), path)
+    for read in (shards.read_record, read_labels):
         check_refused(r"t\.parquet: its run record is no JSON", read, path)
 
 

@@ -31,8 +31,7 @@ from beyond_perplexity.importance.reduction import (
     replicates_table,
 )
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.report.importance import trust_table
-from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report import importance, overview
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
@@ -523,7 +522,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
 
     frame = table.to_pandas()
     labels = Labels(families={"tiny": "rnng"}, data={"tiny": "words"})
-    shown = trust_table(frame, None, labels)
+    shown = importance.trust_table(frame, None, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
     assert "; of the largest weight 1; tokens below 5" in shown.note
@@ -531,7 +530,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     lines = [label.get_text() for label in bounds(frame, None, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines
 
-    page = render_overview({}, {}, [], (), frame, [])
+    page = overview.render_overview({}, {}, [], (), frame, [])
     assert "     - largest\n" in page
     assert "and the largest weight." in " ".join(page.split())
     lowest = min(row["value"] for row in rows[::2])

@@ -14,9 +14,7 @@ from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.relations import measures, readers
 from beyond_perplexity.relations.readers import PERPLEXITY, DocumentSums
-from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas import contrastive, perplexity, tendencies
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refused
@@ -38,7 +36,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
     paths = []
     for model, own in bits.items():
         n = len(own)
-        columns = {name: [0] * n for name in DOCUMENT_SCORES.names}
+        columns = {name: [0] * n for name in perplexity.DOCUMENT_SCORES.names}
         columns |= {
             "doc_id": range(n),
             "scored_text": [text] * n,
@@ -48,8 +46,8 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "bytes": [99] * n,
             "ended": [True] * n,
         }
-        table = pa.table(columns, DOCUMENT_SCORES)
-        paths += write(folder / f"{model}.parquet", DOCUMENT_SCORES, table)
+        table = pa.table(columns, perplexity.DOCUMENT_SCORES)
+        paths += write(folder / f"{model}.parquet", perplexity.DOCUMENT_SCORES, table)
     return paths
 
 
@@ -67,12 +65,12 @@ def drawn_bits(seed=1, **shift):
 def tendency(source, **changed):
     row = {"source": source, "tendency": "length", "measure": "ks"}
     row |= {"value": 0.3, "high": 0.4, "excess": 0.2, **changed}
-    return dict.fromkeys(TENDENCY_MEASURES.names) | row
+    return dict.fromkeys(tendencies.TENDENCY_MEASURES.names) | row
 
 
 def write_tendencies(folder, rows):
-    table = pa.Table.from_pylist(rows, TENDENCY_MEASURES)
-    return write(folder / "measures.parquet", TENDENCY_MEASURES, table)
+    table = pa.Table.from_pylist(rows, tendencies.TENDENCY_MEASURES)
+    return write(folder / "measures.parquet", tendencies.TENDENCY_MEASURES, table)
 
 
 def write_contrasts(folder, losses, *, sentence_level=()):
@@ -82,13 +80,13 @@ def write_contrasts(folder, losses, *, sentence_level=()):
         rows = []
         for unit in range(DOCUMENTS):
             for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
-                row = dict.fromkeys(CONTRAST_SCORES.names, 0)
+                row = dict.fromkeys(contrastive.CONTRAST_SCORES.names, 0)
                 row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
                 row |= {"sentences": 1, "sentence_level": model in sentence_level}
                 row |= {"log_score": -50.0 - 10 * lost * share}
                 rows.append(row)
-        table = pa.Table.from_pylist(rows, CONTRAST_SCORES)
-        paths += write(folder / model / "00000-00000.parquet", CONTRAST_SCORES, table)
+        table = pa.Table.from_pylist(rows, contrastive.CONTRAST_SCORES)
+        paths += write(folder / model / "00000-00000.parquet", contrastive.CONTRAST_SCORES, table)
     return paths
 
 

@@ -31,10 +31,9 @@ from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.model_pair import Costs, Pair, clock_of
 from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
+from beyond_perplexity.models import likelihoods, recurrent
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
-from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report import importance_choice, tabulate
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
 from beyond_perplexity.report.importance_latents import beside_table, latents_table, words_table
@@ -476,9 +475,9 @@ def instances() -> list[Instance]:
 
 
 @pytest.fixture(scope="module")
-def lstm() -> LSTM:
+def lstm() -> recurrent.LSTM:
     torch.manual_seed(1)
-    return LSTM(V, {"embedding_size": 8, "hidden_size": 8}).eval()
+    return recurrent.LSTM(V, {"embedding_size": 8, "hidden_size": 8}).eval()
 
 
 @pytest.mark.parametrize("end", [0, 1])
@@ -486,7 +485,7 @@ def test_scores_are_of_the_words_of_the_end_and_of_mentions(lstm, end):
     latent = Mentioning(V, {})
     latent.end = end
     rows = list(score_beside(latent, lstm, instances()))
-    whole = list(score_encoded(lstm, TEXTS))
+    whole = list(likelihoods.score_encoded(lstm, TEXTS))
     for row, text, score in zip(rows, TEXTS, whole, strict=True):
         without = 0.0 if end else row["log_likelihood_end"]
         assert row["log_likelihood"] + without == pytest.approx(score.log_prob, abs=1e-5)

@@ -16,8 +16,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.results_folder import RESULT_FILES, RESULT_KINDS, load_results
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage import outputs, shards
 from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,13 +47,13 @@ def write(path: Path, schema: pa.Schema, *rows: dict[str, object]) -> None:
     """Write rows whose other columns are null."""
     columns = {name: [row.get(name) for row in rows] for name in schema.names}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
+    shards.write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
 
 
 def write_tree(folder: Path) -> None:
     """Write some of the files that a run leaves."""
     (folder / "perplexity").mkdir(parents=True)
-    write_json(folder / "perplexity/gru.json", SUMMARY)
+    outputs.write_json(folder / "perplexity/gru.json", SUMMARY)
     for source, value in (("gru/beam", 1.0), ("gru/nucleus", 2.0), ("external/mine", 3.0)):
         row = {"source": source, "tendency": "length", "measure": "ks", "value": value}
         row |= {"excess": value / 2, "p_adjusted": 0.25}
@@ -64,7 +63,7 @@ def write_tree(folder: Path) -> None:
     write(folder / "embeddings/wiki/measures.parquet", TENDENCY_MEASURES, again, joined)
     write(folder / "contrastive/wiki/gru.parquet", CONTRASTS, {"model": "gru", "value": 0.5})
     write(folder / "contrastive/wiki/differences.parquet", CONTRAST_DIFFERENCES, {"first": "gru"})
-    write_json(folder / "configuration.json", {"seed": 1})
+    outputs.write_json(folder / "configuration.json", {"seed": 1})
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from scipy.stats import spearmanr
 from beyond_perplexity.figures import correlation_matrix, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.planning import run, validation
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
@@ -389,8 +388,8 @@ def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_
             **deepcopy(config),
             "report": {"published": {"semantics": ["wikipedia"] * expected}},
         }
-        validate(held)
-        report = Run(held).report
+        validation.validate(held)
+        report = run.Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
         labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
         table = make("semantics/table_1", labels)

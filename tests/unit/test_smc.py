@@ -16,13 +16,11 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance import particle_runs
+from beyond_perplexity.importance import model_pair, particle_runs, weight_files
 from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
-from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents import rnng_stack_memory
@@ -245,7 +243,7 @@ def columns_of(pair, instance, options):
 def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name):
     """Oracle: the sum over all z, within 15%; the same instances in another order, other runs."""
     family = FAMILIES[name]
-    pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
+    pair, length = model_pair.Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
     one = family.batch(family.short)
     arrays = {key: rows[0].numpy() for key, rows in one.arrays.items()}
     data = [Instance(number, arrays) for number in (3, 4)]
@@ -265,7 +263,7 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
 
 
 def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name(tmp_path):
-    pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
+    pair = model_pair.Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4), range(1)))
     model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
@@ -295,7 +293,7 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
                 whole |= {"instance_id": np.full(runs, instance), "run": np.arange(runs)}
                 whole |= {"n_unknown": np.zeros(runs, int), "ess_min": 1.5 + np.arange(runs)}
                 writer.write({**whole, "log_likelihood": log_likelihoods[instance]})
-    return WeightReader([weights]), paths
+    return weight_files.WeightReader([weights]), paths
 
 
 def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_path):
@@ -627,7 +625,7 @@ def test_the_posterior_as_proposal_has_no_variance(kind):
 def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
     """Bit for bit, in single precision, on a long sentence."""
     sizes = {"size": 24} if kind is FAMILIES["binary"] else {"size": 24, "maximum_run": 2}
-    pair = Pair(*kind.pair(double=False, **sizes), 5, "p/q")
+    pair = model_pair.Pair(*kind.pair(double=False, **sizes), 5, "p/q")
     words = np.random.default_rng(0).integers(2, 9, 13).tolist()
     instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
     found, fewer = (

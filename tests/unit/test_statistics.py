@@ -28,8 +28,7 @@ from benchmarks.calibration import PARTS, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
-from beyond_perplexity.corpus.moses import LANGUAGES
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus import moses, normalization
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
@@ -530,9 +529,9 @@ def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims():
-    lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
+    lists = [load_stop_words(stop_word_list("auto", language)) for language in moses.LANGUAGES]
     assert all(len(words.words) > 40 and not words.missing for words in lists)
-    assert len({words.name for words in lists}) == len(LANGUAGES)
+    assert len({words.name for words in lists}) == len(moses.LANGUAGES)
     folder = Path(word_classes.__file__).with_name("stop_word_lists")
     assert "Redistribution and use" in (folder / "LICENSE").read_text()
     for path in folder.glob("*.txt"):
@@ -552,7 +551,7 @@ def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims(
 def test_words_match_what_cleaning_makes_of_them(language) -> None:
     text, expected = SENTENCES[language]
     words = load_stop_words(f"language:{language}").words
-    tokens = set(Preprocessing(language=language).apply([text])[0].split())
+    tokens = set(normalization.Preprocessing(language=language).apply([text])[0].split())
     assert expected <= tokens & words
     assert not {"haus", "kinder", "homme", "uomo", "ninos", "."} & words
 
@@ -562,7 +561,7 @@ def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path
     words = load_stop_words("language:de").words
     shares = [
         np.mean([token in words for token in text.split()])
-        for text in Preprocessing(language="de").apply(GERMAN)
+        for text in normalization.Preprocessing(language="de").apply(GERMAN)
     ]
     assert 0.3 < np.mean(shares) < 0.6
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))

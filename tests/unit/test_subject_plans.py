@@ -21,11 +21,10 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning import contrastive, semantics
 from beyond_perplexity.planning import semantics as planning
-from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
@@ -37,11 +36,11 @@ from tests.unit.planned import SMOKE, WORD2VEC, checked, run_of
 FOLDER = "<results>/semantics/wikipedia"
 
 
-def contrasts(**given: Any) -> ContrastivePlan:
+def contrasts(**given: Any) -> contrastive.ContrastivePlan:
     return run_of(contrastive=given).contrastive
 
 
-def meaning(**given: Any) -> SemanticsPlan:
+def meaning(**given: Any) -> semantics.SemanticsPlan:
     return run_of(semantics=given).semantics
 
 
@@ -74,7 +73,7 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": []}
     small, large = (contrasts(sentences=n, draws=k, **given) for n, k in ((50, 7), (90, 12)))
 
-    def job(held: ContrastivePlan, path: str) -> tuple[Any, ...]:
+    def job(held: contrastive.ContrastivePlan, path: str) -> tuple[Any, ...]:
         units, draws = Path(path).stem.split("-")
         return held.sentence_range(units), held.limit(units), held.versions(draws)
 
@@ -167,7 +166,7 @@ def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_est
 # ---- the meaning of predictions ----
 
 
-def jobs(held: SemanticsPlan) -> dict[str, Any]:
+def jobs(held: semantics.SemanticsPlan) -> dict[str, Any]:
     """Return what the command of every job is made of, by the file that it writes."""
     shared, judges = (held.options["measures"], held.prediction_options()), held._evaluators
     found: dict[str, Any] = {}
@@ -414,7 +413,7 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
 SHA256 = "ab" * 32
 
 
-def judges(listed: list[str] | None = None, **given: Any) -> EvaluatorPlan:
+def judges(listed: list[str] | None = None, **given: Any) -> semantics.EvaluatorPlan:
     """Return the plan of the smoke run with other evaluators; all of them score."""
     changes = {
         "evaluators": {"word2vec": WORD2VEC} | given,

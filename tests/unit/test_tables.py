@@ -35,11 +35,9 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.report import measured
+from beyond_perplexity.report import latex, measured, overview, sensitivity
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
-from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table, to_text
-from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -48,7 +46,6 @@ from beyond_perplexity.report.published import (
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
@@ -132,7 +129,7 @@ def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
 
 def test_standard_deviations_are_over_resamples() -> None:
     parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
-    table = reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
+    table = sensitivity.reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
     values = [
         float(part.query("tendency == 'length' and measure == 'mean'")["value"].iloc[0])
         for part in parts
@@ -140,14 +137,14 @@ def test_standard_deviations_are_over_resamples() -> None:
     row = table.tidy.query("tendency == 'length'").iloc[0]
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
-    assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
+    assert sensitivity.reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
     # The laws of words are fitted to as many tokens of the test set as the samples have.
     parts = [make_measures(["lstm/beam"]), make_measures(["lstm/ancestral"])]
     for part, tokens, s in zip(parts, (1e3, 1e6), (1.1, 1.3), strict=True):
         part.loc[part["measure"] == "tokens", "value"] = tokens
         part.loc[part["measure"] == "zipf_s_reference", "value"] = s
     for order in (parts, parts[::-1]):
-        table = reference_table(pd.concat(order, ignore_index=True), None, Labels())
+        table = sensitivity.reference_table(pd.concat(order, ignore_index=True), None, Labels())
         assert table.rows[0][1] == "1.3000"
 
 
@@ -222,7 +219,7 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
     with pytest.raises(InputError, match=r"'closed' and 'open' .* \(90 and 91 bytes\)"):
         model_table(models, mixed, Labels())
     # on the first page, with their interval
-    text = render_overview({}, PERPLEXITIES, [], (), None, [])
+    text = overview.render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
     assert "2.10 [2.00, 2.20]" in cells
@@ -234,7 +231,7 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
     table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
-    text = to_latex(table)
+    text = latex.to_latex(table)
     assert r"50\%\_of \& \{all\} \$x\$ \#1" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0].replace(r"\&", "")
@@ -243,7 +240,7 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
     assert r"$-$1$^{\ast}$ & 2$^{\ast \ast}$" in text
     unescaped = text.replace(r"\{", "").replace(r"\}", "")
     assert unescaped.count("{") == unescaped.count("}")
-    assert all(ord(letter) < 128 for letter in escape_latex("−∞αβ±½Σ–—"))
+    assert all(ord(letter) < 128 for letter in latex.escape_latex("−∞αβ±½Σ–—"))
     lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
@@ -440,7 +437,7 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -
         assert cell(table, row, "Length KS").endswith(WITHHELD)
         assert WITHHELD not in cell(table, row, "Symbols KS")
     assert f"{WITHHELD} No verdict. Length KS: {WITHHELD_NOTE}." in table.note
-    assert r"\textdagger{}" in to_latex(table)
+    assert r"\textdagger{}" in latex.to_latex(table)
     assert "No verdict" not in measured.table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
     assert held == stated(WITHHELD_NOTE)
@@ -458,8 +455,8 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -
     )
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
-    assert r"\textbackslash{}input\{x\} \$y\_" in to_latex(table)
-    assert "\x1b" not in to_latex(table)
+    assert r"\textbackslash{}input\{x\} \$y\_" in latex.to_latex(table)
+    assert "\x1b" not in latex.to_latex(table)
 
 
 def test_both_fits_of_zipf_stand_side_by_side() -> None:
@@ -515,7 +512,7 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
     write(tmp_path / "generate/a/00001.jsonl", job(180, 900, 10, 2000, gpus=1))
     write(tmp_path / "generate/a/00002.jsonl", job(120, 600, 20, 1000, gpus=1))
     write(tmp_path / "write_overview.jsonl", {"s": 30.0, "max_rss": "NA", "cpu_time": 3.0})
-    table = resources_table(tmp_path)
+    table = overview.resources_table(tmp_path)
     first, second = table.tidy.to_dict("records")
     minutes = {"minutes_asked": 20, "minutes_median": 2, "minutes_most": 3, "minutes_share": 0.3}
     memory = {"mb_asked": 2000, "mb_median": 600, "mb_most": 900, "mb_share": 0.6}
@@ -529,5 +526,5 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
     assert "generate" in to_text(table)
     write(tmp_path / "no/train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
     (tmp_path / "no/train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
-    assert list(resources_table(tmp_path / "no").tidy["jobs"]) == [2]
-    assert not resources_table(tmp_path / "none").rows
+    assert list(overview.resources_table(tmp_path / "no").tidy["jobs"]) == [2]
+    assert not overview.resources_table(tmp_path / "none").rows

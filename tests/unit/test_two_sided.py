@@ -21,16 +21,13 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance import draw_files, temperature_mixture, ways_to_draw, weight_files
 from beyond_perplexity.importance import two_sided_bounds as sides
 from beyond_perplexity.importance.bidirectional_gaps import gap_ranges, withdraw_claims
-from beyond_perplexity.importance.draw_files import SMCRuns
 from beyond_perplexity.importance.estimate_wording import is_above_strict, least_strict, report
 from beyond_perplexity.importance.estimator import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
-from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.importance.two_sided_bounds import doubts, enclose, tuned_constant
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference import weight_diagnostics as tails
 from beyond_perplexity.inference.log_space import log_half_means
 from beyond_perplexity.report.importance_choice import gaps_report
@@ -43,7 +40,7 @@ from tests.unit.uneven_weights import claim, diagnose_all, gaussian
 
 P = model(1, 3)[0]  # (Z,): p(x, z)
 TRUE = math.log(P.sum())
-QUICK = ReductionOptions(subsets=0, bootstrap=0)
+QUICK = ways_to_draw.ReductionOptions(subsets=0, bootstrap=0)
 
 
 def lognormal(sigma: float, n: int = 40, k: int = 100, seed: int = 0) -> np.ndarray:
@@ -65,7 +62,7 @@ def weight_columns(log_weights: np.ndarray, n_tokens: int = 10) -> dict[str, np.
 
 def estimates(path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
     pyarrow.csv.write_csv(pa.table(columns), path)
-    return estimates_table(reduce_weights(WeightReader([path]), options=QUICK))
+    return estimates_table(reduce_weights(weight_files.WeightReader([path]), options=QUICK))
 
 
 def two_sided_rows(path: Path, columns: dict[str, np.ndarray]) -> list[dict]:
@@ -97,7 +94,9 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
     for chosen in product(range(3), repeat=total):
         latents = np.array(chosen)
         drawn_by = np.repeat([0, 1], counts)
-        log_w = mixture_log_weights(np.log(P[latents]), np.log(grid[latents]), np.array(counts))
+        log_w = temperature_mixture.mixture_log_weights(
+            np.log(P[latents]), np.log(grid[latents]), np.array(counts)
+        )
         found = log_half_means(log_w, np.array(counts))
         share = grid[latents, drawn_by].prod()
         upper += share * sides.tangent_bound(found, 0.1)
@@ -245,7 +244,7 @@ def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_
     paths = [
         path for tau in GRID for path in write_weights(tmp_path, sample_columns(p, tau, 200), tau)
     ]
-    reader = WeightReader(paths)
+    reader = weight_files.WeightReader(paths)
     random = np.random.default_rng(0)
     log_p = np.log(p.sum(1))
     runs = {
@@ -258,7 +257,7 @@ def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_
         "ess_min": np.full(120, 12.0),
     }
     write_shard(tmp_path / "smc.parquet", SMC, runs, {})
-    draws = {"smc": SMCRuns([tmp_path / "smc.parquet"], reader)}
+    draws = {"smc": draw_files.SMCRuns([tmp_path / "smc.parquet"], reader)}
     table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
     rows = [row for row in table if row["method"] == "two_sided" and row["measure"] == "perplexity"]
     named = [(row["basis"], row["temperature"], row["n_samples"]) for row in rows]

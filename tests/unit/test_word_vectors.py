@@ -31,8 +31,7 @@ from beyond_perplexity.semantics.evaluators.contract import encoder_of, evaluato
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
-from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.inputs import refuse_foreign
+from beyond_perplexity.storage import fingerprint, inputs
 from tests.unit import evaluator_oracles
 from tests.unit.evaluator_oracles import check_refusals, check_refused
 
@@ -194,7 +193,7 @@ def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_pa
     check_refusals(vectors.open_file, cases)
     with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
         archive.write(glove)
-    check_refusals(refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
+    check_refusals(inputs.refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
 
 
 @pytest.mark.parametrize(
@@ -431,7 +430,7 @@ def test_the_packages_are_names(run):
 
 def test_evaluators_of_a_configuration_are_names_and_missing_packages_told(files, run, monkeypatch):
     monkeypatch.chdir(files)
-    config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((fingerprint.ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}
     (files / "mine.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     found = run(evaluator="mine", config="mine.yaml")

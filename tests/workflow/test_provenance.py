@@ -7,23 +7,22 @@ the run left it, and a shard that is put in the place of another.
 import shutil
 
 from beyond_perplexity.commands.run import remake_options
-from beyond_perplexity.storage.outputs import RUN, SKIPPED, read_notes
-from beyond_perplexity.storage.verification import describe_origin, verify_tree
+from beyond_perplexity.storage import outputs, verification
 from tests.workflow.conftest import SMOKE
 
 
 def test_a_finished_run_is_verified_and_measures_name_what_they_are_made_of(finished):
     """And every output of a job is in the manifest: but for this folder's page, which git has."""
     tree = finished.path / "results"
-    found = verify_tree(tree)
+    found = verification.verify_tree(tree)
     assert not found.mismatches
     assert len(found.hashes) > 50
-    noted = dict(read_notes(tree))
+    noted = dict(outputs.read_notes(tree))
     files = [path for path in tree.rglob("*") if path.is_file()]
-    results = [path for path in files if path.relative_to(tree).parts[0] not in SKIPPED]
+    results = [path for path in files if path.relative_to(tree).parts[0] not in outputs.SKIPPED]
     assert {path.name for path in results if path not in noted} == {"README.md"}
     measures = finished.path / "results/tendencies/lstm/ancestral/measures.parquet"
-    lines = describe_origin(measures).splitlines()
+    lines = verification.describe_origin(measures).splitlines()
     named = "\n".join(line for line in lines if "made of" in line)
     for part in ("samples/lstm/ancestral/00000", "lstm/model.safetensors", "/documents.parquet"):
         assert part in named
@@ -52,7 +51,7 @@ def test_a_job_of_an_earlier_run_does_not_begin(finished, monkeypatch):
     """As one that waited in a queue: Snakemake would first remove what is there."""
     shard = "results/samples/trigram/ancestral/00000.parquet"
     before = (finished.path / shard).stat()
-    monkeypatch.setenv(RUN, "1")
+    monkeypatch.setenv(outputs.RUN, "1")
     job = ["--mode=subprocess", "--nolock", "--force", "--allowed-rules=generate", *SMOKE]
     done = finished.snakemake(*job, "--", shard, check=False)
     assert done.returncode == 1
@@ -67,7 +66,7 @@ def test_a_missing_file_is_made_again_by_the_command_that_verification_names(fin
     counts.rename(kept)
     try:
         assert finished.planned() == {}
-        (mismatch,) = verify_tree(finished.path / "results").mismatches
+        (mismatch,) = verification.verify_tree(finished.path / "results").mismatches
         planned = finished.planned(*remake_options([str(counts.relative_to(finished.path))]))
     finally:
         kept.rename(counts)
@@ -82,7 +81,7 @@ def test_a_shard_in_the_place_of_another_is_named_with_what_was_made_of_it(finis
     shutil.copy2(first, folder / "kept")
     try:
         shutil.copy2(second, first)
-        found = verify_tree(finished.path / "results").mismatches
+        found = verification.verify_tree(finished.path / "results").mismatches
     finally:
         shutil.move(folder / "kept", first)
     wrong = {str(path.relative_to(finished.path / "results")): what for path, what in found}

@@ -11,7 +11,10 @@ from typing import Any
 
 DIFFERS, ALIKE = "differs", "no difference found"
 WITHOUT_VERDICT, UNTESTED = "no verdict", "not tested"
+CANNOT_TELL = "cannot tell"
+TOO_FEW = "too_few_permutations"
 REASON_TEXTS = {
+    TOO_FEW: "{draws:,} permutations, where p < {level} in {family} tests needs {needed:,}",
     "unlike_groups": "{first:.1f} documents a group in the reference and {second:.1f} in the "
     "samples: groups whose sizes differ by more than a factor of {factor} are not exchangeable",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
@@ -55,6 +58,11 @@ def is_known(value: Any) -> bool:
 def reason(code: str, **numbers: object) -> str:
     """Write why there is no verdict: a code of `REASON_TEXTS` and its numbers, as JSON."""
     return json.dumps({"code": code, **numbers}, ensure_ascii=False)
+
+
+def cannot_tell(held: Any) -> bool:
+    """Say whether a `reason` is of a test that so few permutations cannot decide."""
+    return isinstance(held, str) and held.startswith(json.dumps({"code": TOO_FEW})[:-1])
 
 
 def reason_text(held: str) -> str:

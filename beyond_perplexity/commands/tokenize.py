@@ -13,7 +13,7 @@ from itertools import islice
 
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import Preprocessing, watched
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account, accounts_told
 
@@ -49,10 +49,10 @@ def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     preprocessing = _parse_arguments(arguments)
-    with accounts_told():
+    with accounts_told(), watched(preprocessing, "stdin") as clean:
         account = Account("stdin", "lines")
         lines = _decoded(sys.stdin.buffer)
         while batch := list(islice(lines, CHUNK)):
-            sys.stdout.buffer.write("".join(f"{t}\n" for t in preprocessing.apply(batch)).encode())
+            sys.stdout.buffer.write("".join(f"{t}\n" for t in clean(batch)).encode())
             account.read += len(batch)
         account.close(None if sys.stdin.buffer.read(1) else account.read)

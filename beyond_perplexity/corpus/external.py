@@ -12,7 +12,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.corpus import formats, readers
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import Preprocessing, watched
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
@@ -53,10 +53,16 @@ def check_file(path: Path | HeldTexts) -> None:
         raise InputError(f"{path}: is {what}; give a file with one document a line")
 
 
-def _clean(records: list[readers.Record], preprocessing: Preprocessing | None) -> list[str]:
-    if preprocessing is None:
-        return [record.as_it_is for record in records]
-    return preprocessing.apply([record.text for record in records])
+def _cleaned(
+    batches: Iterable[list[readers.Record]], steps: Preprocessing | None, name: object
+) -> Iterator[tuple[list[readers.Record], list[str]]]:
+    """Give records with their texts, cleaned or as they are."""
+    if steps is None:
+        yield from ((records, [record.as_it_is for record in records]) for records in batches)
+        return
+    with watched(steps, name) as clean:
+        for records in batches:
+            yield records, clean([record.text for record in records])
 
 
 def read_cleaned(
@@ -67,8 +73,8 @@ def read_cleaned(
     account: Account | None = None,
 ) -> Iterator[list[str]]:
     """Stream the documents of a file as tokens joined by one blank, or as they are."""
-    for records in read_records(path, kind, field=field, account=account):
-        yield _clean(records, preprocessing)
+    batches = read_records(path, kind, field=field, account=account)
+    yield from (texts for _, texts in _cleaned(batches, preprocessing, path))
 
 
 def read_grouped(
@@ -80,9 +86,9 @@ def read_grouped(
 ) -> Iterator[tuple[str, str | None]]:
     """Stream the documents of a file as `read_cleaned` does, each with its group."""
     check_grouped(path, groups)
-    for records in read_records(path, groups=groups, field=field, account=account):
-        found = (record.group for record in records)
-        yield from zip(_clean(records, preprocessing), found, strict=True)
+    batches = read_records(path, groups=groups, field=field, account=account)
+    for records, texts in _cleaned(batches, preprocessing, path):
+        yield from zip(texts, (record.group for record in records), strict=True)
 
 
 def check_grouped(path: Path | HeldTexts, groups: GroupField) -> None:
@@ -180,9 +186,9 @@ def import_texts(
     """
     kept = empty = short = 0
     account = Account(path, "documents")
+    batches = read_records(path, kind, groups=groups, field=field, account=account)
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
-        for records in read_records(path, kind, groups=groups, field=field, account=account):
-            cleaned = _clean(records, preprocessing)
+        for records, cleaned in _cleaned(batches, preprocessing, path):
             lengths = [text.count(" ") + 1 if text else 0 for text in cleaned]
             chosen = [n > 0 and n >= minimum_tokens for n in lengths]
             empty += lengths.count(0)

@@ -93,8 +93,9 @@ class Extractor:
                 sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
             else:
                 self._finish_annotated(number, item, batch.split, result)
-        paragraphs = [source.paragraph for source in sources]
-        tokenized = mediawiki.tokenize(paragraphs, self.options.preprocessing.apply)
+        paragraphs, steps = [source.paragraph for source in sources], self.options.preprocessing
+        result.counts.update(steps.cut_words(paragraph.text for paragraph in paragraphs))
+        tokenized = mediawiki.tokenize(paragraphs, steps.apply)
         for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
             self._add(source, tokens, mentions, (), batch.split, result)
         return result

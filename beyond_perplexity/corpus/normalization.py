@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 from beyond_perplexity.corpus.moses import CHUNK, check_language, tokenize_lines
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import Section, parse_options
 
 _UNICODE_PUNCTUATION = str.maketrans(
@@ -67,6 +71,9 @@ _DECIMAL_COMMA = {"cs", "de", "es", "fr"}
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _UNUSUAL = re.compile(r"[^\n -~]+")
+# What is one word in text that is tokenized already (WikiText, BERT), and three tokens of Moses.
+_ONE_WORD = re.compile(r"<unk>|<UNK>|\[UNK\]|@[-,.]@")
+_TEXTS = "texts with words that the tokenizer cuts"
 
 
 def replace_unicode_punctuation(text: str) -> str:
@@ -183,6 +190,38 @@ class Preprocessing(Section):
                 lines = step(lines)
             done += [" ".join(line.split()) for line in lines.split("\n")]
         return done
+
+    def cut_words(self, texts: Iterable[str]) -> Counter[str]:
+        """Count what the tokenizer cuts though it stands for one word, such as ``<unk>``."""
+        found = map(_ONE_WORD.findall, texts if self.tokenizer == "moses" else ())
+        return Counter(chain.from_iterable([_TEXTS, *words] for words in found if words))
+
+
+def cut_words_told(counts: Mapping[str, int]) -> str:
+    """Say what was counted by `Preprocessing.cut_words` and what to do; nothing for none."""
+    words = {word: n for word, n in counts.items() if _ONE_WORD.fullmatch(word)}
+    if not words:
+        return ""
+    return (
+        f"the tokenizer cuts {', '.join(words)} into three tokens ({sum(words.values()):,} times "
+        f"in {counts[_TEXTS]:,} texts): if these texts are tokens joined by blanks, have them read "
+        "so (option tokenized, or tokenizer none), and <unk> is one word, the unknown one where a "
+        "vocabulary is closed; else replace it"
+    )
+
+
+@contextmanager
+def watched(steps: Preprocessing, name: object) -> Iterator[Callable[[Sequence[str]], list[str]]]:
+    """Give what cleans the texts of a file; warn at the end of the words that the tokenizer cut."""
+    counts = Counter[str]()
+
+    def clean(texts: Sequence[str]) -> list[str]:
+        counts.update(steps.cut_words(texts))
+        return steps.apply(texts)
+
+    yield clean
+    if told := cut_words_told(counts):
+        remark(f"warning: {name}: {told}")
 
 
 _STEPS = [one.name for one in fields(Preprocessing) if one.default is True]

@@ -19,6 +19,7 @@ from typing import Any
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import FORMATS, PARSERS, SPLITS
 from beyond_perplexity.corpus.mediawiki import Redirects
+from beyond_perplexity.corpus.normalization import cut_words_told
 from beyond_perplexity.corpus.readers import Mention, Skips
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
@@ -274,6 +275,7 @@ def _report(
     if options.trees.kind != "none":
         kind = PARSERS[options.trees.kind].source
     warnings = _warnings(options, written["mentions"], written["trees"])
+    cut = filter(None, [cut_words_told(counts)])
     report: dict[str, Any] = {name: counts[name] for name in names} | {
         "sources": [path for path, _ in options.source.files()],
         "split": {
@@ -294,7 +296,7 @@ def _report(
         "knowledge_graph": written["knowledge_graph"],
         "aliases": written["aliases"],
         "trees": {"kind": kind, "written": written["trees"]},
-        "warnings": [*warnings, *_empty_splits(options, splits)],
+        "warnings": [*warnings, *_empty_splits(options, splits), *cut],
     }
     kinds = _compare_kinds(counts)
     return report | ({"relations": kinds} if kinds else {})

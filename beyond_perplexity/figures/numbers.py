@@ -8,9 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.inference.p_values import draw_warning
+from beyond_perplexity.inference.p_values import draw_warning, needed_draws
 from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts, verdict_of
-from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT, is_known, joined_facts, reason_text
+from beyond_perplexity.verdicts import (
+    CANNOT_TELL,
+    DIFFERS,
+    WITHOUT_VERDICT,
+    is_known,
+    joined_facts,
+    reason_text,
+)
 
 STAR_LEVELS = ((0.005, "**"), (0.05, "*"))
 STAR_NOTE = "** adjusted p < 0.005, * adjusted p < 0.05"
@@ -88,7 +95,8 @@ def shown_p(p_value: float | None) -> str:
 
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
-WITHHELD = "†"
+WITHHELD, UNCLEAR = "†", "?"
+_MARKS = {WITHOUT_VERDICT: WITHHELD, CANNOT_TELL: UNCLEAR}
 
 
 def reason_withheld(row: Mapping[Any, Any]) -> str:
@@ -108,9 +116,12 @@ def note_alone(row: Mapping[Any, Any]) -> str:
 
 def too_few_permutations(rows: Iterable[Mapping[Any, Any]]) -> str:
     """Say that no star can appear, by the families of the tests and their draws, or nothing."""
-    drawn = ((row["family"], row["draws"]) for row in rows if is_known(row["draws"]))
-    found = (draw_warning(int(family), int(draws), "permutations") for family, draws in drawn)
-    return next(filter(None, found), "")
+    drawn = ((int(row["family"]), int(row["draws"])) for row in rows if is_known(row["draws"]))
+    for family, draws in drawn:
+        if warning := draw_warning(family, draws, "permutations"):
+            never = needed_draws(family, STAR_LEVELS[-1][0], draws)
+            return f"{UNCLEAR} {CANNOT_TELL}: {warning}" if never else warning
+    return ""
 
 
 def verdict(row: Mapping[Any, Any]) -> str:
@@ -119,11 +130,9 @@ def verdict(row: Mapping[Any, Any]) -> str:
 
 
 def verdict_mark(row: Mapping[Any, Any]) -> str:
-    """Return what stands behind the value of a row: stars, or the mark of a withheld verdict."""
+    """Return what stands behind the value of a row: stars, or the mark of no verdict."""
     said = verdict(row)
-    if said == DIFFERS:
-        return stars(row["p_adjusted"])
-    return WITHHELD if said == WITHOUT_VERDICT else ""
+    return stars(row["p_adjusted"]) if said == DIFFERS else _MARKS.get(said, "")
 
 
 def beyond_baseline(row: Mapping[Any, Any]) -> int:

@@ -27,6 +27,7 @@ from beyond_perplexity.figures.labels import (
 from beyond_perplexity.figures.measure_names import by_key
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
+    UNCLEAR,
     WITHHELD,
     baselines_of,
     beyond_baseline,
@@ -48,7 +49,7 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.tendencies.definitions import TENDENCIES
-from beyond_perplexity.verdicts import DIFFERS
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {
@@ -87,6 +88,8 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     said = f"{STAR_NOTE} (permutation test)"
     if WITHHELD in marks:
         said += f"   {WITHHELD} no verdict, see the tables"
+    if UNCLEAR in marks:
+        said += f"   {UNCLEAR} {CANNOT_TELL}: too few permutations"
     entries = [
         Patch(facecolor=INSIDE, edgecolor="#999999", label="as far as human text from itself"),
         Patch(facecolor=FARTHER(0.5), label="farther"),

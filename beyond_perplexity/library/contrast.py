@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from beyond_perplexity.contrastive.pairs import (
     pair_files,
     read_pairs,
 )
+from beyond_perplexity.corpus.normalization import watched
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library import calls
@@ -131,12 +133,10 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     description, model = opened.description, str(given.model)
     plain = description.get("arpa") and not given.tokenized  # whose text is read as it is
     cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
-    return contrast_pairs(
-        make_scorer(opened.model, opened.vocabulary, model),
-        pairs,
-        cleaning.apply if cleaning else None,
-        given.name or Path(model).resolve().name,
-    )
+    scorer = make_scorer(opened.model, opened.vocabulary, model)
+    where = "texts" if given.distorted is not None else given.originals
+    with watched(cleaning, where) if cleaning else nullcontext() as clean:
+        return contrast_pairs(scorer, pairs, clean, given.name or Path(model).resolve().name)
 
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:

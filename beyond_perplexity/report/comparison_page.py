@@ -24,6 +24,7 @@ from beyond_perplexity.figures.numbers import (
     shown_p,
     shown_share,
     shown_signed,
+    too_few_permutations,
     verdict,
     verdict_mark,
 )
@@ -53,7 +54,7 @@ from beyond_perplexity.tendencies.definitions import (
     SHARES,
     TEXT,
 )
-from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT, reason_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,6 +143,8 @@ _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 def _said(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
+    if said == CANNOT_TELL:
+        return f"{said}: {reason_text(row['reason'])}"
     return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
@@ -208,11 +211,13 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
         Column("p of the law", of="p_value_law", form=shown_p),
         Column("Note", wraps=True, of=lambda r: _said(r) if reason_withheld(r) else note_alone(r)),
     ]
+    few = too_few_permutations(measures.to_dict("records"))
     note = (
-        f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
-        "it, which says nothing of the other text; for Zipf's law it is of the split "
-        "fit (ranks and frequencies of different halves), the value of the fit as in the paper. In "
-        "full precision in tendencies.csv."
+        f"{STAR_NOTE}. {few and f'{few}. '}"
+        "The p of a law is of a test of the text against the law that is fitted to it, which says "
+        "nothing of the other text; for Zipf's law it is of the split fit (ranks and frequencies "
+        "of different halves), the value of the fit as in the paper. In full "
+        "precision in tendencies.csv."
     )
     return lay_out("measures", "All measures", note, columns, measures)
 

@@ -24,7 +24,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
-from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
+from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT
 
 SCOPES_OF_UNITS = {
     "document": (
@@ -184,7 +184,8 @@ def _farthest(rows: _Rows) -> list[str]:
 def _counts(rows: _Rows) -> list[str]:
     above = sum(beyond_baseline(row) > 0 for row in rows)
     said = [verdict(row) for row in rows]
-    counts = above, said.count(DIFFERS), said.count(WITHOUT_VERDICT)
+    without = said.count(WITHOUT_VERDICT) + said.count(CANNOT_TELL)
+    counts = above, said.count(DIFFERS), without
     return [f"{count} of {len(rows)}" for count in counts]
 
 

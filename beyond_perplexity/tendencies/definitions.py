@@ -142,10 +142,15 @@ def is_distance(measure: str) -> bool:
 
 
 def verdict_of(measure: str, p_value: Any, p_adjusted: Any, reason: Any) -> str:
-    """Say what a test found, by its adjusted p-value alone: one of the words of `verdicts`."""
+    """Say what a test found, by its adjusted p-value alone: one of the words of `verdicts`.
+
+    Where so few permutations cannot give one below the level, that is no finding.
+    """
     if not compares_texts(measure):
         return verdicts.UNTESTED
     if verdicts.is_known(p_adjusted):
+        if verdicts.cannot_tell(reason):
+            return verdicts.CANNOT_TELL
         return verdicts.DIFFERS if p_adjusted < VERDICT_LEVELS[0] else verdicts.ALIKE
     withheld = verdicts.is_known(reason) and reason and not verdicts.is_known(p_value)
     return verdicts.WITHOUT_VERDICT if withheld else verdicts.UNTESTED
@@ -168,7 +173,7 @@ class MeasureRow(NamedTuple):
     baseline_low: float = math.nan
     baseline_high: float = math.nan
     value_all: float = math.nan  # of all documents, where `value` is at the baseline's size
-    reason: str = ""  # why no test of this measure gives a verdict; see `verdicts.reason`
+    reason: str = ""  # why no test of this measure gives or can give one; see `verdicts.reason`
     permuted: str = ""  # what a test permuted, where it is not documents
     family: int = 0  # tests that its p-value is adjusted for
     draws: int = 0  # permutations of a test
@@ -176,7 +181,7 @@ class MeasureRow(NamedTuple):
     @property
     def withheld(self) -> bool:
         """Whether no test of this measure gives a verdict."""
-        return bool(self.reason)
+        return bool(self.reason) and not verdicts.cannot_tell(self.reason)
 
     @property
     def verdict(self) -> str:
@@ -187,7 +192,8 @@ class MeasureRow(NamedTuple):
     def note(self) -> str:
         """All that is to be said of the row, in words."""
         few = draw_warning(self.family, self.draws, "permutations") if self.draws else ""
-        why = verdicts.no_verdict_text(self.reason) or verdicts.permuted_text(self.permuted)
+        why = verdicts.no_verdict_text(self.reason) if self.withheld else ""
+        why = why or verdicts.permuted_text(self.permuted)
         return verdicts.joined_facts(why, self.fact, few)
 
     def cells(self) -> dict[str, object]:

@@ -4,8 +4,9 @@ Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its inte
 (`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
 a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set,
 each of so many `draws`; `verdict` says what was found. Where there is no sound
-test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted` says what a test
-permuted in the place of documents, `note` what else is to be known of the value. `p_value_law` is
+test, or so few draws that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its
+numbers; `permuted` says what a test permuted in the place of documents, `note` what else is to be
+known of the value. `p_value_law` is
 the Monte Carlo test of a fitted law, which says nothing of the reference; `baseline`,
 `baseline_low` and `baseline_high` what two human texts as large are apart, and `excess` = `value` -
 `baseline`. Where the baseline is of halves of the reference (`inference.halves`), `value` is the
@@ -78,8 +79,13 @@ import pyarrow as pa
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.p_values import draw_warning, holm, permutation_p
-from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups, Scheme
+from beyond_perplexity.inference.p_values import draw_warning, holm, needed_draws, permutation_p
+from beyond_perplexity.inference.permuted_units import (
+    EFFECTIVE_GROUPS,
+    VERDICT_LEVELS,
+    Groups,
+    Scheme,
+)
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
@@ -92,7 +98,14 @@ from beyond_perplexity.tendencies.definitions import (
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import joined_facts, no_verdict_text, permuted_text, reason
+from beyond_perplexity.verdicts import (
+    TOO_FEW,
+    cannot_tell,
+    joined_facts,
+    no_verdict_text,
+    permuted_text,
+    reason,
+)
 
 _Draws = dict[MeasureKey, np.ndarray]
 
@@ -145,6 +158,7 @@ _NO_SWAPS = {
 }
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
+_ROUNDING = 1e-9
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
 
@@ -269,12 +283,21 @@ def adjusted_rows(
     """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
     family = _family(rows, sample_sets)
-    return [
-        row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
-        if row.key in adjusted
-        else row
-        for row in rows
-    ]
+    needed = needed_draws(family, VERDICT_LEVELS[0], permutations)
+    numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": family}
+    few = reason(TOO_FEW, **numbers, needed=needed) if needed else ""
+    found = []
+    for row in rows:
+        if row.key in adjusted:
+            p, held = adjusted[row.key], row.reason
+            if cannot_tell(held):  # of rows that are adjusted anew
+                held = ""
+            # The held-out distance draws nothing; beside its small p others can be smaller, too.
+            if few and p > VERDICT_LEVELS[0] - _ROUNDING and not row.fact.startswith(_HELD_OUT):
+                held = few
+            row = row._replace(p_adjusted=p, reason=held, family=family, draws=permutations)
+        found.append(row)
+    return found
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:

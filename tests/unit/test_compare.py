@@ -286,7 +286,32 @@ def html_rows(page: str) -> list[dict[str, str]]:
 
 
 def number(cell: str) -> float:
-    return float(cell.rstrip("*†").replace("−", "-"))
+    return float(cell.rstrip("*†?").replace("−", "-"))
+
+
+def test_so_few_permutations_cannot_tell_in_every_output(made) -> None:
+    """Oracle: of 39 permutations the smallest p of 2 or more tests is not below .05."""
+    found, out = made
+    csv = pd.read_csv(out / "tendencies.csv")
+    drawn = csv[csv["p_adjusted"].notna() & ~csv["note"].str.startswith("tested by", na=False)]
+    assert set(drawn["verdict"]) == {"cannot tell"}
+    needed = int(drawn["family"].iloc[0]) * 20
+    said = f"39 permutations, where p < 0.05 in {needed // 20} tests needs {needed}"
+    keys = set(zip(drawn["tendency"], drawn["measure"], strict=True))
+    headings = {row.heading for row in MAIN_ROWS if (row.tendency, row.distance) in keys}
+    assert len(headings) > 2
+    for rows in (
+        printed_rows(comparison_text(found)),
+        html_rows((out / "compare.html").read_text()),
+    ):
+        unclear = {
+            row["Tendency"]: row for row in rows if row.get("Verdict", "").startswith("cann")
+        }
+        assert set(unclear) == headings
+        assert {row["Distance"][-1] for row in unclear.values()} == {"?"}
+        assert {row["Verdict"] for row in unclear.values()} == {f"cannot tell: {said}"}
+    figure = draw_figure("tendencies/main", {"measures": found.measures}, found.labels)
+    assert "? cannot tell: too few permutations" in figure.legends[0].get_title().get_text()
 
 
 def test_three_numbers_agree_in_every_output(made) -> None:
@@ -576,6 +601,18 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
     assert raw.splitlines()[0] == read.splitlines()[0]
     assert raw.splitlines()[1].endswith(",raw")
     assert read.splitlines()[1].endswith(",raw.txt")
+
+
+def test_the_word_unk_that_the_tokenizer_cuts_is_told_of_each_text(tmp_path, capsys) -> None:
+    paths = [write_text(tmp_path / name, ["a <unk> b ."] * 3 + ["c d ."]) for name in "xy"]
+    raw = read_both(*paths, tokenized=False).reference.statistics.types.to_pylist()
+    said = capsys.readouterr().err
+    for path in paths:
+        assert said.count(f"warning: {path}: the tokenizer cuts <unk> into three tokens (3 ti") == 1
+    assert {"<", "unk", ">"} <= set(raw)
+    kept = read_both(*paths).reference.statistics.types.to_pylist()
+    assert "<unk>" in kept
+    assert "cuts" not in capsys.readouterr().err
 
 
 def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(both, tmp_path):

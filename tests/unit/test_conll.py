@@ -543,6 +543,11 @@ def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
         assert (str(path) in said) == bool(expected)
     paths = {"train": [str(put(tmp_path / "x.txt", "a b c d\n"))]}
     assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
+    marked = {"train": [str(put(tmp_path / "m.txt", "a <unk> b <unk>\nc\nd <unk>\n"))]}
+    (warning,) = run(tmp_path / "marked", marked, "text")["report"]["warnings"]
+    assert warning.startswith("the tokenizer cuts <unk> into three tokens (3 times in 2 texts)")
+    kept = {"tokenizer": "none"}
+    assert run(tmp_path / "kept", marked, "text", preprocessing=kept)["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}
     (warning,) = run(tmp_path / "trees", paths, "text", trees=trees)["report"]["warnings"]
     assert warning.startswith("0 trees were found")

@@ -405,8 +405,9 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     csv, _, html = synthetic_tables.run_tabulate(
         monkeypatch, tmp_path, "contrastive/findings", given
     )
-    assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
-    assert "the contrasts have no" in html.read_text()
+    said = "warning: table contrastive/findings: the files of 'contrasts' have no row"
+    assert said in capsys.readouterr().err
+    assert "have no row" in html.read_text()
     assert read_findings([csv]) == {}
 
 

@@ -20,7 +20,7 @@ import pytest
 from scipy.stats import binom, ks_2samp
 from scipy.stats import t as student
 
-from beyond_perplexity import inference
+from beyond_perplexity import inference, verdicts
 from beyond_perplexity.inference import held_out, p_values, permuted_units
 from beyond_perplexity.inference.halves import Baseline, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
@@ -322,6 +322,20 @@ def test_what_permutations_cannot_reach_is_said():
     adjusted = measures.adjusted_rows(rows(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
+    # Holm: 11 tests of B permutations reach 11 / (B + 1), which is below .05 from B = 220 on.
+    for draws, said in ((219, "cannot tell"), (220, "no difference found")):
+        at_least = measures.adjusted_rows([*rows(1 / (draws + 1), 10), *rows(0.7, 11)[10:]], draws)
+        assert at_least[-1].verdict == said
+        assert {row.verdict for row in at_least} == {said, "differs" if draws == 220 else said}
+    few = measures.adjusted_rows(rows(0.05, 4), 19)
+    assert few[0].reason.startswith('{"code": "too_few_permutations"')
+    said = verdicts.reason_text(few[0].reason)
+    assert said == "19 permutations, where p < 0.05 in 4 tests needs 80"
+    assert few[0].note == warning(few, 19)
+    swaps = [*rows(0.05, 3), few[3]._replace(fact=measures._HELD_OUT)]
+    assert measures.adjusted_rows(swaps, 19)[3].verdict == "no difference found"  # draws nothing
+    # Rows of a table that are adjusted anew, with as many draws as it takes.
+    assert {row.reason for row in measures.adjusted_rows(few, 80)} == {""}
     for size in range(1, 40):
         for level in (0.05, 0.005):
             needed = p_values.needed_draws(size, level, 1)

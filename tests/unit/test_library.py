@@ -372,6 +372,13 @@ def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp
     columns = [name for name in found.table if name != "phenomenon"]
     pd.testing.assert_frame_equal(found.table[columns], again.table[columns])
     assert again.table["phenomenon"].tolist() == ["pairs"]
+    capsys.readouterr()
+    raw: dict = {"model": folder, "device": "cpu"}
+    beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
+    assert "texts: the tokenizer cuts <unk> into three tokens (3 times" in capsys.readouterr().err
+    pairs.write_text("good\tbad\na <unk>\tb\n")
+    beyond_perplexity.contrast(pairs, **raw)
+    assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("cat 1 0\ndog 1 1\nsnow 0 2\n")
     first, second = ["The cat!", "Dog.", "snow", "fog"], ["A cat", "cat", "cat", "cat"]

@@ -30,7 +30,8 @@ import yaml
 from beyond_perplexity.corpus import formats, readers
 from beyond_perplexity.corpus.external import GroupField, check_file, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
+from beyond_perplexity.corpus.moses import tokenize_lines
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import read_labels
@@ -281,6 +282,27 @@ def test_a_line_break_in_a_record_ends_no_sentence(tmp_path):
         list(read_sentence_texts([path], UnknownRule()))
     with pytest.raises(InputError, match=r"a\.jsonl: line 4: holds the word <unk>"):
         list(read_sentences([path], WordIds([], UnknownRule(), grows=True)))
+
+
+def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_once(tmp_path, capsys):
+    """Oracles: counts by hand, and the tokens of Moses."""
+    words = ["<unk>", "@-@", "[UNK]", "<UNK>"]
+    assert [len(line.split()) for line in tokenize_lines(words)] == [3] * len(words)
+    path = tmp_path / "x.txt"
+    path.write_text("a <unk> b <unk> 5 @-@ c\n[UNK]\n<UNK> d\na < b > [UN] @ unk &lt;\n" * 3000)
+    groups = GroupField("g", False)
+    for read in (
+        lambda steps: [text for part in read_cleaned(path, steps) for text in part],
+        lambda steps: [text for text, _ in read_grouped(path, steps, groups)],
+    ):
+        assert read(Preprocessing())[0] == "a < unk > b < unk > 5 @ - @ c"
+        (told,) = [line for line in capsys.readouterr().err.splitlines() if "cuts" in line]
+        assert told.startswith(f"warning: {path}: the tokenizer cuts {', '.join(words)} into three")
+        assert "(15,000 times in 9,000 texts)" in told
+        assert "option tokenized" in told
+        assert read(WHITE_SPACE_ONLY)[0] == "a <unk> b <unk> 5 @-@ c"
+        assert read(None)[1] == "[UNK]"
+        assert "cuts" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "a.pdf"])
@@ -538,7 +560,7 @@ def test_what_is_no_json_is_told(tmp_path, text, message):
         inputs.parse_json(text)
     path = put(tmp_path / "a.json", text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=f"a.json: is no spelling model: .*{message}.*; build it$"):
-        inputs.read_json(path, "spelling_model", "build it")
+        inputs.read_json(path, "spelling model", "build it")
 
 
 def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(tmp_path):

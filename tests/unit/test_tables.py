@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from beyond_perplexity import verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
@@ -49,7 +50,7 @@ from beyond_perplexity.report.published import (
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
-from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
+from beyond_perplexity.verdicts import DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
@@ -310,6 +311,7 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     assert not (tmp_path / "t.csv").exists()
 
 
+TOO_FEW_OF_8 = reason(verdicts.TOO_FEW, draws=99, level=0.05, family=8, needed=160)
 ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
@@ -323,15 +325,26 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
     [
         ({}, DIFFERS, "**"),
         ({"p_adjusted": 0.04}, DIFFERS, "*"),
-        ({"p_adjusted": 0.05}, ALIKE, ""),
+        ({"p_adjusted": 0.05}, verdicts.ALIKE, ""),
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
-        ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
+        ({"p_adjusted": 1.0, "p_value": 1.0}, verdicts.ALIKE, ""),  # a text against itself
+        ({"p_adjusted": 0.4, "reason": stated("few")}, verdicts.ALIKE, ""),
+        ({"p_adjusted": 0.4, "reason": TOO_FEW_OF_8}, verdicts.CANNOT_TELL, "?"),
+        ({"p_adjusted": 0.05 - 1e-17, "reason": TOO_FEW_OF_8}, verdicts.CANNOT_TELL, "?"),
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
         ({"p_adjusted": None, "p_value": None, "reason": stated("few")}, WITHOUT_VERDICT, WITHHELD),
-        ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
+        (
+            {"p_adjusted": None, "p_value": None, "note": "not defined: empty"},
+            UNTESTED,
+            "",
+        ),
         ({"p_adjusted": np.nan, "p_value": np.nan, "note": WORD_NOTE}, UNTESTED, ""),
         ({"measure": "ks_zipf_model"}, UNTESTED, ""),  # of a law, not of the text
-        ({"measure": "zipf_s", "p_value": np.nan, "p_adjusted": np.nan, "note": "x"}, UNTESTED, ""),
+        (
+            {"measure": "zipf_s", "p_value": np.nan, "p_adjusted": np.nan, "note": "x"},
+            UNTESTED,
+            "",
+        ),
     ],
 )
 def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: str) -> None:
@@ -346,7 +359,7 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
     measures.loc[tested, ["family", "draws"]] = 8, 99
-    assert measured.table_3(measures, Labels()).note.count(FEW) == 1
+    assert measured.table_3(measures, Labels()).note.count(f"? cannot tell: {FEW}") == 1
     assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
     assert (note_alone({**ROW, "note": WORD_NOTE}), note_alone(ROW)) == (WORD_NOTE, "")
     withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}

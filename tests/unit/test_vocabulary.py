@@ -470,16 +470,16 @@ def test_perplexity_with_a_spelling_model_is_the_sum_by_hand():
         for word in text.split()
     )
     found = measure(model, vocabulary, texts, spell=spelling_model.spell)
-    assert found["spelled"]["log_prob"] == pytest.approx(expected, abs=1e-5)
+    assert found["open_vocabulary"]["log_prob"] == pytest.approx(expected, abs=1e-5)
     size = sum(len(text.encode()) + 1 for text in texts)
     bits = -expected / math.log(2)
-    assert found["spelled"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
+    assert found["open_vocabulary"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
     per_word = math.exp(-expected / 12)
-    assert found["spelled"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
+    assert found["open_vocabulary"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
     parts = score_rows(model, vocabulary, texts, spell=spelling_model.spell)
     total = math.fsum(row.log_likelihood_open_vocabulary for rows in parts for row in rows)
     assert total == pytest.approx(expected, abs=1e-5)
-    assert "spelled" not in measure(model, vocabulary, texts)
+    assert "open_vocabulary" not in measure(model, vocabulary, texts)
 
 
 def test_the_spelled_distribution_sums_to_one_over_texts():
@@ -495,7 +495,9 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(logs)))
     found = sum(
         math.exp(
-            measure(model, vocabulary, [word], spell=spelling_model.spell)["spelled"]["log_prob"]
+            measure(model, vocabulary, [word], spell=spelling_model.spell)["open_vocabulary"][
+                "log_prob"
+            ]
         )
         for word in words
     )
@@ -680,7 +682,9 @@ def test_the_commands_build_a_spelling_model_and_take_that_of_the_run(tmp_path, 
             .log_probs(["quux", "zzz"])
             .sum()
         )
-        assert summary["spelled"]["log_prob"] - summary["log_prob"] == pytest.approx(spelled)
+        assert summary["open_vocabulary"]["log_prob"] - summary["log_prob"] == pytest.approx(
+            spelled
+        )
     built[3] = tmp_path / "bpe.json"
     BPEVocabulary.build([["a"]], 259).save(built[3])
     check_refused("is an open vocabulary", run_script, build, *built)

@@ -123,7 +123,7 @@ def insert_row(path: Path, table: str, row: str) -> None:
     if path.suffix == ".toml":
         path.write_text(text + row, encoding="utf-8")
         return
-    for node in ast.parse(text).sample_set:
+    for node in ast.parse(text).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if table in [ast.unparse(target) for target in targets]:

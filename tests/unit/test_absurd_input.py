@@ -97,9 +97,6 @@ def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown() ->
         assert "s3cret" not in str(unreadable(url, FileNotFoundError()))
 
 
-# ---- numbers ----
-
-
 def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> None:
     with pytest.raises(InputError, match=r"weights: cannot be read .* too large"):
         estimate(pd.DataFrame({**WEIGHTS, **SCORES, "instance_id": [10**30, 0]}))
@@ -135,9 +132,6 @@ def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:
         raise OSError(words)
     assert str(tmp_path / "x.npy") in describe_os_error(caught.value)
     assert "No space left on device; make room" in describe_os_error(OSError(words))
-
-
-# ---- records of other shapes, names that act ----
 
 
 def write_differences(path: Path) -> None:

@@ -132,9 +132,6 @@ def test_standard_output_that_takes_nothing(lines: int) -> None:
     assert done.stderr.count("\n") == 1
 
 
-# ---- requeue ----
-
-
 def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     """Start a command as a rule does: in a shell with the prefix, its log through tee."""
     (folder / "command.py").write_text(HALF_WRITTEN)

@@ -645,9 +645,6 @@ def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
     assert ("text", "unfinished_share") not in told  # nobody knows
 
 
-# ---- groups ----
-
-
 def in_pages(n: int, size: int) -> list[object]:
     return [f"p{i // size}" for i in range(n)]
 
@@ -793,8 +790,6 @@ def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
 def test_wrong_options_are_one_clear_error(both, more, message) -> None:
     check_refused(message, read_both, *both, **more)
 
-
-# ---- end to end ----
 
 ODD = "<odd> & 'name'.txt"
 

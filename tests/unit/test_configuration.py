@@ -64,9 +64,8 @@ def test_a_typo_at_any_level_is_named_with_its_path(path):
     assert "allowed are" in said
 
 
-# ---- what is refused: other values at paths of keys >> what is said ----
-
 BPE = {"vocabularies.parts": {"kind": "bpe", "size": 300}}
+# Other values at paths of keys >> what is said.
 OF_SMOKE = """
 generation.models: [gpt9] >> generation.models: no model is named 'gpt9'
 generation.decodings: [greedy] >> no decoding is named 'greedy'
@@ -323,8 +322,6 @@ def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):
     message = r"corpora\.wikipedia\.source\.paths\.train: no file matches \*\.jsonl"
     assert re.search(message, refused(config))
 
-
-# ---- values and paths that no job can use ----
 
 NUMBERS = sorted(
     name

@@ -49,9 +49,6 @@ def spans(document):
     return {mention[:3] for mention in document.mentions}
 
 
-# ---- the column ----
-
-
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
@@ -178,9 +175,6 @@ def test_outermost_mentions_are_those_inside_no_other(seed):
     skips = Problems(True)
     assert outermost(crossing, str, "error", skips, Counter()) == crossing[:1]
     assert skips.skips.counts == {"crossing mentions": 1}
-
-
-# ---- files ----
 
 
 def test_the_wide_layout_with_parts_and_parses(tmp_path):
@@ -370,8 +364,6 @@ def test_a_comment_may_hold_a_tab_and_a_name_begin_with_a_number_sign(tmp_path, 
     assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
-# ---- CoNLL-U ----
-
 CONLLU = [
     "1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}",
     "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_",
@@ -551,9 +543,6 @@ def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
     trees = {"kind": "shallow", "maximum_tokens": 2}
     (warning,) = run(tmp_path / "trees", paths, "text", trees=trees)["report"]["warnings"]
     assert warning.startswith("0 trees were found")
-
-
-# ---- real data ----
 
 
 @pytest.mark.parametrize(
@@ -753,9 +742,6 @@ def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, e
         assert split
         assert split[1] in empty
         assert warning in said
-
-
-# ---- texts ----
 
 
 def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path):

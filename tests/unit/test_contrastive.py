@@ -161,9 +161,6 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     assert take_units(path, "test", 5, 2, seed=1) == []
 
 
-# ---- scores ----
-
-
 def texts_of(count, seed, longest):
     units = random_units(count, seed, longest)
     return [[" ".join(words) for words in unit.sentences] for unit in units]
@@ -229,9 +226,6 @@ def test_all_models_score_the_same_words():
         scoring.score_versions(scorer, random_units(20), SUBSTITUTES, VERSIONS, HALVES, seed=7)
     assert seen[0] == seen[1]
     assert len(set(seen[0])) > 60
-
-
-# ---- measures ----
 
 
 def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_path):

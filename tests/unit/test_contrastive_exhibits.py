@@ -137,8 +137,6 @@ def test_a_model_has_the_row_of_the_paper_that_it_is_made_like() -> None:
         training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
 
 
-# ---- Table 1 ----
-
 LIMITS = {"higher": (0.1, 0.2), "similar": (-0.1, 0.2), "lower": (-0.2, -0.1)}
 # As the paper prints it: H_C of the row, H_CR of the column.
 TABLE_1 = {
@@ -202,9 +200,6 @@ def test_table_1_has_a_block_for_each_unit_and_level() -> None:
         assert part in table.note
     none = given()["contrast_differences"].query("measure != 'ratio'")
     assert make("table_1", contrast_differences=none).rows == []
-
-
-# ---- Tables 2 and 3, cross-entropy ----
 
 
 def test_table_2_has_every_unit_in_three_logarithms() -> None:
@@ -330,9 +325,6 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
     few = make("partition", partitions=synthetic_tables.make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
-
-
-# ---- what was found ----
 
 
 def found(question: str, **changed: object) -> pd.DataFrame:

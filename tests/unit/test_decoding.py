@@ -350,9 +350,6 @@ def test_a_row_has_title_words_and_module_and_enters_its_own_fingerprint_alone()
     assert fingerprint("scripts/generate.py") not in code.values()
 
 
-# ---- beam sampling ----
-
-
 Beams = tuple[tuple[tuple[int, ...], float], ...]
 
 
@@ -439,8 +436,6 @@ def test_draws_end_where_nothing_is_left_and_equals_are_equal_on_the_grid():
     parts = torch.tensor([0.1, 0.2, 0.7]).log().double()
     assert beam.on_grid(parts.sum()) == beam.on_grid(torch.tensor(0.014, dtype=torch.float64).log())
 
-
-# ---- the trigram model, and decoding on its counts ----
 
 V = 30
 

@@ -61,9 +61,6 @@ def excerpt(tmp_path_factory):
     return result
 
 
-# ---- the embedded dump ----
-
-
 def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
     content = readers.resolve_path("embedded:enwiki-excerpt").read_bytes()
     root = ElementTree.fromstring(bz2.decompress(content))
@@ -170,8 +167,6 @@ def test_excerpt_mentions_are_apart_inside_their_documents_and_spell_titles(exce
         assert spelled == row["entity"].lower().replace(" ", "")
 
 
-# ---- small dumps ----
-
 PROSE = "The [[Ada Lovelace|countess]] wrote number {} on the [[Analytical engine]] in [[London]]."
 
 
@@ -263,9 +258,6 @@ def test_a_truncated_dump_or_worker_error_leaves_nothing_or_what_was_read(tmp_pa
     with pytest.raises(InputError, match="no such file"):
         run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-# ---- text formats ----
 
 
 def lines(path, *texts):
@@ -385,9 +377,6 @@ def test_wrong_options_name_their_key(config, message):
     check_refused(message, ExtractionOptions.from_config, config)
 
 
-# ---- the command ----
-
-
 def command(folder, config, *more):
     flags = [f"--{name.replace('_', '-')}={folder / name}.parquet" for name in TABLES]
     line = [sys.executable, "-m", "scripts.extract_corpus", f"--config={json.dumps(config)}"]
@@ -455,9 +444,6 @@ def test_by_document_title_and_text_both_decide_and_their_border_counts():
     untitled = [("", f"text {n}") for n in numbers]
     by_page = SplitOptions("page", 0.5, 0.0, 0.5)
     assert all(options.choose(*one) == by_page.choose(*one) for one in untitled)
-
-
-# ---- splits of whole corpora ----
 
 
 def chapters(count, *shared):

@@ -226,8 +226,6 @@ def test_the_search_lets_a_class_say_what_it_is():
     assert names_outside('family = "lstm"') == ["lstm"]
 
 
-# ---- folders of models that somebody else wrote ----
-
 VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
 TEXT = [[np.array([3, 4, 5, 3, 4], np.int32), np.array([4, 4, 3], np.int32)]]
 LSTM = {"embedding_size": 8, "hidden_size": 8, "layers": 1}

@@ -17,9 +17,6 @@ import pytest
 from beyond_perplexity.storage import fingerprint as fingerprints
 from beyond_perplexity.tendencies.definitions import SHARES
 
-# ---- fingerprint ----
-
-
 FILES = {
     "beyond_perplexity/__init__.py": "",
     "beyond_perplexity/models/__init__.py": "",

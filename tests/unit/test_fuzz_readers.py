@@ -367,9 +367,6 @@ def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
     read(tmp_path / file)
 
 
-# ---- folders of models ----
-
-
 @functools.cache
 def model_folder(family):
     """Return description, weights and vocabulary of a small model."""
@@ -501,9 +498,6 @@ def test_another_value_in_a_configuration_of_hugging_face_is_told(data):
     held = json.loads(files["config.json"])
     replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
     open_folder({**files, "config.json": json.dumps(held).encode()})
-
-
-# ---- configurations ----
 
 
 @functools.cache

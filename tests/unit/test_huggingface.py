@@ -317,9 +317,6 @@ def test_other_architectures(kind, tmp_path):
     assert len(texts_of(model, {"kind": "ancestral"}, count=5, maximum_length=16)) == 5
 
 
-# ---- the vocabulary ----
-
-
 def assert_texts_come_back(vocabulary, texts):
     """Assert it also of special tokens that are written in a text, which are ordinary."""
     encoded = vocabulary.encode(texts)
@@ -441,9 +438,6 @@ def test_a_model_is_trained_further(corpus, tmp_path):
     # What is trained on the corpus writes its tokens: nothing is cleaned.
     assert vocabulary.describe()["cleaning"] is None
     assert len(pq.read_table(tmp_path / "b" / "m" / "training.parquet")) > 1
-
-
-# ---- what is wrong is named ----
 
 
 def change_config(folder, **changes):
@@ -601,9 +595,6 @@ def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cach
     cache = config.num_hidden_layers * 2 * heads * width * places * 4
     expected = cache + generation.VOCABULARY_BYTES * ours.vocabulary_size
     assert generation.bytes_per_row(ours, 40) == expected
-
-
-# ---- models that a user names ----
 
 
 @torch.no_grad()

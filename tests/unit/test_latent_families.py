@@ -494,8 +494,7 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
             assert one.instance.arrays["spellings"].tolist() == spelled
 
 
-# ---- without the end, a text stands for all that begin so ----
-
+# Without the end a text stands for all that begin so.
 OPEN = {"count_eos": False}
 WITHOUT = {"count_eos": False, "train_eos": False}
 KNOWN_ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]]}  # no unknown words: then Σ over words is plain

@@ -97,8 +97,6 @@ def test_one_alias_may_name_several_entities_and_other_workers_change_nothing(tm
     assert found["report"]["relations"]["annotated_by_derived"]["related"]["new"] == 1
 
 
-# ---- malformed input ----
-
 UNUSABLE = "line 2: unusable annotation"
 
 
@@ -194,9 +192,6 @@ def test_mentions_of_unknown_entities_are_kept_and_counted(tmp_path, files, unkn
 def test_a_pickle_of_another_form_is_an_error(tmp_path, aliases, graph, message):
     source = write(tmp_path, DOCUMENT, aliases=aliases, graph=graph)
     check_refused(re.escape(message), run_options, tmp_path / "out", {"source": source})
-
-
-# ---- pickles ----
 
 
 class Evil:

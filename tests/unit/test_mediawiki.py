@@ -54,9 +54,6 @@ def mentions(paragraph):
     return [(paragraph.text[a:b], entity, kind) for a, b, entity, kind in paragraph.mentions]
 
 
-# ---- the stream of pages ----
-
-
 def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
@@ -148,8 +145,6 @@ def test_other_files_are_no_dumps(tmp_path, content):
     check_refused("not a MediaWiki dump", PageStream, path, Problems(False))
 
 
-# ---- markup ----
-
 VISIBLE = [
     ("'''Bold''' and ''italic'' text.", ["Bold and italic text."]),
     ("A {{template|with {{nested}} [[link]]}} gap.", ["A gap."]),
@@ -218,9 +213,6 @@ def test_links_keep_their_place_and_target_and_none_can_be_forged():
 def test_titles_are_normalized(title, targets):
     found = {markup.normalize_title(target, frozenset({"kategorie"})) for target in targets}
     assert found == {title}
-
-
-# ---- mentions ----
 
 
 def test_matches_come_after_the_first_link_as_whole_words_longest_first():
@@ -327,9 +319,6 @@ def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_pa
     ]
 
 
-# ---- lines ----
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1 << 20])
 def test_a_line_beyond_the_limit_is_an_error_or_left_out(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(readers, "LONGEST_LINE_BYTES", 10)
@@ -386,9 +375,6 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     with pytest.raises(InputError, match="field 'id'") as caught:
         list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
     assert len(str(caught.value)) < 400
-
-
-# ---- pages ----
 
 
 @pytest.mark.parametrize(

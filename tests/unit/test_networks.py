@@ -50,9 +50,6 @@ every_gate = pytest.mark.parametrize("family", GATES)
 close = partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
 
 
-# ---- all families ----
-
-
 @every_case
 @torch.no_grad()
 def test_steps_equal_the_parallel_pass(family, architecture):
@@ -234,9 +231,6 @@ def test_kinds_of_dropout_keep_the_mean_and_leave_what_is_left():
     torch.testing.assert_close(model.features(tokens), expected)
 
 
-# ---- LSTM and GRU ----
-
-
 @every_gate
 @pytest.mark.parametrize("architecture", RECURRENT)
 @torch.no_grad()
@@ -280,9 +274,6 @@ def test_weights_by_xavier(family, tied):
     plain, default = (make(family, sizes | o, 300) for o in ({"initialization": "torch"}, {}))
     for one, other in zip(plain.parameters(), default.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-# ---- the simple RNN and its classes of words ----
 
 
 def unrolled(layer, stream):
@@ -420,9 +411,6 @@ def test_a_prediction_sees_the_receptive_field_and_nothing_else(architecture):
     assert model.context_length is None
 
 
-# ---- the Transformer ----
-
-
 def transformer(**changes):
     return make("transformer", {**BLOCKS, **changes}, noise=0.1)
 
@@ -516,9 +504,6 @@ def test_sinusoids_are_those_of_the_paper_and_too_long_contexts_refused():
         transformer()(torch.zeros(1, 81, dtype=torch.int64))
 
 
-# ---- adaptive softmax and input ----
-
-
 def adaptive(open_vocabulary=False, **changes):
     return make("transformer-adaptive-softmax", {**BANDS, **changes}, SIZE, open_vocabulary)
 
@@ -600,8 +585,6 @@ def test_bands_cut_by_id_or_share_and_leave_none_empty():
     assert Bands.cut(20, (0.1, 0.4, 30), 64, 4) == Bands((0, 8), (8, 12), (64, 16))
     check_refused(r"cutoffs: none of \[0.1\] is inside .* 9 ids", Bands.cut, 9, (0.1,), 64, 4)
 
-
-# ---- a softmax worked out in tiles ----
 
 POSITIONS, WIDTH, WORDS = 48, 5, 23
 

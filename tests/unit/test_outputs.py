@@ -38,9 +38,6 @@ from beyond_perplexity.training.interruptions import save_checkpoint
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_ngrams import V, draw_sentences, fit
 
-# ---- outputs ----
-
-
 WORDS = [f"w{n}" for n in range(V)]
 ROWS = {"subject": ["a"], "relation": ["r"], "object": ["c"]}
 
@@ -216,9 +213,6 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
     with pytest.raises(OSError, match="x"):
         token_batches.TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
     assert list((tmp_path / "t").iterdir()) == []
-
-
-# ---- shards ----
 
 
 ROOT = Path(__file__).parents[2]

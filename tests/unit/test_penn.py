@@ -39,9 +39,6 @@ def write_tree(tree):
     return f"({penn.escape(tree.label())} {' '.join(inside)})"
 
 
-# ---- one tree ----
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -135,9 +132,6 @@ def test_any_text_is_a_tree_or_a_named_fault(text):
     assert all(word and not re.search(r"\s", word) for word in penn.leaves(line))
 
 
-# ---- files ----
-
-
 def test_a_file_or_every_tree_is_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
@@ -225,9 +219,6 @@ def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     words = {d["doc_id"]: d["text"].split(" ") for d in found["documents"]}
     assert len(words) == 200
     assert all(penn.leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
-
-
-# ---- a real treebank ----
 
 
 @pytest.mark.skipif(

@@ -238,8 +238,6 @@ def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path,
     assert "samples" not in str(caught.value)
 
 
-# ---- scores of documents, and intervals over documents and groups ----
-
 VOCABULARY = ClosedVocabulary(["é", "bb"], unknown_types=5)
 MODEL = Fixed([0.0, 0.25, 0.125, 0.5, 0.125])  # <s> </s> <unk> é bb
 

@@ -69,9 +69,6 @@ def paper() -> JobCosts:
     return costs("configs/paper.yaml")
 
 
-# ---- what jobs ask for ----
-
-
 def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
@@ -175,9 +172,6 @@ def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_
     assert read_benchmark(path) == (3.5, 0.0)
 
 
-# ---- jobs that ran ----
-
-
 def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
@@ -279,9 +273,6 @@ def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
     for family in families_of("trained", "unnormalized", "latent", "proposal"):
         if FAMILIES[family].reference:
             assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
-
-
-# ---- the pilot ----
 
 
 def make_pilot(raw: dict[str, Any], run: Run) -> Run:
@@ -449,8 +440,6 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
         check_refused(said, progress.main, [f"--log={name}"])
 
-
-# ---- what the rules look up, by counting by hand ----
 
 SHA = "ab" * 32
 
@@ -629,9 +618,6 @@ def test_the_environment_is_prepared_once(monkeypatch):
     assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
     assert os.environ["PYTHONPATH"] == "/somewhere"
     assert os.environ["PYTHONSAFEPATH"] == "1"  # no folder `scripts` of the user comes first
-
-
-# ---- run record ----
 
 
 # A run that holds its record; its job, which outlives a kill of the run alone, holds it too.

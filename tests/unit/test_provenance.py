@@ -51,9 +51,6 @@ def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_
     assert provenance.value_hash({"a": 1, "b": 2}) == provenance.value_hash({"b": 2, "a": 1})
 
 
-# ---- contents ----
-
-
 ROWS = pa.table(
     {
         "whole": pa.array([1, None, -3, 4, 5], pa.int32()),
@@ -148,9 +145,6 @@ def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
     empty, none = ROWS.schema.empty_table(), provenance.ContentHash(ROWS.schema)
     assert hashed(empty).table() == hashed(ROWS.slice(0, 0)).table() == none.table()
     assert none.table() != hashed(ROWS).table()
-
-
-# ---- provenance command ----
 
 
 def write(path: Path, rows: list[str], seed: int = 1, **options: object) -> None:
@@ -369,9 +363,6 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
     *flags, name = arguments
     check_refused(message, command.main, [*flags, str(tree / name)])
-
-
-# ---- outlived ----
 
 
 SCRIPT = "scripts/merge_statistics.py"

@@ -422,9 +422,6 @@ def test_other_kinds_are_named(tmp_path, start, what):
     check_refused(f"a.txt: is {what}.*name", inputs.open_input, path)
 
 
-# ---- what is no file ----
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -94,9 +94,6 @@ def by_place(found):
     return {(row["model"], row["decoding"], row["measure"]): row for row in found.rows}
 
 
-# ---- readers ----
-
-
 def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
@@ -188,9 +185,6 @@ def test_resamples_vary_as_the_mean_does_are_shared_and_of_the_documents_there_a
     assert np.corrcoef(drawn["full"][:, 0], drawn["part"][:, 0])[0, 1] > 0.5
 
 
-# ---- correlations ----
-
-
 def related(values, direction=1):
     return [
         {"model": m, "decoding": d, "measure": k, "value": v, "direction": direction}
@@ -255,9 +249,6 @@ def test_rows_that_share_models_count_as_models():
         naive += abs(math.atanh(min(abs(row["value"]), 1 - 1e-9))) <= half
     assert inside >= 0.94 * 400
     assert naive < 0.85 * 400
-
-
-# ---- orders ----
 
 
 def orders(found):

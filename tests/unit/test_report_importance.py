@@ -531,8 +531,6 @@ def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
     assert len(set(group_instances("rnng", sentences, path, "page").values())) == 2
 
 
-# ---- tables ----
-
 BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
 BASE |= {"ess_median": 5.0}
 SIZES = {"n_instances": 3, "n_tokens": 60, "n_samples": 100, "t_definition": "words"}
@@ -795,9 +793,6 @@ def test_phrases_are_those_of_nltk(tree):
             places = [whole.treepositions("leaves").index(p) for p in inside]
             found.add((places[0], places[-1] + 1))
     assert latents.tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
-
-
-# ---- tables ----
 
 
 def posterior_rows(**changes: Any) -> pd.DataFrame:

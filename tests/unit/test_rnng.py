@@ -53,9 +53,6 @@ def everything():
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
 
 
-# ---- p ----
-
-
 @pytest.mark.parametrize("options", [{}, {"layers": 2}, {"eos": False}])
 @torch.no_grad()
 def test_joint_is_that_of_the_plain_program(options):
@@ -138,9 +135,6 @@ def test_stack_memory_has_the_gradients_of_indexing():
         for value in (with_memory, with_indexing)
     )
     torch.testing.assert_close(found, expected)
-
-
-# ---- q ----
 
 
 @torch.no_grad()
@@ -271,9 +265,6 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
     )
     expected = sum(float(model.loss(InstanceBatch.of([alone]))) for alone in (one, other))
     assert float(model.loss(InstanceBatch.of([one, other]))) == pytest.approx(expected, rel=1e-6)
-
-
-# ---- data ----
 
 
 MALFORMED = ["", "(S (DT the)", "(S (DT the)))", "(S (DT a)) (S (DT b))", "(S (NP (DT the cat)))"]

@@ -182,9 +182,6 @@ def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
-# ---- tables ----
-
-
 def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() -> None:
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
@@ -315,9 +312,6 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
     trusted = found_of(table, "trusted")
     assert trusted["found"].tolist() == [5, 15]
     assert "so few" in trusted.loc[0, "verdict"]
-
-
-# ---- figures ----
 
 
 @pytest.mark.parametrize("leaves", [2, 3, 7, 20])

@@ -112,9 +112,6 @@ def test_bleu_by_hand_and_of_sentences_shorter_than_its_orders():
     )
 
 
-# ---- words in their places ----
-
-
 def test_aligned_cosines_and_greedy_alignment_are_loops_over_words():
     texts = [random_texts(seed, 60) for seed in (5, 6)]
     found = cosines.aligned_cosines(UNITS, *read(*texts))
@@ -252,9 +249,6 @@ def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone()
     assert cosines.word_cosines(units, ids, ids).tolist() == [1, 1, 1, 1, 0, 0]
 
 
-# ---- all of them ----
-
-
 @pytest.mark.parametrize("weighting", ["normalized", "weighted", "printed"])
 def test_measures_of_a_pair_do_not_depend_on_others(weighting):
     """Bit for bit: alone, in another order, beside other words; other rows of the table."""
@@ -376,9 +370,6 @@ def row(table, **wanted):
         table = table[table[name] == value]
     (found,) = (one for _, one in table.iterrows())
     return found
-
-
-# ---- differences ----
 
 
 def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
@@ -562,9 +553,6 @@ def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path)
     check_refused("a sentence has two values of 'bleu_2'", paired, paths)
     changed(paths[0], measure=pa.array(["telepathy"] * (len(table) + 1)))
     check_refused("there is no measure 'telepathy'", paired, paths)
-
-
-# ---- correlations ----
 
 
 def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in_reach():

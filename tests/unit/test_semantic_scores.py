@@ -107,9 +107,6 @@ def row_of(frame, **wanted):
     return frame.iloc[0]
 
 
-# ---- scores ----
-
-
 def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up():
     """Oracle: the evaluator asked pair by pair, means over samples and over their pairs."""
     rows, evaluator = predictions(samples=3), Vectors()
@@ -191,9 +188,6 @@ def test_a_prediction_that_says_nothing_counts_and_a_target_that_does_not_is_und
     assert np.isnan(frame[9, "predicted"])
     assert np.isnan(frame[9, "sampled"])
     assert frame[9, "partner"] == pytest.approx(frame[row["sentence"], "partner"] + 1, abs=1)
-
-
-# ---- what they come to ----
 
 
 def groups_of(rows, split):
@@ -404,9 +398,6 @@ class SharedWords(Evaluator):
         return {"title": "toy"}
 
 
-# ---- changes ----
-
-
 @pytest.mark.parametrize(
     ("text", "changed"),
     [
@@ -518,9 +509,6 @@ def test_intervals_of_probes_are_over_groups():
     )
 
 
-# ---- correlations ----
-
-
 def tied(seed: int, size: int):
     """Scores of people in steps, and of a measure, with ties in both."""
     rng = np.random.default_rng(seed)
@@ -583,9 +571,6 @@ def test_differences_of_correlations_are_of_the_same_items(correlate):
     assert correlation_difference(found[0], found[0]) == (0, 0, 0)
     few = [correlate(gold[:10], scores[:10]) for scores in (first, second)]
     assert np.isnan(correlation_difference(*few)[1:]).all()
-
-
-# ---- pairs that people scored ----
 
 
 def test_pairs_are_read_from_tabs_and_commas(tmp_path):

@@ -147,9 +147,6 @@ def test_the_classifier_is_equation_6_in_both_orders(table):
     np.testing.assert_array_equal(encoder.scores(second, first, None), found)
 
 
-# ---- official weights ----
-
-
 def official_weights(seed=2, width=WIDTH):
     torch.manual_seed(seed)
     layer = nn.LSTM(width, HIDDEN, bidirectional=True)
@@ -267,9 +264,6 @@ def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp
     options, words = EvaluatorTraining(maximum_length=3), ClosedVocabulary([*WORDS, "."], 0)
     rows = ordered_sentences(path, "train", words, options, True)
     assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
-
-
-# ---- training ----
 
 
 def chain_texts(count=160):
@@ -597,9 +591,6 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
     check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
 
 
-# ---- neighbours and training ----
-
-
 def test_neighbours_are_of_the_same_document(tmp_path):
     texts = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
     source = Neighbours(store_sentences(tmp_path, texts, True), 1000)
@@ -789,9 +780,6 @@ def test_folders_with_pickles_or_code_are_refused(tmp_path):
     config.write_text(sound, encoding="utf-8")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     refused("its weights are pickled")
-
-
-# ---- sentence-transformers ----
 
 
 def write_folder(folder, kind="models.Transformer", weights="model.safetensors"):

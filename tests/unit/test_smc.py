@@ -273,9 +273,6 @@ def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name
     assert words == {"<unk>", "a", "<unk-digit>"}
 
 
-# ---- reading and averaging runs ----
-
-
 def files_of_runs(folder, log_likelihoods, temperature=1.0):
     """Write weights and runs, (N, F), of N instances of 5 tokens in two shards each."""
     count, runs = log_likelihoods.shape
@@ -466,9 +463,6 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
     others = every[row]  # (N, K)
     truth = torch.stack([(others == k).sum(1) for k in range(5)], 1).double().mean(0)
     torch.testing.assert_close(held, truth, rtol=0, atol=5 * width * 0.01)
-
-
-# ---- trees ----
 
 
 def everything(kind, model):

@@ -44,9 +44,6 @@ def meaning(**given: Any) -> semantics.SemanticsPlan:
     return run_of(semantics=given).semantics
 
 
-# ---- contrastive entropy ----
-
-
 @pytest.mark.parametrize(
     ("sentences", "draws", "curve_draws"), [(60, 3, 5), (61, 7, 2), (20, 1, 1)]
 )
@@ -161,9 +158,6 @@ def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_est
     assert json.loads(held.partition_options()) == {"samples": 30, "particles": 2, "uniform": 0.5}
     parse_options(PartitionOptions, json.loads(held.partition_options()), "options")
     assert not [file for file in contrasts(partition={}).files() if "partitions" in file]
-
-
-# ---- the meaning of predictions ----
 
 
 def jobs(held: semantics.SemanticsPlan) -> dict[str, Any]:
@@ -405,9 +399,6 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
         assert run.samples.group_column("wikipedia") == ["title"] * grouped
     del corpus["split"]  # the files say the splits
     assert run.samples.group_column("wikipedia") == ["title"]
-
-
-# ---- evaluators ----
 
 
 SHA256 = "ab" * 32

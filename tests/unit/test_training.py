@@ -430,9 +430,6 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     assert {path.name for path in tmp_path.iterdir()} == {"train.values.npy", "train.ends.npy"}
 
 
-# ---- scheduled sampling ----
-
-
 def options(schedule, **values):
     return TrainingOptions(
         scheduled_sampling=schedule, **{f"sampling_{key}": value for key, value in values.items()}

@@ -78,8 +78,6 @@ def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, 
     assert len(changed) <= 2
 
 
-# ---- what runs when a run grows ----
-
 WEIGHED = [  # 5 settings: every proposal at its temperatures
     "rnng/rnng-crf/tau_1.0",
     "rnng/rnng-crf/tau_2.0",

@@ -424,10 +424,7 @@ LAW /= LAW.sum()
 
 
 def pages(seed: int, n: int, topic: float = 3.0) -> tuple[list[str], list[str]]:
-    """Draw n pages of 1 to 8 documents; the smaller `topic`, the more a page has words of its own.
-
-    Returns the documents and the pages that they are of.
-    """
+    """Draw n pages of 1 to 8 documents, and their pages; smaller `topic`: more own words."""
     rng = np.random.default_rng(seed)
     texts, names = [], []
     for page in range(n):

@@ -258,10 +258,7 @@ def test_coreference_becomes_documents_and_mentions(tmp_path):
 
 
 def wide(*rows, name="d1"):
-    """Write a document of twelve columns separated by blanks; None ends a sentence.
-
-    A row is its word and its coreference, or a whole line.
-    """
+    """Write a document of twelve columns of such rows or whole lines; None ends a sentence."""
     lines = []
     for n, row in enumerate(rows):
         word, _, column = (row or "").partition(" ")

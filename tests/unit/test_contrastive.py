@@ -168,10 +168,7 @@ def texts_of(count, seed, longest):
 
 @pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn", "gpt2", "llama"])
 def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
-    """Oracle: the same text alone, and in other batches, bit for bit; the scoring of documents.
-
-    Texts go beyond the context of 64 of the models of Hugging Face.
-    """
+    """Oracle: the text alone and in other batches, bit for bit, beyond contexts of 64 too."""
     if family in MAKERS:
         MAKERS[family](tmp_path)
         model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)

@@ -115,10 +115,7 @@ def raw_quotes(text):
 
 
 def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
-    """Oracle: where quotes stand to blanks in the text before it was cut into tokens.
-
-    The tokens themselves do not say: at most one of 5,000 sentences may begin with such a quote.
-    """
+    """Oracle: quotes beside blanks before the text was cut: at most one of 5,000 sentences."""
     raw = {row["doc_id"]: row["text"] for row in excerpt["raw"]}
     begins: Counter[str] = Counter()
     for document in excerpt["documents"]:

@@ -233,10 +233,7 @@ def test_measures_of_models_alone_count_each_model_once_and_external_texts_are_r
 
 
 def test_rows_that_share_models_count_as_models():
-    """Three decodings that say the same of six models: intervals hold the truth, as one would.
-
-    Rows as if independent would hold it in about 75% of 400 draws.
-    """
+    """Three decodings say the same of six models; rows as if independent would hold about 75%."""
     random = np.random.default_rng(5)
     inside = naive = 0
     for _ in range(400):

@@ -178,13 +178,7 @@ NAMES = ["a", "", "-", "é\u202e", "a\nb", "$x^{", "<b>", "\udcff", "train", "te
 FILES = ["documents.parquet", "words.json", "text.txt", "empty", "bytes", "lstm", "none", "."]
 FILES += ["lstm/model.json", "lstm/model.safetensors", "x" * 300, "text.txt/below", "new\nline"]
 PLACES = [
-    "o.parquet",
-    "o.csv",
-    "o.svg",
-    "new/o.json",
-    ".",
-    "text.txt/below",
-    "x" * 300,
+    *("o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300),
     "/dev/full",
 ]
 # What most commands can use; without it few would come as far as their work.

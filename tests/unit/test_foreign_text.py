@@ -111,17 +111,8 @@ def test_a_row_that_begins_with_a_bracket_is_a_row_and_missing_commands_are_defi
     ("cell", "shown"),
     [
         ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
-        ("@-@", "'@-@"),
-        ("-1+1", "'-1+1"),
-        ("\t=1", "' =1"),
-        ("\r", " "),
-        (" =1", "' =1"),
-        ("-", "-"),
-        ("-5", "-5"),
-        ("-1.5e-7", "-1.5e-7"),
-        ("a=b", "a=b"),
-        ("", ""),
-        (-5, -5),
+        *(("@-@", "'@-@"), ("-1+1", "'-1+1"), ("\t=1", "' =1"), ("\r", " "), (" =1", "' =1")),
+        *(("-", "-"), ("-5", "-5"), ("-1.5e-7", "-1.5e-7"), ("a=b", "a=b"), ("", ""), (-5, -5)),
         (None, None),
     ],
 )
@@ -224,12 +215,8 @@ def test_whatever_is_written_is_ascii(text: str) -> None:
     ("text", "latex"),
     [
         ("k̂ > 0.7", r"\^{k} \textgreater{} 0.7"),
-        ("τ", r"$\tau$"),
-        ("Łódź", r"\L{}\'{o}d\'{z}"),
-        ("ï", r"\"{\i}"),
-        ("中", r"\bpunicode{4E2D}"),
-        ("Α", "A"),
-        ("--", "-{}-"),
+        *(("τ", r"$\tau$"), ("Łódź", r"\L{}\'{o}d\'{z}"), ("ï", r"\"{\i}")),
+        *(("中", r"\bpunicode{4E2D}"), ("Α", "A"), ("--", "-{}-")),
     ],
 )
 def test_letters_beyond_ascii_are_commands(text: str, latex: str) -> None:

@@ -163,13 +163,7 @@ def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
 # Each character of the normalizer's rules, and neighbours that its patterns ask for.
 CLEANED_PIECES = [
     *"ab19 <()[].,:;?!%`´'\"„“”–—‘‚’…«»\xa0\r",
-    "nº",
-    "ºC",
-    "cm",
-    "''",
-    "  ",
-    '",',
-    '."',
+    *("nº", "ºC", "cm", "''", "  ", '",', '."'),
 ]
 WIDE = "，。、”“∶：？《》）！（；」「０１２３４５６７８９．～’…━〈〉【】％"
 

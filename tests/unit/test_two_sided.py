@@ -570,13 +570,9 @@ def test_what_lies_above_the_least_strict_bound_is_found():
     rows = [
         bound(282.5, "strict", beam_size=1, proposal="a"),
         bound(math.inf, "strict", beam_size=10),
-        bound(290.0, "strict"),
-        bound(100.0, "strict", model="n"),
-        bound(304.8, "stochastic"),
-        bound(228.3, "stochastic"),
-        bound(math.inf, "stochastic"),
-        bound(304.8, "debiased"),
-        bound(None, "stochastic"),
+        *(bound(290.0, "strict"), bound(100.0, "strict", model="n")),
+        *(bound(304.8, "stochastic"), bound(228.3, "stochastic")),
+        *(bound(math.inf, "stochastic"), bound(304.8, "debiased"), bound(None, "stochastic")),
     ]
     least = least_strict(rows)
     assert least["m", "perplexity"].value == 282.5

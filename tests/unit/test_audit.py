@@ -204,8 +204,7 @@ def test_a_fault_that_shows_late_is_found(name):
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
 @pytest.mark.parametrize("context", [1, 2, 5, 48])
 def test_short_and_empty_texts_and_contexts_raise_no_failed_check(texts, context):
-    subject = bpe_subject(context=context)
-    assert failed_checks(replace(subject, texts=texts)) == {}
+    assert failed_checks(replace(bpe_subject(context=context), texts=texts)) == {}
 
 
 def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_window_is():

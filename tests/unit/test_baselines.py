@@ -313,8 +313,7 @@ def test_groups_stay_whole(samples_grouped):
     with opened(reference, samples, TEXT.classes, grouped) as pair:
         with further_pair(pair, human(other, grouped=True)) as further:
             codes = further.groups[1]
-            taken = np.bincount(codes)
-            assert set(taken) <= set(np.bincount(other.groups))
+            assert set(np.bincount(codes)) <= set(np.bincount(other.groups))
             assert abs(len(codes) - len(samples)) <= np.bincount(other.groups).max()
             assert further.samples.n_documents == len(codes)
         assert baselines_of(pair, human(other), OPTIONS, 1) == {}
@@ -387,8 +386,7 @@ def test_distances_are_of_random_documents_in_any_order_and_long_ones_are_skippe
     assert rows["unigram", "tvd"].p_value > 0
     rng = np.random.default_rng(7)
     long = TEXT.documents(rng, 40, factor=30)
-    short = TEXT.documents(rng, 2, factor=0.2)
-    rows = rows_of(long, short, TESTED)
+    rows = rows_of(long, TEXT.documents(rng, 2, factor=0.2), TESTED)
     words = [row for key, row in rows.items() if key[0] in WORDS]
     assert words
     for row in words:

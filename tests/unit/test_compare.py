@@ -256,8 +256,7 @@ def made(request, tmp_path_factory) -> tuple[Comparison, Path]:
     reference = write_text(folder / "a.txt", reference)
     samples = write_jsonl(folder / "b.jsonl", samples, **groups)
     options = CompareOptions(reference, samples, permutations=39, bootstrap=0, tokenized=True)
-    found = run_comparison(options, folder / "out")
-    return found, folder / "out"
+    return run_comparison(options, folder / "out"), folder / "out"
 
 
 def printed_rows(text: str) -> list[dict[str, str]]:

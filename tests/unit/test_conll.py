@@ -148,8 +148,7 @@ def test_merging_is_the_closure_of_sharing_a_span(seed):
     assert len({span[:2] for span in merged}) == len(merged)
     of_place = {span[:2]: span[2] for span in merged}
     for a, b, entity in given_spans:
-        group = next(g for g in groups if entity in g)
-        assert of_place[a, b] in group
+        assert of_place[a, b] in next(g for g in groups if entity in g)
     for (p, e), (q, f) in itertools.combinations(of_place.items(), 2):
         held = [next(g for g in groups if entity in g) for entity in (e, f)]
         assert (e == f) == (held[0] is held[1] or held[0] == held[1]), (p, q)
@@ -225,8 +224,7 @@ def test_nested_mentions_and_shared_spans(tmp_path):
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
     draw = random.Random(seed)
-    column = format_column(30, random_spans(draw, 30, 15))
-    text = narrow(*words(column))
+    text = narrow(*words(format_column(30, random_spans(draw, 30, 15))))
     characters = list(text)
     for _ in range(8):
         characters[draw.randrange(len(characters))] = draw.choice("()|\t\n #1-")

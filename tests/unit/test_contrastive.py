@@ -235,8 +235,7 @@ def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_p
     paths = write_scores(tmp_path, scorer, units, options=options, versions=versions)
     row = rows_of(read_sums(paths), 0.3)["word", "contrastive_entropy", 0.3]
     ids = VOCABULARY.encode([" ".join(w) for unit in units for w in unit.sentences])
-    own = own_weights[np.concatenate(ids)].mean()
-    exact = 0.3 * (own - own_weights[3:].mean())
+    exact = 0.3 * (own_weights[np.concatenate(ids)].mean() - own_weights[3:].mean())
     assert abs(row["value"] - exact) < 4 * row["deviation"] / math.sqrt(20)
     assert row["low"] < exact < row["high"]
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
@@ -433,8 +432,7 @@ def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
         with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
             compare({"first": first, "second": second})
     sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
-    tests = ContrastTests(base_level=0.2, flips=99)
-    found = compare_contrasts(sums, tests).to_pandas()
+    found = compare_contrasts(sums, ContrastTests(base_level=0.2, flips=99)).to_pandas()
     assert set(found["measure"]) == {"contrastive_entropy"}
     assert found["reading"].isna().all()
     assert read_table_1(1.0, None, -1, 1) is None

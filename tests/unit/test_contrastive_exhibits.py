@@ -172,8 +172,7 @@ def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) ->
 def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
     pairs = ordered_readings(given()["contrast_differences"])
     assert not (pairs["level"] == pairs["base_level"]).any()
-    word = pairs[pairs["unit"] == "word"]
-    assert set(word["first"]) == set(WORDS)
+    assert set(pairs[pairs["unit"] == "word"]["first"]) == set(WORDS)
     assert set(pairs[pairs["unit"] == "sentence"]["first"]) == set(MODELS)
     at = pairs[(pairs["unit"] == "word") & (pairs["level"] == 0.3)].set_index(["first", "second"])
     assert len(at) == len(WORDS) * (len(WORDS) - 1)
@@ -255,8 +254,7 @@ def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_en
     ratio = math.sqrt(5)
     assert cell(table, "H_CR, 50% to 10%", "this run ±", row) == f"{ratio:.3f} ± {ratio / 100:.3f}"
     assert cell(table, "H_CR, 50% to 10%", "published", row) == "5.257"
-    others = make_contrasts(WORDS).assign(base_level=0.2)
-    table = make("table_3", contrasts=others)
+    table = make("table_3", contrasts=make_contrasts(WORDS).assign(base_level=0.2))
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
     table = make("cross_entropy")
     assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
@@ -334,8 +332,7 @@ def found(question: str, **changed: object) -> pd.DataFrame:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_orders_agree_as_kendall_says(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    one, other = random.integers(0, 5, (2, 8)).astype(float)
+    one, other = np.random.default_rng(seed).integers(0, 5, (2, 8)).astype(float)
     tau, agreeing, pairs = order_agreement(list(one), list(other))
     assert tau == pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
     assert pairs == 28

@@ -528,12 +528,10 @@ def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair
 
 def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
     # Oracle: equality of the rows themselves.
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randint(0, 3, (500, 6), generator=generator)
+    rows = torch.randint(0, 3, (500, 6), generator=torch.Generator().manual_seed(0))
     wide = torch.cat([rows, torch.full((500, 3), PADDING)], 1)
     assert np.array_equal(hash_latents(rows), hash_latents(wide))
-    distinct = len(torch.unique(rows, dim=0))
-    assert len(np.unique(hash_latents(rows))) == distinct
+    assert len(np.unique(hash_latents(rows))) == len(torch.unique(rows, dim=0))
 
 
 def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> None:

@@ -110,8 +110,7 @@ def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path):
     assert len(one["lstm/beam", "raw"]) == 40
     assert {tuple(row) for row in one["lstm/beam", "raw"].vectors.tolist()} <= possible
     assert np.array_equal(one["further", "raw"].vectors, _Counter().encode(MORE[:40]))
-    record = read_record(files[0])
-    assert record["evaluator"] == Stand().describe()
+    assert read_record(files[0])["evaluator"] == Stand().describe()
 
 
 def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):

@@ -93,8 +93,7 @@ class Recorder:
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_steps_give_the_same_texts(family, kind):
-    model = small_model(family)
-    machine = engine(model, kind, 16)
+    machine = engine(small_model(family), kind, 16)
     expected = list(machine.documents(0, COUNT))
     recorder = Recorder(machine)
     machine._graphs = Graphs(recorder)

@@ -136,8 +136,7 @@ def test_log_joint_equals_the_plain_implementation(classes, tied):
     codes = all_codes(len(TOKENS), 3, 2)
     weights = weights_of(model)
     expected = [plain_log_joint(weights, model.options, TOKENS, row) for row in codes]
-    values = scored(model, TOKENS, codes)
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(scored(model, TOKENS, codes), expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -199,8 +198,7 @@ def many(double=False):
     owner = torch.arange(3).repeat_interleave(48)
     uniforms = torch.from_numpy(generator.random((144, 120)))
     sizes = {"size": 16, "maximum_entities": 20, "maximum_length": 4}
-    model = make_model(double=double, **sizes)
-    return documents, owner, uniforms, model, sizes
+    return documents, owner, uniforms, make_model(double=double, **sizes), sizes
 
 
 def test_gradients_take_the_same_values_and_are_numbers():
@@ -316,8 +314,7 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
         {"start": 3, "end": 4, "entity": 1},
         {"start": 6, "end": 7, "entity": 0},
     ]
-    owner = torch.arange(15)
-    joint = model.eval().log_joint(batch, owner, model.annotated(batch))
+    joint = model.eval().log_joint(batch, torch.arange(15), model.annotated(batch))
     assert float(model.loss(batch).detach()) == pytest.approx(
         -float(joint.detach().sum()), rel=1e-6
     )

@@ -158,8 +158,7 @@ def test_the_jackknife_is_what_leaving_out_gives_and_closer_to_the_truth():
 
 
 def test_all_pairings_have_the_product_as_mean_and_one_is_below_the_instance_level():
-    random = np.random.default_rng(3)
-    weights = random.normal(-5, 2, (3, 4))  # (N, K)
+    weights = np.random.default_rng(3).normal(-5, 2, (3, 4))  # (N, K)
     products = [
         float(np.exp(log_mean_exp(weights[0] + weights[1][list(a)] + weights[2][list(b)])))
         for a in permutations(range(4))
@@ -296,8 +295,7 @@ def test_no_set_of_discrete_weights_breaks_the_fit():
     for _ in range(300):
         values = random.normal(0, random.choice([0.1, 3.0, 200.0]), random.integers(2, 60))
         values[0] = random.choice([-np.inf, 0.0])
-        chosen = random.choice(values, random.integers(1, 400))
-        k_hat, tail = tails.pareto_k_hat(chosen)
+        k_hat, tail = tails.pareto_k_hat(random.choice(values, random.integers(1, 400)))
         assert (tail == tails.FITTED) == np.isfinite(k_hat)
 
 

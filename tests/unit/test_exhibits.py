@@ -478,8 +478,7 @@ def test_texts_are_no_markup(files) -> None:
     assert r"\input" not in latex
     assert r"\textbackslash{}input\{/etc/passwd\} \$y\_2\textasciicircum{} 50\%" in latex
     assert re.search(r"p\{[\d.]+em\}@\{\}\}", latex)  # passages stand last, and wrap
-    csv = table.tidy.to_csv(index=False)
-    assert len(csv.splitlines()) == 1 + len(table.rows)
+    assert len(table.tidy.to_csv(index=False).splitlines()) == 1 + len(table.rows)
 
 
 def test_marks_that_act_are_not_handed_on() -> None:
@@ -490,8 +489,7 @@ def test_marks_that_act_are_not_handed_on() -> None:
 
 
 def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
-    report = run_of().report
-    found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
+    found = run_of().report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}

@@ -250,8 +250,7 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
 
 
 def test_bins_are_averages_weighted_by_documents() -> None:
-    random = np.random.default_rng(3)
-    n = random.integers(1, 50, 400)
+    n = np.random.default_rng(3).integers(1, 50, 400)
     x = np.arange(1.0, 401)
     points = pd.DataFrame({"x": x, "y": np.sqrt(x), "low": x, "high": x, "n": n}, index=x + 7)
     means = _bins(points)

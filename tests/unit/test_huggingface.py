@@ -89,8 +89,7 @@ def documents(vocabulary, rows=4, length=40):
 def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
     theirs, ours, vocabulary = case
     tokens = documents(vocabulary)
-    ids = their_ids(vocabulary, tokens)
-    truth = theirs(input_ids=ids).logits
+    truth = theirs(input_ids=their_ids(vocabulary, tokens)).logits
     found = ours(tokens)
     assert (found.shape, found.dtype) == ((4, 40, vocabulary.size), torch.float32)
     possible = np.setdiff1d(np.arange(vocabulary.size), vocabulary.impossible)
@@ -140,8 +139,7 @@ def test_steps_equal_the_whole_pass_with_rows_of_their_own_lengths(case):
     generator = np.random.default_rng(1)
     seen = 0
     for step in range(100):
-        newest = tokens[document, place]
-        logits, state = ours.step(newest, state)
+        logits, state = ours.step(tokens[document, place], state)
         assert torch.allclose(logits, whole[document, place], atol=2e-4)
         seen = max(seen, place.max())
         place += 1

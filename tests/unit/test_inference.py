@@ -89,8 +89,7 @@ def test_swaps_are_all_the_swaps(n):
         drawn = null_draws(Measuring(pair, NO_LIMITS, 3, permuted))
     assert permuted.scheme == "swaps"
     pseudo = permuted.codes[1] - 4
-    sizes = np.bincount(pseudo, minlength=4)
-    assert np.abs(sizes - np.bincount(GROUPS) * n / 9).max() <= 1
+    assert np.abs(np.bincount(pseudo, minlength=4) - np.bincount(GROUPS) * n / 9).max() <= 1
     exact = []
     for kept in product([False, True], repeat=4):
         sides: tuple[list[str], list[str]] = [], []

@@ -121,8 +121,7 @@ def plain_joint(model, document, codes, edges=None, unknown_types=1):
 
 def score(model, documents, codes):
     """Score codes of one document each: log p, (R,)."""
-    width = max(map(len, codes))
-    rows = torch.full((len(codes), width), -1)
+    rows = torch.full((len(codes), max(map(len, codes))), -1)
     for row, held in zip(rows, codes, strict=True):
         row[: len(held)] = torch.tensor(held)
     return model.log_joint(batch_of(*documents), torch.arange(len(documents)), rows)
@@ -217,8 +216,7 @@ def masses(model, words, longest, unknown_types):
     """Sum p over all texts of some words, unknown words penalized, and what goes on after them."""
     for length in range(longest + 1):
         documents = [list(x) for x in itertools.product(words, repeat=length)]
-        codes = reference.enumerate_codes(model, length)
-        pairs = list(itertools.product(documents, codes))
+        pairs = list(itertools.product(documents, reference.enumerate_codes(model, length)))
         log_p = score(model, [x for x, _ in pairs], [z for _, z in pairs])
         rows = torch.tensor([z for _, z in pairs], dtype=torch.int64).view(len(pairs), length)
         batch = batch_of(*(x for x, _ in pairs))

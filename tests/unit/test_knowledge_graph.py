@@ -301,8 +301,7 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
         assert (module.alias_words[0, 3] == -1).all()
     else:
         owner = torch.zeros(64, dtype=torch.int64)
-        uniforms = torch.rand(64, 33, dtype=torch.float64)
-        codes = module.sample(batch, owner, uniforms, 2.0)
+        codes = module.sample(batch, owner, torch.rand(64, 33, dtype=torch.float64), 2.0)
         assert not ((codes > 2) & (codes % 2 == 1)).any(), "nothing can be related"
         assert torch.isfinite(module.log_prob(batch, owner, codes, [2.0])).all()
     check_refused(r"architecture\.nonsense", kind.create, {"nonsense": 1}, vocabulary, corpus)

@@ -797,6 +797,5 @@ def test_sentences_become_documents_in_their_groups(tmp_path, unit):
 
 def test_trees_of_other_documents_are_an_error(tmp_path):
     documents, trees = write_corpus(tmp_path)
-    table = pq.read_table(documents)
-    pq.write_table(table.slice(0, 2), documents)
+    pq.write_table(pq.read_table(documents).slice(0, 2), documents)
     check_refused("document 5 is not in", sentence_documents, documents, trees, "page")

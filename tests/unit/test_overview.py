@@ -200,8 +200,7 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
 
 def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
     config = planned.run_of("configs/smoke.yaml").config
-    told = Run(config).report.compared()
-    assert '"kinds":["counted","trained"]' in told.replace(" ", "")
+    assert '"kinds":["counted","trained"]' in Run(config).report.compared().replace(" ", "")
     mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}
     config["external_samples"] = {"mine": mine}
     assert '"external"' in Run(config).report.compared()
@@ -250,8 +249,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
 def test_names_are_no_markup(measures) -> None:
     nasty = "*x* `y`_ |z| <b> \\ :role:`a` __ [1]_\x00"
     table = measures.replace({"source": {"trigram/beam": f"external/{nasty}"}})
-    compared = [Compared("wikipedia", "document", table)]
-    tree = published(render(compared, {"external"}))
+    tree = published(render([Compared("wikipedia", "document", table)], {"external"}))
     shown = nasty.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     shown = " ".join(shown.replace("_", " ").split())
     assert shown in tree.astext()

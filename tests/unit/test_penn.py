@@ -323,8 +323,7 @@ def bracketed(tagged):
 def test_the_phrases_are_those_that_textblob_marks(seed):
     from textblob.en import parse
 
-    draw = random.Random(seed)
-    tokens = draw.choices(WORDS.split(), k=12)
+    tokens = random.Random(seed).choices(WORDS.split(), k=12)
     tagged = [mark.split("/") for mark in parse(" ".join(tokens), tokenize=False).split(" ")]
     tree = read_tree(shallow_trees.parse_sentence(tokens))
     assert (tree.leaves(), [tag for _, tag in tree.pos()]) == (tokens, [row[1] for row in tagged])

@@ -465,8 +465,7 @@ def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
 
 
 def test_the_smallest_difference_has_a_power_of_80_percent_and_equal_scores_find_none(tmp_path):
-    random = np.random.default_rng(6)
-    found = intervals.ratio_interval(random.normal(size=40), np.ones(40))
+    found = intervals.ratio_interval(np.random.default_rng(6).normal(size=40), np.ones(40))
     center = smallest_found(found) / found.standard_error
     limit = stats.t.ppf(0.975, 39)
     power = stats.nct.sf(limit, 39, center) + stats.nct.cdf(-limit, 39, center)
@@ -517,8 +516,7 @@ def test_a_pair_differs_by_the_difference_of_bits_from_any_program_in_any_order(
     del with_ids["group"], with_ids["text_hash"]
     paths = [write(tmp_path / "a.parquet", with_ids), str(tmp_path / "b.csv")]
     assert compared(paths)[2] == pytest.approx(by_order)
-    no_end = compared(paths, no_count_eos=True)[2]
-    assert abs(no_end["value"]) > abs(by_order["value"])
+    assert abs(compared(paths, no_count_eos=True)[2]["value"]) > abs(by_order["value"])
 
 
 def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):

@@ -345,8 +345,7 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     lines = advise_shards(run, timings, jobs)
     assert [line.split()[0] for line in lines[1:4]] == sorted(units)
     assert lines[2].split()[3:] == ["1.2", f"{round_size(1740 / 0.5):,}"]  # 1.25 min of a shard
-    text = "\n".join(lines)
-    assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in text
+    assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in "\n".join(lines)
     assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
 
 

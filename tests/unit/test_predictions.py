@@ -328,8 +328,7 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
             text.append(int(model(torch.tensor([text[-size:]]))[0, -1, EOS + 1 :].argmax()) + 2)
     assert short.tolist() == text[-3:]
     assert (len(long), none) == (10, None)
-    units = random_units(20, 7, 12)
-    rows = columns(made("gru"), units)
+    rows = columns(made("gru"), random_units(20, 7, 12))
     for row in rows:
         target, continued = str(row[4]).split(), row[7]
         if len(target) <= 3:
@@ -355,8 +354,7 @@ def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_pat
     lengths = []
     for unit, partners in zip(units, found, strict=True):
         for words, partner in zip(unit.sentences, partners, strict=True):
-            owner = int(partner.split("x")[0].removeprefix("w"))
-            assert owner // 3 != unit.unit_id // 3
+            assert int(partner.split("x")[0].removeprefix("w")) // 3 != unit.unit_id // 3
             lengths.append(len(partner.split()) - len(words))
     assert lengths.count(0) / len(lengths) > 0.98
     distinct = {text for partners in found for text in partners}

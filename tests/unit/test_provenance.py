@@ -192,8 +192,7 @@ def edit(path: Path, **columns: list[str]) -> None:
 
 def edit_record(path: Path, **changes: object) -> None:
     table = pq.read_table(path)
-    record = {**shards.read_record(path), **changes}
-    key = {shards.RECORD_KEY: json.dumps(record).encode()}
+    key = {shards.RECORD_KEY: json.dumps({**shards.read_record(path), **changes}).encode()}
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **key}), path)
 
 

@@ -385,8 +385,7 @@ def test_estimators_are_charged_with_their_draws_and_errors_need_samples_by_thei
     assert held["importance_sampling", 0.5]["error"] == pytest.approx(0.02)
     assert held["importance_sampling", 0.5]["needed"] == pytest.approx(400, abs=1)
     assert held["smc", 1.0]["needed"] == pytest.approx(16, abs=1)  # runs, of which there were 4
-    unknown = found(standard_error=None)
-    assert math.isnan(unknown["smc", 1.0]["needed"])
+    assert math.isnan(found(standard_error=None)["smc", 1.0]["needed"])
 
 
 def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missing():
@@ -820,8 +819,7 @@ def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
     held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
     held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}
-    scores = pd.DataFrame(held)
-    table = words_table(posterior_rows(), scores, Labels())
+    table = words_table(posterior_rows(), pd.DataFrame(held), Labels())
     latent, plain = table.tidy.to_dict("records")
     assert latent["perplexity_inside"] == pytest.approx(math.exp(30 / 4))
     assert latent["perplexity_outside"] == pytest.approx(math.exp(18 / 6))

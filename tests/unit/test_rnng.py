@@ -166,8 +166,7 @@ def test_crf_and_its_entropy_are_those_of_enumeration():
 @torch.no_grad()
 def test_beam_is_exact_and_has_all_trees_once(length, count):
     crf = make(SpanCRF)
-    words = list(range(2, 2 + length))
-    batch = batch_of(words, [3])
+    batch = batch_of(list(range(2, 2 + length)), [3])
     trees = reference.all_trees(length)
     assert len(set(trees)) == count
     ranked = crf.log_prob(batch, torch.zeros(count, dtype=torch.int64), rows_of(trees), [1.0])
@@ -288,8 +287,7 @@ def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     for one in test:
         assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
     assert rnng_instances.find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
-    options = {"unknown_classes": True}
-    model = RNNG.create(options, VOCABULARY, treebank)
+    model = RNNG.create({"unknown_classes": True}, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)
     ids = {
         int(i)

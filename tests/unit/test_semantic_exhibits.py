@@ -155,8 +155,7 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
     assert published.published_wins("Table I (Penn Treebank)") == (32, 32)
     assert published.published_wins("Table II (WikiText-2)") == (29, 32)
     printed = published.PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
-    best = min(printed, key=lambda row: row["perplexity"])
-    assert best["bleu_2"] == (31.49, 30.29)
+    assert min(printed, key=lambda row: row["perplexity"])["bleu_2"] == (31.49, 30.29)
 
 
 def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs() -> None:
@@ -316,8 +315,7 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
 
 @pytest.mark.parametrize("leaves", [2, 3, 7, 20])
 def test_the_tree_is_scipys(leaves: int) -> None:
-    random = np.random.default_rng(leaves)
-    condensed = random.random(leaves * (leaves - 1) // 2)
+    condensed = np.random.default_rng(leaves).random(leaves * (leaves - 1) // 2)
     merges, order = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])

@@ -80,8 +80,7 @@ def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
         [" ".join(rng.choices("abcdefg", k=rng.randint(4, 15))) for _ in range(size)]
         for _ in range(2)
     ]
-    counts = count_bleu(list(zip(*texts, strict=True)))
-    found = float(bleu_of(counts.sum(axis=0), order))
+    found = float(bleu_of(count_bleu(list(zip(*texts, strict=True))).sum(axis=0), order))
     metric = BLEU(max_ngram_order=order, tokenize="none", force=True)
     assert found == pytest.approx(metric.corpus_score(texts[0], [texts[1]]).score / 100)
     predicted, target = ([text.split() for text in column] for column in texts)
@@ -388,8 +387,7 @@ def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
 
 
 def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
-    kinds = (*KINDS, "spread")
-    paths = write_scores(tmp_path, SKILLS, sentences(), kinds=kinds)
+    paths = write_scores(tmp_path, SKILLS, sentences(), kinds=(*KINDS, "spread"))
     scores, table = frames(paths), rows_of(paths)
     scores = scores[(scores["split"] == "valid") & (scores["measure"] == "accuracy")]
     words = scores["statistics"].map(lambda counts: counts[0])
@@ -557,8 +555,7 @@ def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path)
 
 def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in_reach():
     """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
-    random = np.random.default_rng(1)
-    values = np.round(random.normal(size=(40, 4)), 1)  # with ties
+    values = np.round(np.random.default_rng(1).normal(size=(40, 4)), 1)  # with ties
     values[0, 0], values[1, 0] = math.inf, -math.inf
     expected = np.stack([rankdata(column) for column in values.T], 1)
     assert np.array_equal(average_ranks(values), expected)

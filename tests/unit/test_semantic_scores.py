@@ -156,8 +156,7 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
 
 def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
-    rows = predictions(documents=40)
-    table = pa.Table.from_pylist(rows, semantics.PREDICTIONS)
+    table = pa.Table.from_pylist(predictions(documents=40), semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
         tables = [
             pa.concat_tables(
@@ -483,8 +482,7 @@ def probed(units, partners, evaluator=None):
 
 def test_intervals_of_probes_are_over_groups():
     """Oracle: 40 pages whose sentences share their fate vary as 40 sentences do."""
-    rng = np.random.default_rng(3)
-    hidden = rng.random(40) < 0.5
+    hidden = np.random.default_rng(3).random(40) < 0.5
     units = [
         CutDocument(3 * k + n, f"page {k}", [["x" if hidden[k] else "a", "is", "b", f"n{n}"]])
         for k in range(40)
@@ -548,8 +546,7 @@ def test_items_of_a_group_are_no_news_and_what_is_not_defined_is_none(correlate)
     few = correlate(np.arange(19.0), np.arange(19.0) ** 2)
     assert few.value > 0.9
     assert math.isnan(few.low)
-    perfect = correlate(np.arange(50.0), 3 * np.arange(50.0))
-    assert perfect[:3] == pytest.approx((1, 1, 1))
+    assert correlate(np.arange(50.0), 3 * np.arange(50.0))[:3] == pytest.approx((1, 1, 1))
 
 
 @pytest.mark.parametrize("correlate", [pearson, spearman])

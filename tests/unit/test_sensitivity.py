@@ -74,8 +74,7 @@ def test_documents_are_counted_by_type_and_the_closed_form_is_the_textbooks(coun
 def check_power(p_values: list[float], power: float = HOW.power) -> None:
     """Compare with 3.5 standard deviations of the count, and 0.05 for a grid of p-values."""
     deviation = np.sqrt(power * (1 - power) / len(p_values))
-    detected = np.mean(np.array(p_values) < HOW.level)
-    assert abs(detected - power) < 3.5 * deviation + 0.05
+    assert abs(np.mean(np.array(p_values) < HOW.level) - power) < 3.5 * deviation + 0.05
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
@@ -204,8 +203,7 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     assert mean == pytest.approx(shares.mean(), rel=0.01)
     assert variance == pytest.approx(shares.var(), rel=0.03)
     found = np.cumsum(shift.probabilities(0.1))[:-1]
-    expected = (shares[:, None] <= shift._edges).mean(axis=0)
-    assert found == pytest.approx(expected, abs=0.01)
+    assert found == pytest.approx((shares[:, None] <= shift._edges).mean(axis=0), abs=0.01)
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
@@ -290,8 +288,7 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     )
     assert rows[60].isna().all()  # 12 groups allow no verdict
     assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
-    note = sensitivity_table(found, Labels()).note
-    assert "whole groups" in note
+    assert "whole groups" in sensitivity_table(found, Labels()).note
     assert draw_sensitivity(found, Labels()).axes[0].get_xlabel().endswith("of whole groups")
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
     for seed in range(5):

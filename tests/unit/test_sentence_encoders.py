@@ -586,8 +586,7 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
         cases[words][0].write_bytes(content)
     check_refusals(skipthought.read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
-    nothing = ({"family": "skipthought"},)
-    cases = {"give path, of a trained folder, or uni or bi": nothing}
+    cases = {"give path, of a trained folder, or uni or bi": ({"family": "skipthought"},)}
     check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
 
 
@@ -641,8 +640,7 @@ def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job
     ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
     with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
         loaded("skipthought", path=job.output)
-    subwords = BPEVocabulary.build([["w1 w2"]], 300)
-    subwords.save(tmp_path / "subwords.json")
+    BPEVocabulary.build([["w1 w2"]], 300).save(tmp_path / "subwords.json")
     sampled = {"training": {"scheduled_sampling": "linear"}}
     cases = {
         "is of parts of words": {"vocabulary": tmp_path / "subwords.json"},

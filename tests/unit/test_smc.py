@@ -544,8 +544,7 @@ def test_proposed_choices_have_the_probabilities_of_whole_trees(kind, temperatur
         if choices[0].ndim > 1:
             pad = torch.nn.functional.pad
             choices = [pad(one, (0, widest - one.shape[1]), value=PADDING) for one in choices]
-        lengths = batch.lengths[TOKENS][owner]
-        drawn = model.join_choices(torch.stack(choices, 1), lengths)
+        drawn = model.join_choices(torch.stack(choices, 1), batch.lengths[TOKENS][owner])
         expected = proposal.log_prob(batch, owner, drawn, [temperature])[:, 0]
         log_q = proposal.log_prob(batch, owner[: len(rows)], rows, [temperature])[:, 0]
     torch.testing.assert_close(total, expected, atol=1e-10, rtol=0)

@@ -110,8 +110,7 @@ def test_without_models_there_is_nothing_and_relations_need_two() -> None:
     assert held.files() == held.corpora() == []
     assert asked.files() == asked.corpora() == asked.evaluators() == []
     assert held.describe() == asked.describe() == "none"
-    one = {"models": ["lstm"]}
-    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
+    assert run_of(generation={"models": ["lstm"]}, **NOTHING_ELSE).relations.corpora() == []
     nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
     assert nothing.relations.files() == []
     assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []

@@ -269,8 +269,7 @@ def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str])
 
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:
-    frame = make_measures(SOURCES)
-    rows = pa.Table.from_pandas(frame, TENDENCY_MEASURES)
+    rows = pa.Table.from_pandas(make_measures(SOURCES), TENDENCY_MEASURES)
     write_shard(tmp_path / "m.parquet", TENDENCY_MEASURES, rows, {"start": ""})
     folder = tmp_path / "my_model"
     folder.mkdir()

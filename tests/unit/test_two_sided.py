@@ -106,8 +106,7 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
 
 
 def test_the_tangent_and_its_constant_in_closed_form_and_where_weights_are_alike():
-    equal = np.full(20, TRUE)
-    halves = log_half_means(equal)
+    halves = log_half_means(np.full(20, TRUE))
     assert float(sides.tangent_bound(halves, 0.0)) == pytest.approx(TRUE, rel=1e-14)
     ends = enclose(np.full(5, TRUE), np.repeat(halves[:, None], 5, 1))
     assert (ends.low, ends.high) == pytest.approx((5 * TRUE, 5 * TRUE))

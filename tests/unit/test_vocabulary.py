@@ -79,8 +79,7 @@ def test_bpe_gives_back_any_text(words):
 
 def test_bpe_words_are_alike_everywhere_and_broken_ids_decode_to_clean_words():
     first, inside = BPE.encode(["low", "the low"])
-    the = BPE.encode(["the"])[0]
-    assert inside.tolist() == [*the, *first]
+    assert inside.tolist() == [*BPE.encode(["the"])[0], *first]
     byte = BPE.encode(["\u00e9"])[0]
     broken = np.concatenate([[BOS], byte[:-1], byte[:1], byte[:1], [EOS]])
     (text,) = BPE.decode([broken])
@@ -289,8 +288,7 @@ def test_all_words_sum_to_one_with_the_mass_of_longer_ones(types, smoothing):
     letters = sorted(set("".join(types)))
     # Any unseen letter: divided by p of that letter given an escape, it is the whole escape.
     unseen = "\N{SNOWMAN}"
-    alphabet = ngrams.Alphabet(types)
-    log_unseen = float(alphabet.log_escape(np.array([ord(unseen)]))[0])
+    log_unseen = float(ngrams.Alphabet(types).log_escape(np.array([ord(unseen)]))[0])
     depth = 9 if len(letters) < 2 else 7
     total, missing = 0.0, []
     for length in range(1, depth + 1):
@@ -491,8 +489,7 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     )
     words = ["a" * length for length in range(1, 60)]
     unseen = "\N{SNOWMAN}"
-    logs = spelling_model.log_probs(words[1:])
-    total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(logs)))
+    total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(spelling_model.log_probs(words[1:]))))
     found = sum(
         math.exp(
             measure(model, vocabulary, [word], spell=spelling_model.spell)["open_vocabulary"][

@@ -48,8 +48,7 @@ def diagnose_all(log_w: np.ndarray) -> list[weight_diagnostics.Diagnostics]:
     """Diagnose each of the instances, (N, K), as `diagnose` does, which takes ten times as long."""
     size = weight_diagnostics.tail_size(log_w.shape[1])
     tails = np.sort(log_w, 1)[:, -size - 1 :]  # (N, M + 1)
-    quartile = tails[:, int(size / 4 + 0.5)]
-    steep = quartile - tails[:, 0] > 1e-3  # else alike, tied or empty
+    steep = tails[:, int(size / 4 + 0.5)] - tails[:, 0] > 1e-3  # else alike, tied or empty
     tail = np.exp(tails[steep] - tails[steep, -1:])
     excess = tail[:, 1:] - tail[:, :1]  # (S, M)
     count = 30 + int(size**0.5)

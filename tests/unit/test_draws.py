@@ -1,7 +1,6 @@
 """Draws of a pair: weights by blocks and shards, documents simulated and estimated from both sides.
 
-Oracles: sums over all latents, and over all pairs of them, of the toy of `toy_latent`, EntityNLM
-and KGLM; the estimator's formula; NumPy; the same draws cut otherwise.
+Oracles: sums over all latents, and pairs, of tiny models; the formula; draws cut otherwise.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Families and folders of models: every row is true, nothing else tests for a family's name.
 
-Oracles: the classes that the rows name, and the syntax trees of the whole package; a sound folder,
-of which the test itself breaks one thing; what torch raises on its own.
+Oracles: the classes of the rows, the syntax trees, a folder with a thing broken, torch's errors.
 """
 
 import ast

@@ -1,7 +1,6 @@
 """Permutation tests, Monte Carlo tests and the bootstrap.
 
-Needs nothing but the package. Oracles: enumeration of all relabelings of tiny samples, scipy's
-permutation test, exact binomial sums, uniformity of p-values under the null, closed-form variances.
+Oracles: enumeration of relabelings, scipy, binomial sums, uniform p-values, closed variances.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """The binary RNNG, its span CRF, and the reading of trees.
 
-Oracles: enumeration of all binary trees and of all short sentences, the plain programs of
-`rnng_reference`, gradients by finite differences, binarizations written out by hand.
+Oracles: enumeration of trees and sentences, `rnng_reference`, finite differences, trees by hand.
 """
 
 import itertools

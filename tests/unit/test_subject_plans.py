@@ -1,7 +1,6 @@
 """What the rules look up for what is measured: contrasts, meaning, texts, relations, importance.
 
-Needs no data. Oracles: counts and lists by hand from the smoke configuration; that shards cover
-every sentence, instance and draw once; that a job of a smaller run is the same in a larger one.
+Oracles: counts by hand; every sentence, instance, draw once; equal jobs in a larger run.
 """
 
 import json

@@ -1,7 +1,6 @@
 """The files of a finished run are what their records say, and its tables say what made them.
 
-Needs Snakemake and some minutes; shares the run of configs/smoke.yaml. The oracle is the tree as
-the run left it, and a shard that is put in the place of another.
+Needs the tiny run. Oracles: the tree as it was left, and a shard in another's place.
 """
 
 import shutil

@@ -23,11 +23,8 @@ from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
 # What this machine needs on top of the profile: no accounting database, two cores, short jobs. More
 # jobs than cores outlast the second look, 12 s after they start, and wait for the third, at 33 s.
 MACHINE = [
-    "--slurm-status-command=squeue",
-    "--slurm-init-seconds-before-status-checks=1",
-    "--seconds-between-status-checks=1",
-    "--latency-wait=10",
-    "--jobs=2",
+    *("--slurm-status-command=squeue", "--slurm-init-seconds-before-status-checks=1"),
+    *("--seconds-between-status-checks=1", "--latency-wait=10", "--jobs=2"),
 ]
 KILLED = "results/samples/lstm/ancestral/00001.parquet"
 # A job through SLURM costs seconds of its own: one model stands for all that generate documents,

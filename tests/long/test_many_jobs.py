@@ -27,12 +27,8 @@ from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
 COUNTING = int(os.environ.get("COUNTING_JOBS", "200"))  # jobs, of five shards each
 PER_SHARD, PER_COUNT = 4, 20
 MACHINE = [
-    "--slurm-status-command=squeue",
-    "--slurm-init-seconds-before-status-checks=1",
-    "--seconds-between-status-checks=2",
-    "--latency-wait=10",
-    "--jobs=4",
-    "--retries=0",
+    *("--slurm-status-command=squeue", "--slurm-init-seconds-before-status-checks=1"),
+    *("--seconds-between-status-checks=2", "--latency-wait=10", "--jobs=4", "--retries=0"),
 ]
 
 

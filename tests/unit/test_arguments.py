@@ -48,12 +48,9 @@ def parse(*flags, kind=arguments.ITEM):
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (arguments.SEED, "0", 0),
-        (arguments.SEED, str(2**63 - 1), 2**63 - 1),
-        (arguments.ITEM, str(2**62 - 1), 2**62 - 1),
-        (arguments.THREADS, "4_096", 4096),
-        (arguments.whole(1, 3), "+3", 3),
-        (arguments.whole(-5), "-5", -5),
+        *((arguments.SEED, "0", 0), (arguments.SEED, str(2**63 - 1), 2**63 - 1)),
+        *((arguments.ITEM, str(2**62 - 1), 2**62 - 1), (arguments.THREADS, "4_096", 4096)),
+        *((arguments.whole(1, 3), "+3", 3), (arguments.whole(-5), "-5", -5)),
         (arguments.real(above=0), "1e-300", 1e-300),
         (arguments.real(minimum=0, below=1), "0", 0.0),
     ],

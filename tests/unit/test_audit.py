@@ -322,10 +322,7 @@ def test_the_page_names_every_check_with_its_tolerance():
 
 
 ASKED = [
-    "The cat sat on the mat",
-    "a dog <b>barks</b>",
-    "the cat and the dog",
-    "a mat",
+    *("The cat sat on the mat", "a dog <b>barks</b>", "the cat and the dog", "a mat"),
 ] * 3
 
 

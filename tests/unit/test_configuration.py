@@ -382,10 +382,8 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
 
 PATHS = [
     ("https://example.org/a.bz2", "is a URL; give it as {url"),
-    ("s3://bucket/a", "is a URL"),
-    ("data/{x}.txt", "has the character {"),
-    ("data/<x>.txt", "has the character <"),
-    ("data/x\n.txt", "control character"),
+    *(("s3://bucket/a", "is a URL"), ("data/{x}.txt", "has the character {")),
+    *(("data/<x>.txt", "has the character <"), ("data/x\n.txt", "control character")),
     ("   ", "is blank"),
 ]
 
@@ -428,9 +426,7 @@ PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
         ({"family": "lstm"}, [PIECE]),
         ({"family": "lstm", "training": {"maximum_steps": 5}}, [PIECE]),
         ({"family": "lstm", "training": {"maximum_length": 7}}, ["training.maximum_length 7"]),
-        ({"family": "trigram"}, []),
-        ({"family": "kneser-ney"}, []),
-        (BROUGHT, []),
+        *(({"family": "trigram"}, []), ({"family": "kneser-ney"}, []), (BROUGHT, [])),
         ({**BROUGHT, "training": {"maximum_epochs": 1}}, [PIECE]),
         (
             {"family": "sentence-rnn", "training": {"maximum_length": 9}},

@@ -52,13 +52,9 @@ def spans(document):
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        ("-", []),
-        ("_", []),
-        ("(8)", [("single", "8")]),
-        ("(1", [("begin", "1")]),
+        *(("-", []), ("_", []), ("(8)", [("single", "8")]), ("(1", [("begin", "1")])),
         ("(23|5)", [("begin", "23"), ("end", "5")]),
-        ("(3(4)", [("begin", "3"), ("single", "4")]),
-        ("1)2)", [("end", "1"), ("end", "2")]),
+        *(("(3(4)", [("begin", "3"), ("single", "4")]), ("1)2)", [("end", "1"), ("end", "2")])),
         ("(1|(12)|1)", [("begin", "1"), ("single", "12"), ("end", "1")]),
         ("(animal-1", [("begin", "1")]),
         ("(person-3-Ada_Lovelace(time-17)", [("begin", "3"), ("single", "17")]),
@@ -326,11 +322,8 @@ def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
 @pytest.mark.parametrize(
     "comment",
     [
-        "text = She looked at him and said no -",
-        "text = She looked at him and said (no)",
-        "1 2 3 4 5 6 7 8 9 10 -",
-        "sent_id = x",
-        "",
+        *("text = She looked at him and said no -", "text = She looked at him and said (no)"),
+        *("1 2 3 4 5 6 7 8 9 10 -", "sent_id = x", ""),
     ],
 )
 @pytest.mark.parametrize("place", [0, 1])
@@ -719,9 +712,7 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
 @pytest.mark.parametrize(
     ("paths", "documents", "expected"),
     [
-        (["{0}"], 1, 2),
-        (["{0}"], 200, 0),
-        ({"train": ["{0}"]}, 1, 0),
+        *((["{0}"], 1, 2), (["{0}"], 200, 0), ({"train": ["{0}"]}, 1, 0)),
         ({"train": ["{0}"], "test": ["{0}"]}, 1, 1),
     ],
 )

@@ -293,10 +293,7 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
         "pairs", Labels(models=["a", "b"]), pair_contrasts=read_input("pair_contrasts", paths)
     )
     assert [row[:3] for row in table.rows[:4]] == [
-        ["blimp", "npi", "a"],
-        ["", "", "b"],
-        ["blimp", "agreement 1", "a"],
-        ["", "", "b"],
+        *(["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]),
     ]
     assert [row[0] for row in table.rows[4:]] == ["own", "", "own", ""]
     row = table.rows[0]

@@ -180,9 +180,7 @@ def _read_requirements(given):
 
 
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "results/README.md",
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results/README.md"),
     *sorted(set((ROOT / "docs").rglob("*.md")) - set((ROOT / "docs/templates").glob("*.md"))),
 ]
 

@@ -282,12 +282,9 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
 @pytest.mark.parametrize(
     ("units", "grouped", "documents", "most"),
     [
-        (40, (False, False), None, 4000),
-        (30, (False, False), 200, 4000),
-        (50, (True, True), None, 4000),
-        (50, (True, True), 150, 120),
-        (50, (True, False), None, 4000),
-        (50, (True, False), 60, 4000),
+        *((40, (False, False), None, 4000), (30, (False, False), 200, 4000)),
+        *((50, (True, True), None, 4000), (50, (True, True), 150, 120)),
+        *((50, (True, False), None, 4000), (50, (True, False), 60, 4000)),
         (60, (True, False), None, 120),
     ],
 )

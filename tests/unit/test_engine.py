@@ -186,9 +186,7 @@ def fail_at(function, calls, device):
 @pytest.mark.parametrize(
     ("where", "calls", "device"),
     [
-        ("_extend", {1}, "cpu"),
-        ("_extend", {11, 12}, "cuda"),
-        ("_extend", {18}, "cpu"),
+        *(("_extend", {1}, "cpu"), ("_extend", {11, 12}, "cuda"), ("_extend", {18}, "cpu")),
         ("_collect", {1, 3}, "cpu"),
         ("_arrange", {1, 2}, "cpu"),  # after documents were picked up
         ("_fields", {1}, "cuda"),

@@ -208,11 +208,8 @@ def test_no_module_script_benchmark_or_rule_names_a_family():
 @pytest.mark.parametrize(
     "code",
     [
-        'f == "lstm"',
-        'f in ("cnn", "x")',
-        'f.startswith("rnng")',
-        "match f:\n    case 'kglm':\n        pass",
-        'HELD = frozenset({"trigram"})',
+        *('f == "lstm"', 'f in ("cnn", "x")', 'f.startswith("rnng")'),
+        *("match f:\n    case 'kglm':\n        pass", 'HELD = frozenset({"trigram"})'),
     ],
 )
 def test_the_search_finds_a_name(code):

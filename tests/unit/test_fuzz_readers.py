@@ -291,9 +291,7 @@ NASTY = [
     *(b"[" * 2000, b"{", b"}", b'"', b"\\ud800", b"9" * 5000, b"-1", b"1e999", b"NaN", b"null"),
     *(b"<", b"<page>", b"</page>", b"&#x1;", b"<!--", b"{{", b"[[", b"<ref name=", b"(", b")"),
     *(b",", b"\t", b" ", b"#begin document (x)", b"(1", b"1)", b"t.", b"R", b"\x85", b"\x94"),
-    struct.pack("<q", -1),
-    struct.pack("<q", 1 << 62),
-    struct.pack("<i", -2),
+    *(struct.pack("<q", -1), struct.pack("<q", 1 << 62), struct.pack("<i", -2)),
 ]
 PLACE = st.floats(0, 1)
 EDIT = st.one_of(

@@ -237,9 +237,7 @@ def test_the_context_limits_what_is_asked_and_longer_documents_are_scored_in_win
 
 
 DECODINGS = [
-    {"kind": "ancestral"},
-    {"kind": "nucleus", "mass": 0.8},
-    {"kind": "beam", "size": 3},
+    *({"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "beam", "size": 3}),
     {"kind": "typical", "mass": 0.5},
 ]
 

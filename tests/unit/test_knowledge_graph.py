@@ -33,9 +33,7 @@ TEXTS = {
     "test": "nothing is said here .",
 }
 MENTIONS = [
-    (0, 0, 2, "Alan Turing"),
-    (0, 6, 7, "Alan Turing"),
-    (0, 9, 10, "London (city)"),
+    *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
     (1, 0, 1, "London (city)"),
 ]
 TRIPLES = [

@@ -610,14 +610,11 @@ class Streamed:
 @pytest.mark.parametrize(
     "form",
     [
-        pa.array(TEXTS),
-        pa.array(TEXTS, pa.large_string()),
-        pa.array(TEXTS).dictionary_encode(),
-        pa.chunked_array([TEXTS[:1], [], TEXTS[1:]]),
+        *(pa.array(TEXTS), pa.array(TEXTS, pa.large_string())),
+        *(pa.array(TEXTS).dictionary_encode(), pa.chunked_array([TEXTS[:1], [], TEXTS[1:]])),
         pa.table({"text": pa.array(TEXTS, pa.string_view())}),
         Streamed(pa.table({"n": range(4), "text": TEXTS})),
-        Streamed(pa.chunked_array([TEXTS])),
-        np.array(TEXTS, object),
+        *(Streamed(pa.chunked_array([TEXTS])), np.array(TEXTS, object)),
         pd.Series(TEXTS, dtype="string"),
     ],
     ids=lambda form: f"{type(form).__name__}",

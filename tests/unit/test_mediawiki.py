@@ -201,9 +201,7 @@ def test_links_keep_their_place_and_target_and_none_can_be_forged():
 @pytest.mark.parametrize(
     ("title", "targets"),
     [
-        ("Foo bar", ["foo_bar "]),
-        ("Éa", ["éa"]),
-        ("AT&T", ["AT&amp;T"]),
+        *(("Foo bar", ["foo_bar "]), ("Éa", ["éa"]), ("AT&T", ["AT&amp;T"])),
         ("Foo", ["Foo#Bar"]),
         ("Mission: Impossible", ["Mission: Impossible"]),
         (None, ["#Bar", "File:X.png", "user talk:X", "de:X", "zh-min-nan:X", "Kategorie:X"]),
@@ -221,10 +219,8 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     paragraphs = markup.parse_article(first + second).paragraphs
     mediawiki.add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
-        ("York", "York", "link"),
-        ("New York", "New York City", "link"),
-        ("York", "York", "title"),
-        ("New York", "New York City", "alias"),
+        *(("York", "York", "link"), ("New York", "New York City", "link")),
+        *(("York", "York", "title"), ("New York", "New York City", "alias")),
     ]
     assert mentions(paragraphs[1]) == [
         ("1990", "Year", "link"),
@@ -312,9 +308,7 @@ def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_pa
     )
     assert article.infoboxes == 1
     assert article.triples == [
-        ("birth_place", "Ulm"),
-        ("birth_place", "German Empire"),
-        ("spouse", "Mileva"),
+        *(("birth_place", "Ulm"), ("birth_place", "German Empire"), ("spouse", "Mileva")),
         ("again", "Ulm"),
     ]
 

@@ -301,10 +301,8 @@ def test_wikitext_is_that_of_lmplz():
     found = counting.estimate_backoff(counting.extend_words(counts, ids.size))
     assert found.model.n_counts == [33280, 619591, 1398959, 1794725, 1914265]
     expected = [
-        (0.182087, 1.01364, 2.53778),
-        (0.729716, 1.15964, 1.49569),
-        (0.866965, 1.27126, 1.47995),
-        (0.942337, 1.41604, 1.53705),
+        *((0.182087, 1.01364, 2.53778), (0.729716, 1.15964, 1.49569)),
+        *((0.866965, 1.27126, 1.47995), (0.942337, 1.41604, 1.53705)),
         (0.959168, 1.52824, 1.50737),
     ]
     assert np.allclose(found.discounts, expected, rtol=1e-5)

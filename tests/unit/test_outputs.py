@@ -54,8 +54,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("folder", "is a folder; name a file in it"),
-        ("file/a.csv", "file is no folder"),
+        *(("folder", "is a folder; name a file in it"), ("file/a.csv", "file is no folder")),
         ("file/a/b.csv", "file is no folder"),
         ("around/a.csv", "around is no folder|Too many levels"),
         ("pipe", "is no regular file"),
@@ -63,10 +62,8 @@ def place(tmp_path: Path) -> Path:
         ("é" * 128, "File name too long"),
         ("x" * 300 + "/a.csv", "File name too long"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
-        ("/dev/full", "is no place for files"),
-        ("/dev/fd/1", "is no place for files"),
-        ("/proc/a/b", "is no place for files"),
-        ("", "is a folder"),
+        *(("/dev/full", "is no place for files"), ("/dev/fd/1", "is no place for files")),
+        *(("/proc/a/b", "is no place for files"), ("", "is a folder")),
     ],
 )
 def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: str) -> None:

@@ -57,10 +57,8 @@ def exact_log_z(model, length):
 
 EXACT = [exact_log_z(make(), length) for length in LENGTHS]
 SETTINGS = [
-    ("uniform", PartitionOptions(400, 1)),
-    ("model", PartitionOptions(400, 1, 0.0)),
-    ("model", PartitionOptions(400, 1, 0.5)),
-    ("uniform", PartitionOptions(60, 8)),
+    *(("uniform", PartitionOptions(400, 1)), ("model", PartitionOptions(400, 1, 0.0))),
+    *(("model", PartitionOptions(400, 1, 0.5)), ("uniform", PartitionOptions(60, 8))),
     ("model", PartitionOptions(60, 8, 0.0)),
 ]
 

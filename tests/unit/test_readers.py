@@ -243,15 +243,10 @@ def written(table):
 
 
 FILES = [
-    ("a.txt", plain, None),
-    ("a", plain, None),
-    ("a.jsonl", objects("text"), None),
-    ("a.JSONL", objects("text"), None),
-    ("a.json", objects("body"), "body"),
-    ("a.ndjson", strings, None),
-    ("a.jsonl.gz", packed, None),
-    ("a.parquet", table("text"), None),
-    ("a.parquet", table("body"), "body"),
+    *(("a.txt", plain, None), ("a", plain, None), ("a.jsonl", objects("text"), None)),
+    *(("a.JSONL", objects("text"), None), ("a.json", objects("body"), "body")),
+    *(("a.ndjson", strings, None), ("a.jsonl.gz", packed, None)),
+    *(("a.parquet", table("text"), None), ("a.parquet", table("body"), "body")),
     ("a.jsonl", objects("title"), "title"),
 ]
 
@@ -347,10 +342,8 @@ def configured(path, **more):
 @pytest.mark.parametrize(
     ("path", "more", "format_"),
     [
-        ("a.jsonl", {}, "jsonl"),
-        ("a.jsonl.gz", {"field": "body"}, "jsonl"),
-        ("a.parquet", {"format": "auto"}, "parquet"),
-        ("a.txt", {}, "text"),
+        *(("a.jsonl", {}, "jsonl"), ("a.jsonl.gz", {"field": "body"}, "jsonl")),
+        *(("a.parquet", {"format": "auto"}, "parquet"), ("a.txt", {}, "text")),
         ("a.jsonl", {"format": "parquet"}, "parquet"),
         ({"url": "https://x.org/a.jsonl?x=1", "sha256": "0" * 64}, {}, "jsonl"),
     ],
@@ -427,9 +420,7 @@ def test_other_kinds_are_named(tmp_path, start, what):
     [
         ("nowhere/a.txt", "no such file"),
         ("https://example.org/a.txt", "is a URL, not a file.*sha256"),
-        (".", "is a folder"),
-        ("a" * 5000, "name too long"),
-        ("a\0b", "NUL character"),
+        *((".", "is a folder"), ("a" * 5000, "name too long"), ("a\0b", "NUL character")),
     ],
 )
 def test_what_cannot_be_opened_is_told(name, message):
@@ -545,10 +536,8 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     [
         ("1" * 5000, "more than 4300 digits"),
         ('{"a": -' + "9" * 5000 + "}", "more than 4300 digits"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
-        ('{"a": 1,}', "line 1 column"),
-        (b"\xff\xfe", "not UTF-8 at byte 0"),
+        *(("[" * 100_000, "nested too deeply"), ('{"a":' * 100_000, "nested too deeply")),
+        *(('{"a": 1,}', "line 1 column"), (b"\xff\xfe", "not UTF-8 at byte 0")),
         ("", "Expecting value"),
     ],
 )

@@ -145,10 +145,8 @@ def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_pa
     value = bleu.values(np.ones((1, len(bleu.groups))))[0, 0]
     assert value == pytest.approx(float(bleu_of(counts, 2)))
     rows = [
-        tendency("lstm/beam"),
-        tendency("lstm/nucleus", high=1.0),
-        tendency("external/mine", excess=None),
-        tendency("lstm/beam", measure="mean"),
+        *(tendency("lstm/beam"), tendency("lstm/nucleus", high=1.0)),
+        *(tendency("external/mine", excess=None), tendency("lstm/beam", measure="mean")),
         tendency("lstm/beam", tendency="vocabulary"),
     ]
     found = list(readers.tendency_rows(write_tendencies(tmp_path, rows), 0.95))

@@ -282,9 +282,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     mine, other = bounds(table, None, LABELS).axes
     names = [label.get_text() for label in mine.get_yticklabels()]
     assert names == [
-        "Beam marginalization, k = 1",
-        "Beam marginalization, k = 10",
-        "Importance sampling",
+        *("Beam marginalization, k = 1", "Beam marginalization, k = 10", "Importance sampling"),
         "Sequential Monte Carlo",
     ]
     points = [line.get_xydata()[0] for line in mine.lines]

@@ -96,10 +96,8 @@ def test_a_body_of_text_is_told_once_and_perplexities_are_a_row_a_number(tree) -
     table = load_results(tree).tendencies
     rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
     assert rows == [
-        ["gru", "beam", "ks", 1.0, "wiki"],
-        ["gru", "beam", "mmd", 4.0, "wiki"],
-        ["external", "mine", "ks", 3.0, ""],
-        ["gru", "nucleus", "ks", 2.0, ""],
+        *(["gru", "beam", "ks", 1.0, "wiki"], ["gru", "beam", "mmd", 4.0, "wiki"]),
+        *(["external", "mine", "ks", 3.0, ""], ["gru", "nucleus", "ks", 2.0, ""]),
     ]
     table = load_results(tree).perplexity
     names = ["model", "text", "split", "unknown_words", "measure", "unit", "value", "low", "high"]
@@ -127,10 +125,8 @@ def test_results_can_be_copied_and_sent(tree, again) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"n": 3, "perplexity": {"token": 2.0}}',
-        '{"n": {}, "perplexity": [1]}',
-        '{"perplexity": {"token": 3.0}}',
-        '{"n": {}, "perplexity": {"token": "x"}}',
+        *('{"n": 3, "perplexity": {"token": 2.0}}', '{"n": {}, "perplexity": [1]}'),
+        *('{"perplexity": {"token": 3.0}}', '{"n": {}, "perplexity": {"token": "x"}}'),
         '{"n": {}, "interval": 3, "perplexity": {"token": 3.0}}',
         '{"n": {}, "interval": {"perplexity": {"token": 1}}, "perplexity": {"token": 3.0}}',
         "[]",

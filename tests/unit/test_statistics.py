@@ -369,10 +369,8 @@ SWAPPED = {"unigram tvd", "unigram max_difference", "length ks", "length mean_di
 @pytest.mark.parametrize(
     ("units", "grouped", "vocabulary", "documents"),
     [
-        (60, (False, False), None, None),
-        (24, (True, True), None, None),
-        (30, (True, False), 80, None),
-        (30, (True, False), 80, 900),
+        *((60, (False, False), None, None), (24, (True, True), None, None)),
+        *((30, (True, False), 80, None), (30, (True, False), 80, 900)),
     ],
 )
 def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, vocabulary, documents):

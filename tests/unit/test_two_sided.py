@@ -626,11 +626,8 @@ def test_two_sided_bounds_that_simulated_documents_refute_claims_nothing():
     row |= {"basis": "importance_sampling", "n_samples": 100}
     refuted = row | {"proposal": "m-one"}
     rows = [
-        refuted,
-        refuted | {"n_samples": 101},
-        refuted | {"n_samples": 50},
-        refuted | {"temperature": 2.0},
-        refuted | {"basis": "smc"},
+        *(refuted, refuted | {"n_samples": 101}, refuted | {"n_samples": 50}),
+        *(refuted | {"temperature": 2.0}, refuted | {"basis": "smc"}),
         refuted | {"bound": "stochastic", "basis": None},
         row | {"proposal": "m-two"},
     ]

@@ -79,11 +79,8 @@ def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, 
 
 
 WEIGHED = [  # 5 settings: every proposal at its temperatures
-    "rnng/rnng-crf/tau_1.0",
-    "rnng/rnng-crf/tau_2.0",
-    "entitynlm/entitynlm-peeking/tau_1.0",
-    "entitynlm/entitynlm-no-peeking/tau_1.0",
-    "kglm/kglm-peeking/tau_1.0",
+    *("rnng/rnng-crf/tau_1.0", "rnng/rnng-crf/tau_2.0", "entitynlm/entitynlm-peeking/tau_1.0"),
+    *("entitynlm/entitynlm-no-peeking/tau_1.0", "kglm/kglm-peeking/tau_1.0"),
 ]
 PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
 

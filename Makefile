@@ -31,9 +31,10 @@ cluster: .venv/installed
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# The numbers that pages give of the default run, from results/ (or RESULTS), and the pages.
+# The numbers and the picture that pages give of the default run, from results/ (or RESULTS).
 numbers: .venv/installed
 	$(BIN)/python docs/making/run_numbers.py
+	$(BIN)/python docs/making/picture.py
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"

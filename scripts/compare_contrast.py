@@ -39,4 +39,7 @@ def main(given: Given) -> None:
     sums = {name: read_sums(held) for name, held in _by_model(given.scores).items()}
     tests = ContrastTests(given.base_level, given.flips, given.seed)
     table = compare_contrasts(sums, tests)
-    write_shard(given.output, CONTRAST_DIFFERENCES, table, given.record(tests._asdict()))
+    first = next(iter(sums.values()))
+    signature = first.signature(base=given.base_level, flips=given.flips)
+    record = given.record(tests._asdict()) | {"signature": signature}
+    write_shard(given.output, CONTRAST_DIFFERENCES, table, record)

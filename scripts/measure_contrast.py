@@ -16,5 +16,8 @@ from scripts._job import Given, flag, job, needed, output, shards
     output("--output", "Parquet file to write"),
 )
 def main(given: Given) -> None:
-    table = measure_contrasts(read_sums(given.scores), given.model, given.base_level)
-    write_shard(given.output, CONTRASTS, table, given.record({"base_level": given.base_level}))
+    sums = read_sums(given.scores)
+    table = measure_contrasts(sums, given.model, given.base_level)
+    record = given.record({"base_level": given.base_level})
+    record["signature"] = sums.signature(base=given.base_level)
+    write_shard(given.output, CONTRASTS, table, record)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
-from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.signature import parts_of, refuse_mixed, sign
+from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
@@ -97,6 +98,12 @@ class _Comparisons:
 )
 def main(given: Given) -> None:
     record = given.record()
+    signatures: dict[str, Any] = {p: read_record(p).get("signature") for p in given.measures}
+    refuse_mixed(signatures)
+    encoder: Any = read_record(given.embeddings).get("evaluator", {})
+    line = next(filter(None, signatures.values()), "tendencies")
+    embedded: Any = {"embedding": encoder.get("title"), "holm": given.sample_sets}
+    record["signature"] = sign(**parts_of(line) | embedded)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
     sources = tables["source"]

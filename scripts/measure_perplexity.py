@@ -37,6 +37,8 @@ def main(options: Given) -> None:
     )
     spelled = next(spelling_models, None)
     record = options.model_record(model, {"split": options.split, "split_unit": options.split_unit})
+    signatures: dict[str, str] = {}
+    record |= {"signature": signatures}
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
@@ -46,4 +48,5 @@ def main(options: Given) -> None:
             how: Any = {"text": "raw" if raw else "cleaned", "spell": None if raw else spelled}
             found = measure(model, vocabulary, bar, **how, write=writer.write)
             summary = {**summary, "cleaned": found} if summary else found
+            signatures[found["text"]] = found["signature"]
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

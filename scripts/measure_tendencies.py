@@ -60,6 +60,7 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
+    raw = record | {"signature": str(record["signature"]).replace(":own|", ":raw|")}
     for vocabulary in comparison.views:
         if vocabulary != main:
             sample_sets = _raw_sample_sets(given, comparison)
@@ -80,7 +81,7 @@ def _measure(
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}
             for path in (path for path, true in wanted.items() if path and true):
-                write_shard(path, TENDENCY_MEASURES, table, record)
+                write_shard(path, TENDENCY_MEASURES, table, raw if path == given.raw else record)
             if given.sample_size and vocabulary == main:
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 table = sample_sizes(pair, rows, options, how, given.seed, given.source, further)
@@ -124,7 +125,13 @@ def main(given: Given) -> None:
     check_inputs(given, options)
     record = given.record()
     paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
-    check_comparable(*paths)
+    record["signature"] = options.signature(
+        check_comparable(*paths) | {"vocabulary": "own"},  # which is none of an open one
+        text="run",
+        groups=given.group_column and "reference",
+        baseline=given.pool_split and f"split-{given.pool_split}",
+        holm=given.sample_sets,
+    )
     reference, sample_set = map(read_statistics, paths)
     if found := without_blanks(sample_set.types, sample_set.counts):
         remark(f"warning: {paths[1]}: {found}")

@@ -7,7 +7,7 @@ from beyond_perplexity.importance.draw_files import WeightLabels, add_draw_flags
 from beyond_perplexity.importance.reduction import REDUCED_TABLES, gaps_table, reduce_files
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
+from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_GAPS
 from beyond_perplexity.storage.shards import write_shard
 from scripts._job import Given, flag, job, json_flag, output, shards
 
@@ -33,6 +33,9 @@ def main(given: Given) -> None:
     record["estimators"] = list(dict.fromkeys(method for method, _ in reduction.estimators))
     for name, (kind, table) in REDUCED_TABLES.items():
         if path := getattr(given, name):
-            write_shard(path, kind, table(reduction), record)
+            made = table(reduction)
+            if kind is ESTIMATES:  # the first
+                record["signature"] = reduction.signature(made)
+            write_shard(path, kind, made, record)
     if given.gaps:
         write_shard(given.gaps, IMPORTANCE_GAPS, gaps_table(reduction), record)

@@ -60,5 +60,7 @@ def main(given: Given) -> None:
     if units:
         substitutes.check(units)
     record = given.model_record(model)
+    units_of = "document" if given.whole else "sentence"
+    record["signature"] = distortion.signature(text="cleaned", units=units_of)
     rows = score_versions(scorer, units, substitutes, versions, distortion, given.seed)
     write_shard(given.output, CONTRAST_SCORES, rows, record)

@@ -12,6 +12,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.perplexity import perplexity
 from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.accounts import accounts_told, tell
 
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
@@ -75,4 +76,6 @@ def _summarize(options: argparse.Namespace) -> object:
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
     with accounts_told() as read:
         found = summarize_arpa(read_arpa(options.arpa), [options.texts], rule, options.field)
-    return {**found, "files": read}
+    unk = "unknown" if options.unk_as_unknown else str(options.unk_as or "none")
+    how = {"text": "cleaned", "eos": True, "bos": False, "spelling": not found["oov"], "unk": unk}
+    return {**found, "signature": sign("bpb", **how), "files": read}

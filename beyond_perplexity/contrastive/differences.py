@@ -24,6 +24,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
 )
+from beyond_perplexity.signature import refuse_mixed
 from beyond_perplexity.verdicts import joined_facts
 
 NO_DIFFERENCE = "no difference found"
@@ -81,6 +82,7 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
+    refuse_mixed({path: line for one in sums.values() for path, line in one.signatures.items()})
     (first, one), *others = sums.items()
     for name, other in others:
         if _scored_texts(other) != _scored_texts(one):

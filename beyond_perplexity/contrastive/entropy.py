@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTS,
     SENTENCE_CROSS_ENTROPY,
 )
+from beyond_perplexity.signature import parts_of, refuse_mixed, sign, signature_in
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.verdicts import joined_facts
 
@@ -55,6 +57,7 @@ class ContrastSums(NamedTuple):
     levels: dict[float, LevelSums]
     # whether sentences are scored by themselves, and scores have no likelihood
     sentence_level: bool
+    signatures: Mapping[str, str | None] = MappingProxyType({})  # of the shards
 
     def size(self, unit: str) -> np.ndarray:
         """Return what a unit of measure counts in each unit, float64, (U,)."""
@@ -68,6 +71,13 @@ class ContrastSums(NamedTuple):
         """Return what measures are divided by: where sentences change their length, sentences."""
         return MEASURED_UNITS if self.keeps_length() else MEASURED_UNITS[1:]
 
+    def signature(self, **parts: object) -> str:
+        """Sign what is made of the shards, whose choices it has too."""
+        levels = {level: len(one.draws) for level, one in self.levels.items() if level}
+        line = next(filter(None, self.signatures.values()), "contrast")
+        held: dict[str, Any] = {**parts_of(line), "levels": list(levels), **parts}
+        return sign(**held, draws=list(dict.fromkeys(levels.values())))
+
     def mean(self, level: float) -> np.ndarray:
         """Return score(T) − score(T̂) of each unit, mean over draws, nats, (U,)."""
         held = self.levels[level]
@@ -80,10 +90,12 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     They are in the order of units, those of the same units in the order of draws: each number is
     added in this order.
     """
-    names, tables = CONTRAST_SCORES.names, []
+    names, tables, signatures = CONTRAST_SCORES.names, [], {}
     for path in paths:
         with check_schema(path, CONTRAST_SCORES) as file:
             tables.append(file.read(columns=names))
+            signatures[str(path)] = signature_in(path, file.metadata.metadata)
+    refuse_mixed(signatures)
     rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
     if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
@@ -102,7 +114,8 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     groups = [intervals.group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
     counts = {name: held[name][own].astype(np.int64) for name in _OWN}
     sentence_level = bool(rows["sentence_level"][0].as_py())
-    return ContrastSums(unit_ids, np.array(groups), scores, counts, levels, sentence_level)
+    keys = np.array(groups)
+    return ContrastSums(unit_ids, keys, scores, counts, levels, sentence_level, signatures)
 
 
 def _places(

@@ -16,6 +16,7 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Share
+from beyond_perplexity.signature import sign
 
 EVENTS = ("substitution", "transposition", "deletion", "insertion")
 _NUMBERS = 3  # uniform numbers of a place
@@ -61,6 +62,11 @@ class DistortionOptions(Limited):
     def shares(self) -> tuple[float, ...]:
         """The shares of `EVENTS`."""
         return self.substitution, self.transposition, self.deletion, self.insertion
+
+    def signature(self, **parts: object) -> str:
+        """Sign scores of texts that are distorted so."""
+        held = [f"{n}-{share:g}" for n, share in zip(EVENTS, self.shares, strict=True) if share]
+        return sign("contrast", distortion=held, substitutes=self.substitutes, **parts)
 
     @property
     def keeps_length(self) -> bool:

@@ -1,10 +1,11 @@
-"""Matrices of correlations with their intervals and tree; that of the measures of all papers."""
+"""Correlations as matrices with a tree, of few models as scatters; those of all papers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, permutations
+from dataclasses import replace
+from itertools import combinations, cycle, permutations
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -15,15 +16,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.numbers import MINUS
-from beyond_perplexity.figures.style import CENTRED, fill_cell, name_columns_above, styled
-from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS
+from beyond_perplexity.figures.numbers import shown as shown_number
+from beyond_perplexity.figures.style import (
+    CENTRED,
+    fill_cell,
+    handle,
+    legend_below,
+    name_columns_above,
+    panel_grid,
+    range_without_outliers,
+    styled,
+)
+from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS, shared_rows
+from beyond_perplexity.relations.readers import PERPLEXITY
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
-_CELL, _LABELS = 0.36, 2.5  # inches
-_TREE = 1.1
+_CELL, _LABELS = 0.28, 2.1  # inches
+_TREE = 0.9
+FEW_MODELS = 8  # fewer are drawn one by one
 _LINE = 26  # characters of a line of a title
 _DARK = 0.65  # from here on ink is white
 _UNSURE = "#6A6A6A"
@@ -69,40 +82,24 @@ def cluster_measures(
     return average_linkage(distances)
 
 
-def _digits(value: float, digits: int) -> str:
-    """Write a correlation without a zero before the point."""
-    rounded = round(value, digits)
-    if abs(rounded) in (0, 1):
-        return f"{MINUS if rounded < 0 else ''}{abs(rounded):.0f}"
-    return f"{MINUS if rounded < 0 else ''}{abs(rounded):.{digits}f}".replace("0.", ".", 1)
-
-
 def _shown_value(value: float) -> str:
-    text = _digits(value, 2)
-    return text.replace("1", "≈1") if text in ("1", f"{MINUS}1") and abs(value) < 1 - 1e-9 else text
-
-
-def _interval(found: ShownCorrelation) -> str:
-    if math.isnan(found.low + found.high):
-        return ""
-    digits = 2 if found.high - found.low < 0.4 else 1
-    texts = [_digits(limit, digits) for limit in (found.low, found.high)]
-    return ", ".join(texts) if texts[0] != texts[1] else ""
+    """Write a correlation with two decimals, without a zero before the point."""
+    rounded = round(value, 2)
+    size, nearly = abs(rounded), "≈" if abs(rounded) == 1 and abs(value) < 1 - 1e-9 else ""
+    text = f"{size:.0f}" if size in (0, 1) else f"{size:.2f}".replace("0.", ".", 1)
+    return f"{MINUS if rounded < 0 else ''}{nearly}{text}"
 
 
 def _draw_correlation(axis: Axes, place: tuple[int, int], found: ShownCorrelation) -> None:
     row, column = place
     if math.isnan(found.value):
-        axis.text(column, row, "·", fontsize=6, color=_UNSURE, **CENTRED)
+        axis.text(column, row, "·", fontsize=7, color=_UNSURE, **CENTRED)
         return
     if found.sure:
         fill_cell(axis, row, column, colormaps[_COLOURS]((found.value + 1) / 2))
     ink = "#FFFFFF" if abs(found.value) > _DARK else "#000000"
     ink = ink if found.sure else _UNSURE
-    interval = _interval(found)
-    height = row - 0.14 if interval else row
-    axis.text(column, height, _shown_value(found.value), fontsize=6.2, color=ink, **CENTRED)
-    axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, **CENTRED)
+    axis.text(column, row, _shown_value(found.value), fontsize=7, color=ink, **CENTRED)
 
 
 def matrix_figure(
@@ -184,14 +181,93 @@ def average_linkage(distances: np.ndarray) -> tuple[list[Merge], list[int]]:
     return merges, [leaf for held in members.values() for leaf in held]
 
 
+class Scatter(NamedTuple):
+    """A panel of one measure against another; a point is (model, decoding or split, x, y)."""
+
+    title: str
+    found: Sequence[ShownCorrelation]
+    n: str
+    points: Sequence[tuple[str, str, float, float]]
+    turned: tuple[bool, bool] = (False, False)  # x and y of which less is better
+
+
+def draw_scatters(
+    scatters: Sequence[Scatter], labels: Labels, xlabel: str, kinds: Mapping[str, str]
+) -> Figure:
+    """Draw panels with a mark for each model, filled by its decoding or split (key and title).
+
+    A far or infinite x is drawn at the edge, and named in the legend's title, which is `xlabel`.
+    """
+    shown = [one for one in scatters if one.points]
+    if not shown:
+        raise NothingToShowError("no two measures are known of the same models")
+    models = labels.sort_models({point[0] for one in shown for point in one.points})
+    looks = Looks(replace(labels, models=list(dict.fromkeys([*labels.models, *models]))), [])
+    fills = dict(
+        zip(kinds, cycle(("full", "none", "left", "right", "top", "bottom")), strict=False)
+    )
+    figure, axes = panel_grid(len(shown), 4, 1.5, 1.0)
+    far: dict[str, None] = {}
+    for axis, one in zip(axes, shown, strict=True):
+        low, high = range_without_outliers({x for *_, x, _ in one.points}) or (-1e300, 1e300)
+        for model, kind, x, y in one.points:
+            how: dict[str, Any] = {"color": looks.colour(model), "fillstyle": fills.get(kind)}
+            if not low <= x <= high:
+                far[f"{labels.model(model)} {shown_number(x, 2)}"] = None
+                x = 0.03 if (x > high) == one.turned[0] else 0.97
+                how["transform"] = axis.get_yaxis_transform()
+            axis.plot(x, y, looks.marker(model), **how)
+        values = ("?" if math.isnan(f.value) else _shown_value(f.value) for f in one.found)
+        title = f"{fill(one.title, 22)}\nρ = {' / '.join(values)}, n = {one.n}"
+        axis.set_title(title, fontsize=7, loc="left")
+        axis.margins(0.12)
+        axis.locator_params(nbins=3)
+        for side, turned in zip((axis.xaxis, axis.yaxis), one.turned, strict=True):
+            side.set_inverted(turned)
+    entries = [handle(labels.model(m), looks.colour(m), looks.marker(m), "none") for m in models]
+    entries += [handle(title, "#333333", "o", "none") for title in kinds.values()]
+    for entry, filled in zip(entries[len(models) :], fills.values(), strict=True):
+        entry.set_fillstyle(filled)  # type: ignore[arg-type]
+    legend_below(figure, entries)
+    said = f"\nAt the edge, beyond the axis: {', '.join(far)}" if far else ""
+    figure.legends[0].set_title(xlabel + said)
+    return figure
+
+
+def _draw_few(
+    measures: pd.DataFrame, correlations: pd.DataFrame, titles: Mapping[str, str], labels: Labels
+) -> Figure:
+    """Draw bits per byte, or the first measure where it is unknown, against every other."""
+    known = measures[measures["value"].notna()].astype(object)
+    held: dict[str, dict[tuple[str, str | None], float]] = {}
+    for model, decoding, name, value in known[["model", "decoding", "measure", "value"]].values:
+        held.setdefault(name, {})[model, decoding if isinstance(decoding, str) else None] = value
+    lower = set(measures.loc[measures["direction"] < 0, "measure"])
+    first = PERPLEXITY if PERPLEXITY in titles else next(iter(titles))
+    over = correlations[correlations["scope"] == OVER_ROWS]
+    found = correlations_of(over, over["first"], over["second"])
+    scatters = []
+    for name in (name for name in titles if name != first):
+        pairs = shared_rows(held.get(first, {}), held.get(name, {}))
+        n = f"{len(pairs)} ({len({model for model, _ in pairs})})"
+        points = [(model, decoding or "", *both) for (model, decoding), both in pairs.items()]
+        rho, turned = either_way(found, first, name), (first in lower, name in lower)
+        scatters.append(Scatter(titles[name], [rho], n, points, turned))
+    decodings = labels.sort_decodings(known["decoding"].dropna())
+    xlabel = f"Across: {titles[first]}; right and up are better. ρ: Spearman's; n: rows (models)"
+    return draw_scatters(scatters, labels, xlabel, {one: labels.decoding(one) for one in decodings})
+
+
 @styled
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the rank correlations of all measures, within decodings above, with their tree."""
+    """Draw all rank correlations with their tree; where most are of few models, scatters."""
     titles = relation_titles(measures, labels)
     known = {*correlations["first"], *correlations["second"]}
     names = [key for key in titles if key in known]
     if len(names) < 2:
         raise NothingToShowError("there are fewer than two measures to correlate")
+    if correlations["models"].median() < FEW_MODELS:
+        return _draw_few(measures, correlations, {key: titles[key] for key in names}, labels)
     parts = (correlations[correlations["scope"] == s] for s in (OVER_ROWS, WITHIN_DECODINGS))
     below, above = (correlations_of(rows, rows["first"], rows["second"]) for rows in parts)
     merges, order = cluster_measures(above, names)

@@ -34,7 +34,7 @@ HIGHEST_RATIO = 100
 HIGHEST_LINEAR_RATIO = 3
 SETTING_KEYS = ("model", "proposal", "temperature")
 LEAST_FOR_DENSITY = 8
-NOTE_SIZE = 6
+NOTE_SIZE = 7
 NOTE_HEIGHT = 0.1  # of the highest density
 
 

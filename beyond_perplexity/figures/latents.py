@@ -15,15 +15,15 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import CENTRED, PAGE_WIDTH, styled
 
-CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
-FONT_SIZE = 6.6
+CHARACTER = 0.0615  # inches of a monospaced character of `FONT_SIZE`
+FONT_SIZE = 7
 FONT = "DejaVu Sans Mono"
-TAG_SIZE = 5.8
-TAG_CHARACTER = 0.05  # inches of a character of a tag, at most
+TAG_SIZE = 7
+TAG_CHARACTER = 0.06  # inches of a character of a tag, at most
 MARGIN, TITLE = 0.1, 0.3  # inches
-NAMES_HEIGHT = 0.42  # inches of the names of the entities
+NAMES_HEIGHT = 0.5  # inches of the names of the entities
 TO_ITSELF = "@@REFLEXIVE@@"  # the relation of an entity to itself
-LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
+LINE_HEIGHT = 0.54  # inches of a line of words with its mentions
 NOTHING = "no sentence or document of the split can be shown, as all are too short or too long"
 UNLABELLED = "X"  # what binary trees have for a label
 LEVEL = 0.26  # inches of a level of a tree
@@ -155,6 +155,6 @@ def _draw_mentions(
         taken[line] = max(taken[line], left + TAG_CHARACTER * (len(tag) + 1))
     names = [f"{number} {name}" for number, name in enumerate(entities, 1) if not name.isdigit()]
     height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
-    text = textwrap.fill("   ".join(names), 130)
+    text = textwrap.fill("   ".join(names), 105)
     axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color=NEUTRAL_COLOUR)
     axis.set(xlim=(0, PAGE_WIDTH - 2 * MARGIN), ylim=(-count + 0.4 - height, 0.4))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.inference.p_values import draw_warning, needed_draws
+from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts, verdict_of
 from beyond_perplexity.verdicts import (
     CANNOT_TELL,
@@ -116,11 +116,11 @@ def note_alone(row: Mapping[Any, Any]) -> str:
 
 def too_few_permutations(rows: Iterable[Mapping[Any, Any]]) -> str:
     """Say that no star can appear, by the families of the tests and their draws, or nothing."""
-    drawn = ((int(row["family"]), int(row["draws"])) for row in rows if is_known(row["draws"]))
-    for family, draws in drawn:
-        if warning := draw_warning(family, draws, "permutations"):
-            never = needed_draws(family, STAR_LEVELS[-1][0], draws)
-            return f"{UNCLEAR} {CANNOT_TELL}: {warning}" if never else warning
+    drawn = [row for row in rows if is_known(row["draws"])]
+    unclear = any(verdict(row) == CANNOT_TELL for row in drawn)
+    for row in drawn:
+        if warning := draw_warning(int(row["family"]), int(row["draws"]), "permutations"):
+            return f"{UNCLEAR} {CANNOT_TELL}: {warning}" if unclear else warning
     return ""
 
 

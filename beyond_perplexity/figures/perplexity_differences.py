@@ -38,8 +38,11 @@ def _cell(row: pd.Series, *, exact: bool) -> str:
         return shown(row["value"])
     half = (row["high"] - row["low"]) / 2
     digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
-    text = f"{row['value']:+.{digits}f}".replace("-", MINUS) + stars(row["p_adjusted"])
-    return text + (f"\n±{half:.{digits}f}" if exact and half > 0 else "")
+    digits = digits if exact else min(digits, 2 if abs(row["value"]) >= 1 else 3)
+    text, marks = f"{row['value']:+.{digits}f}".replace("-", MINUS), stars(row["p_adjusted"])
+    if not exact:  # little room
+        return f"{text.replace('0.', '.', 1)}\n{marks}".strip()
+    return text + marks + (f"\n±{half:.{digits}f}" if half > 0 else "")
 
 
 def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
@@ -76,14 +79,15 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
         shade = math.copysign(size, row["value"]) if coloured else np.nan
         shades[place] = shade
         text, ink = _cell(row, exact=few), "#FFFFFF" if abs(shade) > _DARK else "#000000"
-        axis.text(*place[::-1], text, fontsize=6.5 if few else 5, color=ink, **CENTRED)
+        axis.text(*place[::-1], text, fontsize=7, color=ink, **CENTRED)
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
     name_columns_above(axis)
     axis.tick_params(axis="y", labelleft=False)
     for tick in axis.get_xticklabels():
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
-    axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
+    half = ", ± half the 95% interval" if few else ""
+    axis.set_xlabel(f"Row less column{half}\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
 
 
 @styled
@@ -96,8 +100,9 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     heights = [0.9 + 0.3 * max(2, count) for count in counts]
-    figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
-    ratios = {"width_ratios": [1, 2.6], "height_ratios": heights}
+    width = max(PAGE_WIDTH, 2.5 + 0.35 * max(counts))
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    ratios = {"width_ratios": [1.9, width - 1.9], "height_ratios": heights}
     grid = figure.subplots(len(texts), 2, squeeze=False, gridspec_kw=ratios)
     for text, (left, right) in zip(texts, grid, strict=True):
         held = table[table["scored_text"] == text]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.correlation_matrix import (
+    FEW_MODELS,
+    Scatter,
     ShownCorrelations,
     cluster_measures,
     correlations_of,
     draw_correlations,
+    draw_scatters,
+    either_way,
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels, Looks
@@ -20,6 +26,7 @@ from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
     measure_title,
+    parts_by,
     pick_predicted,
     shown_split,
     sort_measures,
@@ -33,7 +40,8 @@ from beyond_perplexity.figures.style import (
     single_panel,
     styled,
 )
-from beyond_perplexity.semantics.measures import MeasureOptions
+from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
+from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MeasureOptions
 from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
@@ -65,17 +73,43 @@ def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
         axis.set_xlabel(
             f"Over {int(own['n'].max()):,} {_OVER[over]} of the "
             f"{SPLIT_TITLES.get(split, split)} split.\n"
-            "Below the diagonal: Pearson; above: Spearman. Small: 95% interval;\n"
-            "grey on white: it holds 0, or there is none",
+            "Below the diagonal: Pearson; above: Spearman. Grey on white:\n"
+            "the 95% interval holds 0, or there is none",
             fontsize=7,
         )
     return figure
 
 
+def _draw_few(semantics: pd.DataFrame, rows: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw each measure against cross-entropy, with a mark for each model and split."""
+    splits = sort_splits(rows["split"])
+    found = [_held(rows[rows["split"] == split], "spearman") for split in splits]
+    every = sort_measures(_names(rows, "first") + _names(rows, "second"))
+    names = [name for name in every if name[1] not in SHORT_OF]
+    base = next((n for n in names if n == (WORDS_EVALUATOR, CROSS_ENTROPY)), names[0])
+    values = pd.concat(pick_predicted(semantics, split) for split in splits)
+    values = values[np.isfinite(values["value"])].set_index(["model", "split"])
+    held: dict[Any, Any] = {n: v["value"].to_dict() for n, v in parts_by(values, "name").items()}
+    scatters = []
+    for name in (name for name in names if name != base):
+        x, y = held.get(base, {}), held.get(name, {})
+        points = [(*place, x[place], y[place]) for place in x if place in y]
+        rho, n = [either_way(one, base, name) for one in found], len({m for m, *_ in points})
+        scatters.append(Scatter(measure_title(name, labels), rho, str(n), points))
+    kinds = {split: f"{SPLIT_TITLES.get(split, split)} split" for split in splits}
+    xlabel = f"Across: {measure_title(base, labels)}. ρ: Spearman's, {' / '.join(kinds.values())}"
+    return draw_scatters(scatters, labels, xlabel, kinds)
+
+
 @styled
-def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the correlations of measures over models, a matrix a split (paper, Figs. 1, 2)."""
-    return _draw_over(table, labels, "models")
+def correlations_over_models(
+    semantics: pd.DataFrame, correlations: pd.DataFrame, labels: Labels
+) -> Figure:
+    """Draw correlations over models (paper, Figs. 1, 2): a matrix a split, of few scatters."""
+    rows = correlations[correlations["over"] == "models"]
+    if rows["n"].max() < FEW_MODELS:
+        return _draw_few(semantics, rows, labels)
+    return _draw_over(correlations, labels, "models")
 
 
 @styled

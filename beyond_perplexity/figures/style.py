@@ -36,6 +36,7 @@ RC: Any = {
     "xtick.labelsize": 7.0,
     "ytick.labelsize": 7.0,
     "legend.fontsize": 7.5,
+    "legend.title_fontsize": 7.0,
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -62,14 +62,15 @@ DARK = 0.66  # of the colour scale: above it the ink of a number is white
 FARTHER = LinearSegmentedColormap.from_list("farther", ["#DCE9F6", "#6AAED6", "#0B4A8F"])
 CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
 INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the baseline's size hides
+BAR = "#7B4FA6"
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
 
 
 def _fill(row: _Row, largest: float) -> tuple[Any, str]:
-    """Choose the colour of a cell and the ink of its number."""
-    if math.isnan(row["baseline"]):
+    """Choose the colour of a cell, never white where its test differs, and the ink."""
+    if math.isnan(row["baseline_low"] + row["baseline_high"]):
         return UNKNOWN, "#000000"
     place = beyond_baseline(row)
     if place <= 0:
@@ -81,29 +82,29 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
 
 def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
     fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
-    axis.text(column, line, text, fontsize=7 if len(text) < 9 else 6.2, color=ink, **CENTRED)
+    if fill == INSIDE_DIFFERS:  # who does not see violet sees a bar
+        axis.plot([column - 0.46] * 2, [line - 0.36, line + 0.36], color=BAR, linewidth=2.2)
+    axis.text(column, line, text, fontsize=7, color=ink, **CENTRED)
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
-    said = f"{STAR_NOTE} (permutation test)"
-    if WITHHELD in marks:
-        said += f"   {WITHHELD} no verdict, see the tables"
-    if UNCLEAR in marks:
-        said += f"   {UNCLEAR} {CANNOT_TELL}: too few permutations"
+    said = "Colour compares the distance with the 95% band of human text at the baseline's size,\n"
+    said += f"stars are the permutation test of all documents: {STAR_NOTE}."
+    said += f" {WITHHELD} no verdict." if WITHHELD in marks else ""
+    said += f" {UNCLEAR} {CANNOT_TELL}: too few permutations." if UNCLEAR in marks else ""
     entries = [
-        Patch(facecolor=INSIDE, edgecolor="#999999", label="as far as human text from itself"),
+        Patch(facecolor=INSIDE, edgecolor="#999999", label="in the band, no star"),
         Patch(facecolor=FARTHER(0.5), label="farther"),
     ]
     rare = (
-        (INSIDE_DIFFERS, "as far as human text, but differs"),
-        (CLOSER, "closer than human text"),
-        (UNKNOWN, "no baseline"),
+        (INSIDE_DIFFERS, "in the band, with a star", BAR),
+        (CLOSER, "closer than human text", None),
+        (UNKNOWN, "no baseline", None),
     )
-    entries += [Patch(facecolor=fill, label=name) for fill, name in rare if fill in fills]
-    legend = figure.legend(
+    entries += [Patch(fc=fill, ec=edge, label=name) for fill, name, edge in rare if fill in fills]
+    figure.legend(
         handles=entries, loc="outside lower center", ncols=3, title=said, handlelength=1.2
     )
-    legend.get_title().set_fontsize(7)
 
 
 @styled
@@ -111,8 +112,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess over the baseline.
 
     A row per source, a column per tendency, above them the baseline in each vocabulary. White lies
-    in the middle 95% of human text against itself and does not differ; violet lies there and
-    differs; blue is farther, the darker the larger the excess; orange is closer; grey has no
+    in the middle 95% of human text against itself and has no star; violet with a bar lies there and
+    has one; blue is farther, the darker the larger the excess; orange is closer; grey has no
     baseline.
     """
     rows = effect_table(table)
@@ -128,7 +129,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
     for column, key in enumerate(columns):
         for line, text in enumerate(baselines_of(rows, key).values()):
-            _draw_cell(axis, column, line, text, INSIDE, "#000000")
+            short = text.replace("0.", ".") if "–" in text else text  # a range is long
+            _draw_cell(axis, column, line, short, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
@@ -149,7 +151,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         bar = figure.colorbar(
             ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
         )
-        bar.set_label("Excess: distance minus baseline\n(square-root scale)")
+        bar.set_label("Excess (square-root scale)")
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
     return figure
@@ -158,7 +160,6 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
     """Set the baselines and the models apart, and take the frame away."""
     name_columns_above(axis)
-    axis.tick_params(axis="x", labelsize=6.3)  # or neighbours touch
     models = [parse_source(name).model for name in sources]
     starts = [line for line in range(1, len(models)) if models[line] != models[line - 1]]
     for line in starts:
@@ -236,7 +237,7 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
         colour = looks.colour(parse_source(name).model)
         axis.barh(places[name], value, height=0.68, color=colour, alpha=0.85)
         beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
-        axis.annotate(short_number(value), (value, places[name]), fontsize=6.5, **beside)
+        axis.annotate(short_number(value), (value, places[name]), fontsize=7, **beside)
 
 
 @styled

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from tqdm import tqdm
 
 from beyond_perplexity.importance.bidirectional_gaps import gap_rows, refuted_settings, withdrawn
@@ -30,6 +31,9 @@ from beyond_perplexity.schemas.estimates import (
     IMPORTANCE_GAPS,
     IMPORTANCE_REPLICATES,
 )
+from beyond_perplexity.signature import sign
+
+_SIGNED = ("t_definition", "method", "aggregation", "temperature", "n_samples", "beam_size")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,13 @@ class Reduction:
     inputs: Inputs
     estimators: tuple[tuple[str, Estimator], ...]
     penalized: Reduction | None = None
+
+    def signature(self, estimates: pa.Table) -> str:
+        """Sign what is reduced; `estimates` are its table."""
+        columns = {name: pc.unique(estimates[name].drop_null()).to_pylist() for name in _SIGNED}
+        held = {name: sorted(values) for name, values in columns.items()}
+        names = ("two_sided", "subsets", "bootstrap", "confidence")
+        return sign("estimate", **held, **{n: getattr(self.inputs.options, n) for n in names})
 
 
 def reduce_weights(

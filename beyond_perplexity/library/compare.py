@@ -83,7 +83,7 @@ def compare(given: CompareOptions) -> Result:
         "compare",
         found.measures,
         text=text,
-        summary={"groups": found.groups, "permuted": found.permuted},
+        summary={k: getattr(found, k) for k in ("groups", "permuted", "signature")},
         tables={name: one for name, one in held.items() if one is not None},
         figures={n: partial(draw_one, row[0], found) for n, row in PAGE_FIGURES.items()},
     )

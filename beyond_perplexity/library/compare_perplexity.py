@@ -13,11 +13,12 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.library.calls import library_function, listed, table_source, wrong_type
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
-from beyond_perplexity.perplexities.paired import check_company, compare_scores
+from beyond_perplexity.perplexities.paired import check_company, compare_scores, signed_pairs
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.report.bits_per_byte import describe_differences
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.signature import footer_of
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -52,7 +53,7 @@ def compare_perplexity(given: PairOptions) -> Result:
     files = [held for source, _ in sources for held in read_scores(source)]
     if not given.output:
         check_company(files)
-    table = compare_scores(files, names, given)
+    table, signature = compare_scores(files, names, given), signed_pairs(files, given)
     labels = Labels(models=list(names.values()), names={name: name for name in names.values()})
     frame = frame_of(table)
     if given.csv:
@@ -61,12 +62,13 @@ def compare_perplexity(given: PairOptions) -> Result:
         names_of = ("flips", "seed", "count_eos", "leave_out_infinite")
         flags = {name: getattr(given, name) for name in names_of}
         script = "beyond_perplexity/library/compare_perplexity.py"
-        record = run_record(script, flags, seed=given.seed)
+        record = run_record(script, flags, seed=given.seed) | {"signature": signature}
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
     return Result(
         "compare_perplexity",
         table,
         text=describe_differences(frame, labels),
+        summary={"signature": signature},
         figures={"differences": partial(_draw, frame, labels)},
     )
 
@@ -84,7 +86,10 @@ def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
         found = []
         for name, one in scores.items():
             held = one.table_of("documents") if isinstance(one, Result) else one
-            found.append((table_source(held, f"scores[{name!r}]"), str(name)))
+            source = table_source(held, f"scores[{name!r}]")
+            if isinstance(one, Result) and not isinstance(source, str):
+                source.metadata = footer_of(one.summary.get("signature"))
+            found.append((source, str(name)))
     else:
         given = listed(scores, "scores")
         for k, one in enumerate(given):

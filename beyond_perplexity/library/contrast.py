@@ -26,6 +26,7 @@ from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -77,10 +78,12 @@ def contrast(given: ContrastOptions) -> Result:
         shown = str(given.originals) if is_file else "texts"
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
+    read = "scores" if given.model is None else "tokenized" if given.tokenized else "own"
+    signature = sign("contrast", text=read, distortion="pairs")
+    summary = {**_means(table, given.originals), "signature": signature}
     if given.output:
         written = run_record("beyond_perplexity/library/contrast.py", flags, **record)
-        write_shard(given.output, PAIR_CONTRASTS, table, written)
-    summary = _means(table, given.originals)
+        write_shard(given.output, PAIR_CONTRASTS, table, written | {"signature": signature})
     text = "\n".join([_describe(table), *_said_of_means(summary)])
     return Result("contrast", table, text=text, summary=summary)
 

@@ -75,6 +75,7 @@ def estimate(given: EstimateOptions) -> Result:
     read = {kind: calls.table_sources(getattr(given, kind), kind) for kind in kinds}
     reduction = reduce_files(argparse.Namespace(seed=given.seed, **read), labels, options)
     table = estimates_table(reduction)
+    signature = reduction.signature(table)
     if below := sum(map(is_below_one, table.to_pylist())):
         remark(f"warning: {below:,} of {len(table):,} estimates are {BELOW_ONE}")
     # A table in memory is no file that anyone can find.
@@ -85,14 +86,15 @@ def estimate(given: EstimateOptions) -> Result:
     flags |= {"seed": given.seed, **asdict(labels), "options": asdict(options)}
     for kind, path in {"estimates": given.output, "diagnostics": given.diagnostics}.items():
         if path is not None:
-            _write(Path(path), kind, reduction, flags)
+            _write(Path(path), kind, reduction, flags, signature)
     tables: dict[str, Callable[[], pa.Table]] = {
         name: partial(REDUCED_TABLES[kind][1], reduction) for name, kind in _TABLES.items()
     }
     if reduction.inputs.draws.get("bidirectional"):
         tables["gaps"] = partial(gaps_table, reduction)
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
-    return Result("estimate", table, text=report(table), tables=tables, figures=figures)
+    told: dict[str, Any] = {"text": report(table), "summary": {"signature": signature}}
+    return Result("estimate", table, **told, tables=tables, figures=figures)
 
 
 def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.Table]]) -> Figure:
@@ -112,11 +114,13 @@ def _named(table: pa.Table) -> Any:
     return frame.fillna(unnamed)
 
 
-def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]) -> None:
+def _write(
+    path: Path, kind: str, reduction: Reduction, flags: dict[str, object], signature: str
+) -> None:
     schema, make = REDUCED_TABLES[kind]
     table = make(reduction)
     if path.suffix == ".csv":
         calls.write_numbers(path, table)
         return
     record = run_record("beyond_perplexity/library/estimate.py", flags, seed=reduction.inputs.seed)
-    write_shard(path, schema, table, record)
+    write_shard(path, schema, table, record | {"signature": signature})

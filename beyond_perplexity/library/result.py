@@ -31,7 +31,8 @@ class Result:
     name : str
         The function.
     summary : dict
-        Single numbers and what they are of; JSON-safe.
+        Single numbers and what they are of; JSON-safe. Its ``signature``, where there is one, says
+        in a line for papers how the result was made; see `beyond_perplexity.signature`.
     sound : bool
         Whether nothing fails, as a check of `audit` may.
     files : list of dict
@@ -59,8 +60,9 @@ class Result:
 
     @cached_property
     def text(self) -> str:
-        """The main table in words or rounded, as the command prints it."""
-        return str(_made(self._text))
+        """The main table in words or rounded, as the command prints it, and then the signature."""
+        signature = self.summary.get("signature")
+        return str(_made(self._text)) + (f"\n\n{signature}" if signature else "")
 
     @property
     def table(self) -> pd.DataFrame:

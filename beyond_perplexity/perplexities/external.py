@@ -208,16 +208,15 @@ def _load_arpa(options: ScoringOptions) -> Scoring:
     return Scoring(options, model, vocabulary, texts, "cleaned", None, path)
 
 
-def _writer(scoring: Scoring) -> ShardWriter:
+def _record(scoring: Scoring) -> dict[str, object]:
     options = scoring.options
     flags = {key: getattr(options, key) for key in ("cleaned", "tokenized", "no_count_eos")}
     flags |= {"special_tokens": True} if options.special_tokens else {}
     flags |= scoring.source
     device, checkpoint = str(scoring.model.device), scoring.checkpoint
-    record = run_record(
+    return run_record(
         "beyond_perplexity/commands/perplexity.py", flags, device=device, checkpoint=checkpoint
     )
-    return ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
 
 
 def load_scoring(options: ScoringOptions) -> Scoring:
@@ -244,10 +243,12 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     }
     special = SpecialReading(scoring.model, vocabulary, how, options.special_tokens)
     kept: list[pa.Table] = []
+    record = {} if isinstance(options.per_document, bool) else _record(scoring)
     with ExitStack() as stack:
         takers: list[Callable[[pa.Table], object]] = []
         if not isinstance(options.per_document, bool):
-            takers.append(stack.enter_context(_writer(scoring)).write)
+            writer = ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
+            takers.append(stack.enter_context(writer).write)
         if options.per_document:
             takers.append(kept.append)
 
@@ -262,8 +263,11 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             spell=load_spelling_model(spelling_model, vocabulary).spell if spelling_model else None,
             write=write if takers else None,
             count_bos=options.count_bos,
+            special="tokens" if options.special_tokens else "characters",
+            unk="unknown" if options.unk_as_unknown else str(options.unk_as or "none"),
             **how,
         )
+        record["signature"] = {scoring.kind: summary["signature"]}
     summary["special_tokens"] = special.describe()
     summary["spelling_model"] = str(spelling_model) if spelling_model else None
     if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not spelling_model:

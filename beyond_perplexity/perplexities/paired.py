@@ -25,6 +25,7 @@ from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.verdicts import joined_facts
 
 POWER = 0.8
@@ -58,9 +59,12 @@ def compare_scores(
     for the number of all pairs. With fewer than 20 effective groups there is neither an interval
     nor an adjusted p, and ``note`` says so.
     """
+    texts = _by_text(files)
+    for held in texts.values():
+        refuse_mixed({one.path: one.signature for one in held})
     _check_ends(files, options)
     rows: list[_Row] = []
-    for kind, held in _by_text(files).items():
+    for kind, held in texts.items():
         finite = [one for one in held if _is_finite(one, options)]
         for one in held:
             if one not in finite:
@@ -75,6 +79,16 @@ def compare_scores(
     adjust_rows([row for row in rows if row["second"] is not None], options.flips, "flips")
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
+
+
+def signed_pairs(files: Sequence[FileScores], options: PairOptions) -> str:
+    """Sign a comparison with the parts of its files, as far as these have them."""
+    signed = [parts_of(one.signature or "") for one in files]
+    names = [name for name in PARTS["bpb"].split() if any(name in one for one in signed)]
+    held = {name: sorted({one.get(name, "unknown") for one in signed}) for name in names}
+    infinite = "left-out" if options.leave_out_infinite else "refused"
+    how: dict[str, Any] = {"eos": options.count_eos, "flips": options.flips, "infinite": infinite}
+    return sign("bpb", **held | how)
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:

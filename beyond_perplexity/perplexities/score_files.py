@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.former_names import renamed
+from beyond_perplexity.signature import signature_in
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.table_files import TableFile
 
@@ -31,7 +32,7 @@ _KEYS = ("doc_id", "group", "text_hash")
 _KIND, _ENDED = "scored_text", "ended"
 # What tells that two rows are of one text, from the surest on.
 SAME_TEXT = ("text_hash", "bytes", "characters", "words")
-_INTEGER = re.compile(r"-?\d{1,18}")
+_INTEGER = re.compile(r"-?\d{1,19}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ class FileScores:
     open_vocabulary: bool
     # Whether log-likelihoods have the end of each document; None where the file does not say
     ended: bool | None = None
+    signature: str | None = None  # of a file that has one
 
     @property
     def path(self) -> str:
@@ -100,7 +102,8 @@ def _read_keys(file: TableFile, name: str) -> tuple[np.ndarray, np.ndarray]:
     except pa.ArrowException as error:
         raise InputError(f"{file.path}: column '{name}' is no text or whole number") from error
     names = coded.dictionary.to_pylist()
-    keys = [int(n) if _INTEGER.fullmatch(n) else hash_bytes(n.encode()) for n in names]
+    whole = [_INTEGER.fullmatch(n) and -(2**63) <= int(n) < 2**63 for n in names]
+    keys = [int(n) if w else hash_bytes(n.encode()) for n, w in zip(names, whole, strict=True)]
     places = np.asarray(pc.fill_null(coded.indices, len(keys)))
     return np.array([*keys, 0], np.int64)[places], missing
 
@@ -202,9 +205,10 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
             columns[name] = keys
     ended = _read_ended(file)
     scores = FileScores(file, "", np.arange(count), likelihood, columns, open_vocabulary, ended)
+    parts = [scores.take(np.flatnonzero(kinds == code)) for code in range(len(names))]
     return [
-        replace(scores.take(np.flatnonzero(kinds == code)), scored_text=name)
-        for code, name in enumerate(names)
+        replace(part, scored_text=name, signature=signature_in(path, file.metadata, name))
+        for part, name in zip(parts, names, strict=True)
     ]
 
 

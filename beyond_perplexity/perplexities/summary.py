@@ -37,6 +37,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
@@ -338,22 +339,31 @@ def measure(
     stride: int | None = None,
     count_eos: bool = True,
     count_bos: bool = False,
+    special: str = "characters",
+    unk: str = "none",
 ) -> dict[str, Any]:
     """Score a stream of texts and summarize it.
 
     `write` is given the rows of the documents as tables, batch by batch; other options are those of
     `documents.score_rows`, `likelihoods.check_window` and `summarize`. Without ``</s>`` neither
-    N nor log P has it. The result is that of `summarize`, with ``text``, ``context_length`` and
-    ``stride`` (null: no limit).
+    N nor log P has it; `special` and `unk` say how special tokens and a literal ``<unk>`` of the
+    text are read. The result is that of `summarize`, with ``text``, ``context_length`` and
+    ``stride`` (null: no limit), and its ``signature``.
     """
     context, step = check_window(model, context_length, stride)
     totals = Totals()
-    how: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
-    how |= {"context_length": context_length, "stride": stride}
-    for rows in score_rows(model, vocabulary, texts, **how):
+    given: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
+    given |= {"context_length": context_length, "stride": stride}
+    for rows in score_rows(model, vocabulary, texts, **given):
         for row in rows:
             totals.add(row)
         if write:
             write(rows_table(rows))
     summary = summarize(totals, vocabulary, count_eos=count_eos, count_bos=count_bos)
-    return {**summary, "text": text, "context_length": context, "stride": step}
+    # A closed vocabulary with a spelling model pays for every character, as an open one does.
+    spelling = not summary["unknown"] or "open_vocabulary" in summary
+    how = {"eos": count_eos, "bos": count_bos, "special": special, "unk": unk, "spelling": spelling}
+    how |= {"context": context_length or "model", "stride": stride or "half"}
+    signature = sign("bpb", text=text, **how)
+    held = {"context_length": context, "stride": step, "signature": signature}
+    return {**summary, "text": text, **held}

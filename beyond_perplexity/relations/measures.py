@@ -36,7 +36,7 @@ def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[_Place, flo
     return found
 
 
-def _shared(first: _Values, second: _Values) -> dict[_Place, tuple[float, float]]:
+def shared_rows(first: _Values, second: _Values) -> dict[_Place, tuple[float, float]]:
     """Pair the values of two measures: one of the model alone counts under every decoding."""
     both, places = (first, second), dict.fromkeys([*first, *second])
     decoded = any(decoding for _, decoding in places)
@@ -76,7 +76,7 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     held = _by_measure(rows)
     found = []
     for first, second in combinations(held, 2):
-        pairs = _shared(held[first], held[second])
+        pairs = shared_rows(held[first], held[second])
         models = len({model for model, _ in pairs})
         for scope, value in (
             (OVER_ROWS, _spearman([*pairs.values()])),

@@ -29,6 +29,7 @@ from beyond_perplexity.semantics import paired_scores
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey
+from beyond_perplexity.signature import refuse_mixed, signature_in
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
@@ -135,14 +136,16 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
     the models that are not scored on it. The end of a document counts as a byte. Models that are
     scored on other documents are an InputError.
     """
-    tables = {}
+    tables, footers = {}, {}
     for path in paths:
         with check_schema(path, DOCUMENT_SCORES) as file:
             tables[Path(path).stem] = file.read(columns=DOCUMENT_SCORES.names)
+            footers[path] = file.metadata.metadata
     texts = {name: set(table["scored_text"].to_pylist()) for name, table in tables.items()}
     kinds = sorted({kind for held in texts.values() for kind in held})  # cleaned before raw
     if not kinds:
         return None, list(tables)
+    refuse_mixed({path: signature_in(path, held, kinds[0]) for path, held in footers.items()})
     held = {n: _columns(t, kinds[0]) for n, t in tables.items() if kinds[0] in texts[n]}
     (first, one), *others = held.items()
     for name, other in others:
@@ -178,6 +181,7 @@ def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iter
     scored on other documents, or not at these levels, are an InputError.
     """
     held = {name: read_sums(own) for name, own in _by_folder(paths).items()}
+    refuse_mixed({path: line for one in held.values() for path, line in one.signatures.items()})
     held = {n: s for n, s in held.items() if np.isfinite(s.scores).all() and _has(n, s, level)}
     if not held:
         return
@@ -247,8 +251,11 @@ def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str,
     external texts ``external/NAME`` is the model.
     """
     quantile = float(student_quantile(confidence, math.inf))
+    signatures: dict[str, str | None] = {}
     for path in paths:
         with check_schema(path, TENDENCY_MEASURES) as file:
+            signatures[path] = signature_in(path, file.metadata.metadata)
+            refuse_mixed(signatures)
             rows = file.read(columns=TENDENCY_MEASURES.names).to_pylist()
         for row in rows:
             tendency = TENDENCIES.get(row["tendency"])

@@ -45,7 +45,7 @@ class ByteBits(NamedTuple):
 
 
 def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> ByteBits | None:
-    """Return the bits per byte of whole texts, ``cleaned`` or ``raw``, with unknown words spelled.
+    """Return the bits per byte of whole texts, ``cleaned`` or ``raw``, of an open vocabulary.
 
     None where the model was not scored on that text, or the spelling of some words is free.
     """

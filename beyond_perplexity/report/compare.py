@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
+    description,
     read_statistics,
 )
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
@@ -100,6 +101,7 @@ class Comparison:
     groups: tuple[int | None, int | None] = (None, None)
     permuted: str = ""
     encoder: str = ""
+    signature: str = ""
 
 
 class _Fields:
@@ -250,7 +252,22 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=encoder,
+            signature=_signature(options, description(reference.counted), counts),
         )
+
+
+def _signature(
+    options: CompareOptions, counted: Mapping[str, object], groups: Sequence[int | None]
+) -> str:
+    names = zip(("reference", "samples"), groups, strict=True)
+    encoder = options.embedding and Path(options.embedding).name
+    return options.measurement().signature(
+        counted,
+        text="tokenized" if options.tokenized else f"cleaned-{options.language}",
+        groups=[name for name, count in names if count is not None],
+        baseline="halves",
+        embedding=encoder and f"{encoder}-{options.embedding_documents}",
+    )
 
 
 def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -> pd.DataFrame:

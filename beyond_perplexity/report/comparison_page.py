@@ -65,8 +65,8 @@ PAGE_FIGURES = {
         "tendencies/main",
         "Distances at a glance",
         "Distance between samples and reference per tendency, above it the baseline, both at one "
-        "size. White: as far as human text is from itself, and no star; blue: farther; violet: "
-        "within the range of human text at that size, but the test of all documents finds it.",
+        "size. Colour compares it with the 95% band of human text, stars are the test of all "
+        "documents: inside the band white has no star, violet one; blue is farther.",
     ),
     "length": (
         "tendencies/figure_5",
@@ -296,6 +296,7 @@ def _settings(options: CompareOptions, found: Comparison) -> dict[str, str]:
         "Permutations": f"{options.permutations:,}{reach}",
         "Bootstrap resamples": f"{options.bootstrap:,}",
         "Seed": str(options.seed),
+        "Signature": found.signature,
         "Made with": f"beyond-perplexity {beyond_perplexity.__version__}",
     }
 

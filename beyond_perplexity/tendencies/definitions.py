@@ -19,6 +19,7 @@ from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.options import Level, Limit, Natural
+from beyond_perplexity.signature import sign
 
 TendencyKind = Literal[
     "ranks", "types", "words", "length", "share", "embedding", "vocabulary", "text"
@@ -257,6 +258,14 @@ class MeasurementOptions(_Given):
     zipf_ranks: _Sample | None = 10_000
     confidence: Level = 0.95
     family: Literal["sample-set", "corpus"] = "sample-set"
+
+    def signature(self, counted: Mapping[str, object], **parts: object) -> str:
+        """Sign what is measured: `counted` as `statistics.description` says, and other parts."""
+        own = {name: getattr(self, name) for name in ("permutations", "bootstrap", "confidence")}
+        own |= {"zipf": self.zipf_ranks or "all", "holm": 1, "embedding": None, **parts}
+        own |= {"stopwords": counted["stop_words"], "symbols": counted["count_s_symbols"]}
+        tokens = f"{counted['minimum_tokens']}-{counted['maximum_tokens'] or 'all'}"
+        return sign("tendencies", vocabulary=str(counted["vocabulary"])[:8], tokens=tokens, **own)
 
     @property
     def draws(self) -> bool:

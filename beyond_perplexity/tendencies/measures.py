@@ -158,7 +158,6 @@ _NO_SWAPS = {
 }
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
-_ROUNDING = 1e-9
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
 
@@ -282,27 +281,28 @@ def adjusted_rows(
 ) -> list[MeasureRow]:
     """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
-    family = _family(rows, sample_sets)
-    needed = needed_draws(family, VERDICT_LEVELS[0], permutations)
-    numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": family}
+    family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
+    needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
+    numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": drawn}
     few = reason(TOO_FEW, **numbers, needed=needed) if needed else ""
     found = []
     for row in rows:
         if row.key in adjusted:
-            p, held = adjusted[row.key], row.reason
-            if cannot_tell(held):  # of rows that are adjusted anew
-                held = ""
-            # The held-out distance draws nothing; beside its small p others can be smaller, too.
-            if few and p > VERDICT_LEVELS[0] - _ROUNDING and not row.fact.startswith(_HELD_OUT):
-                held = few
-            row = row._replace(p_adjusted=p, reason=held, family=family, draws=permutations)
+            old = "" if cannot_tell(row.reason) else row.reason  # of rows that are adjusted anew
+            row = row._replace(reason=few if few and _drawn([row]) else old)
+            row = row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
         found.append(row)
     return found
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:
     """Say which stars so few permutations cannot give to the rows of a sample set, or nothing."""
-    return draw_warning(_family(rows, sample_sets), permutations, "permutations")
+    return draw_warning(_family(_drawn(rows), sample_sets), permutations, "permutations")
+
+
+def _drawn(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    """Leave out the held-out distance: its p needs no draws, and a small one is of no other's."""
+    return [row for row in rows if not row.fact.startswith(_HELD_OUT)]
 
 
 def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:

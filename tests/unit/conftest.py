@@ -1,5 +1,6 @@
 """Fixtures of several test modules."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,13 @@ def share_cores() -> Iterator[None]:
     """Give tests side by side a thread each: more would wait for each other."""
     with set_threads(1) if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def collect_less() -> None:
+    """Look for garbage among what tests make, not in a million objects of imported libraries."""
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 100)
 
 
 @pytest.fixture(autouse=True)

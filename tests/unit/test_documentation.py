@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from contextlib import redirect_stdout
 from copy import deepcopy
 from functools import cache
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -379,6 +381,7 @@ def assert_printed(shown, printed):
 def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
     monkeypatch.chdir(readers_folder)
     names: dict[str, object] = {"__name__": "page"}
+    said = ""
     for block in code_blocks(page.read_text()):
         if block.language == "python":
             exec(compile(block.text, page.name, "exec"), names)
@@ -386,7 +389,8 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
             for words in shell_commands(block.text):
                 read_command(words, lambda given: run(*given))
         elif block.language == "text":
-            assert_printed(block.text, capsys.readouterr().out)
+            said = capsys.readouterr().out or said  # of one output in two blocks
+            assert_printed(block.text, said)
     if page.stem == "latent-weights":
         printed = capsys.readouterr().out + names["result"].text  # type: ignore[attr-defined]
         for number in ("404.01", "400.06 to 406.09", "413.21", "1.77", "42.94"):
@@ -394,23 +398,33 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
             assert number in page.read_text().replace("\n", " ")
 
 
-@cache
 def run(*given):
+    """Run a subcommand, and print what it prints."""
+    print(printed(*given))
+
+
+@cache
+def printed(*given):
     """Run a subcommand; what two pages say in the same words is run once."""
-    if given[0] == "run":
-        return parse_subcommand(list(given))
-    with warnings.catch_warnings():
+    with redirect_stdout(StringIO()) as out, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return execute_subcommand(list(given))
+        execute = given[0] != "run" or "--init" in given
+        (execute_subcommand if execute else parse_subcommand)(list(given))
+    return out.getvalue()
 
 
 @pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch):
+def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch, capsys):
+    """A page that shows what a command prints has it run."""
     monkeypatch.chdir(tmp_path)
-    for block in code_blocks(page.read_text()):
+    blocks = code_blocks(page.read_text())
+    for block, after in zip(blocks, [*blocks, Block("", "")][1:], strict=True):
         if block.language == "sh":
+            shown = after.language == "text" and "run --init" in block.text
             for words in shell_commands(block.text):
-                read_command(words, parse_subcommand)
+                read_command(words, (lambda given: run(*given)) if shown else parse_subcommand)
+            if shown:
+                assert_printed(after.text, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", [*RUN_PAGES, *OTHERS], ids=lambda page: page.stem)

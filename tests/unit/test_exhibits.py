@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from docutils.core import publish_doctree
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.api.types import is_integer_dtype
@@ -330,6 +331,16 @@ def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) 
     else:
         bare = re.sub(r"<!--.*?-->", "", text)
         assert not re.findall(r".{0,40}(?:\bnan\b|[>+-]None\b|<NA>|\bNaT\b).{0,20}", bare)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs) -> None:
+    """Also the ticks that drawing adds; wider than a page lying on its side, it would shrink."""
+    figure = draw_figure(name, inputs["known"], Labels())
+    FigureCanvasAgg(figure).draw()
+    sizes = {t.get_text(): t.get_fontsize() for t in figure.findobj(Text) if t.get_text().strip()}
+    assert {text: size for text, size in sizes.items() if size < 7} == {}
+    assert figure.get_figwidth() <= 9.5
 
 
 def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], Labels]:

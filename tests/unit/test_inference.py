@@ -331,8 +331,11 @@ def test_what_permutations_cannot_reach_is_said():
     said = verdicts.reason_text(few[0].reason)
     assert said == "19 permutations, where p < 0.05 in 4 tests needs 80"
     assert few[0].note == warning(few, 19)
-    swaps = [*rows(0.05, 3), few[3]._replace(fact=measures._HELD_OUT)]
-    assert measures.adjusted_rows(swaps, 19)[3].verdict == "no difference found"  # draws nothing
+    # The held-out distance draws nothing; beside its small p 4 others reach 4 / 100.
+    held_out = MeasureRow("u", "tvd", 0.1, p_value=1e-9, fact=measures._HELD_OUT)
+    for draws, said in ((99, "differs"), (79, "cannot tell")):
+        found = measures.adjusted_rows([held_out, *rows(1 / (draws + 1), 4)], draws)
+        assert [row.verdict for row in found] == ["differs", *[said] * 4]
     # Rows of a table that are adjusted anew, with as many draws as it takes.
     assert {row.reason for row in measures.adjusted_rows(few, 80)} == {""}
     for size in range(1, 40):

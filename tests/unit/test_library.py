@@ -71,7 +71,10 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     out = tmp_path / "out"
     flags = ["--reference", str(human), "--samples", str(generated), "--out", str(out), *FLAGS]
     run_function("compare", flags)
-    assert compared.text in capsys.readouterr().out
+    said, signature = compared.text.rsplit("\n\n", 1)
+    printed = capsys.readouterr().out
+    assert printed.startswith(said)
+    assert printed.splitlines()[-1] == signature  # behind what was written
     written = pd.read_csv(out / "tendencies.csv")
     pd.testing.assert_frame_equal(
         compared.table[list(written)].reset_index(drop=True), written, check_dtype=False

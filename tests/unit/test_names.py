@@ -28,7 +28,7 @@ INTERFACES = {
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {
-    "base": "errors foreign_text former_names verdicts options arguments"
+    "base": "errors foreign_text former_names verdicts options arguments signature"
     " random_streams invariant_tensors storage schemas __init__",
     "inference": "inference",
     "language": "corpus vocabulary ngrams instances",

@@ -23,6 +23,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.planning import run, validation
 from beyond_perplexity.relations.measures import correlate_ranks
+from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
@@ -342,13 +343,39 @@ def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(c
         measures = len(axis.get_yticks())
         assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
         assert len(axis.patches) == measures**2  # all are clear, and the diagonal
-    few = draw_figure("relations/figure_1", given(**compared), LABELS)
+    rows = related()["relation_correlations"].assign(models=8)
+    few = draw_figure("relations/figure_1", given(relation_correlations=rows), LABELS)
     assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
+
+
+def test_correlations_of_few_models_are_scatters_with_their_rho(compared: dict[str, Any]) -> None:
+    """Oracle: SciPy's correlation of the values of the table; the points are those values."""
+    measures = related()["relation_measures"].sort_values("model")
+    texts, bits = (measures["measure"] == n for n in ("tendencies/length.ks", PERPLEXITY))
+    measures.loc[texts, "value"] = y = np.random.default_rng(2).random(10)
+    measures.loc[bits, "value"] = x = np.array([2.0, 2.1, 2.3, 2.2, np.inf])
+    rows = measures.astype(object).where(measures.notna(), None).to_dict("records")
+    found = {"relation_correlations": correlate_ranks(rows).to_pandas()}
+    figure = draw_figure("relations/figure_1", given(relation_measures=measures, **found), LABELS)
+    axis = figure.axes[1]
+    rho = f"{spearmanr(np.repeat(x, 2), y)[0]:.2f}".replace("-0", "\N{MINUS SIGN}").lstrip("0")
+    assert axis.get_title(loc="left") == f"Length (KS), excess\nρ = {rho}, n = 10 (5)"
+    assert {line.get_ydata()[0] for line in axis.lines} == set(y)
+    assert {line.get_xdata()[0] for line in axis.lines} - set(x) == {0.03}  # the worse edge
+    assert "Transformer ∞" in figure.legends[0].get_title().get_text()
+    axes = draw_figure("semantics/figure_1", given(**compared), LABELS).axes
+    assert len(axes) == 8  # 9 measures, against cross-entropy
+    own = make_semantics(SKILLS).query("kind == 'predicted'").groupby("measure")["value"]
+    points = zip(*(own.get_group(name) for name in ("cross_entropy", "bleu_2")), strict=True)
+    assert {tuple(line.get_xydata()[0]) for line in axes[0].lines} == set(points)
 
 
 @pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])
 def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
     """Oracle: the rows of the table, and the order of rows, which is one for both splits."""
+    rows = compared["semantic_correlations"]
+    rows = rows.assign(n=np.maximum(rows["n"], 8))  # not few models
+    compared = {**compared, "semantic_correlations": rows}
     figure = draw_figure(f"semantics/{name}", given(**compared), LABELS)
     splits = {"validation": "valid", "test": "test"}
     assert len(figure.axes) == len(splits)
@@ -363,8 +390,7 @@ def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
             & (table["first_measure"] == "bleu_2")
             & (table["second_measure"] == "accuracy")
         ].to_dict("records")
-        at = {(round(t.get_position()[1] + 0.14), t.get_position()[0]): t for t in axis.texts[::2]}
-        texts = {place: text.get_text() for place, text in at.items()}
+        texts = {t.get_position()[::-1]: t.get_text() for t in axis.texts}
         drawn.append(texts[max(places), min(places)])
         assert drawn[-1] == f"{row['value']:.2f}".lstrip("0")
     assert orders[0] == orders[1]

@@ -140,14 +140,14 @@ def test_permutation_tests_find_the_smallest_swap_as_often_as_claimed(counts, re
     x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
     ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
-    permute = dict(zip(ordered[shift.permute], ordered, strict=True))
+    swap = dict(zip(ordered[shift.swap], ordered, strict=True))
     rng = np.random.default_rng(4)
     p_values = []
     for seed in range(80):
         first, second = sample_texts(rng), sample_texts(rng)
         chosen = rng.random(N) < x
         pairs = zip(second, chosen, strict=True)
-        second = [[permute[w] for w in text] if c else text for text, c in pairs]
+        second = [[swap[w] for w in text] if c else text for text, c in pairs]
         p_values.append(document_p([first, second], lambda *x: unigram_distances(*x)["tvd"], seed))
     check_power(p_values)
 
@@ -216,10 +216,10 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
     assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
     draw = shifts.PairDraw(200_000, 4, 1, "test")
-    permuted = document_shifts.UnigramShift(counts, None, seed=1)
-    found = permuted.draw(draw, 0.3)
+    swapped = document_shifts.UnigramShift(counts, None, seed=1)
+    found = swapped.draw(draw, 0.3)
     for measure, values in found.items():
-        assert values == pytest.approx(permuted.size(measure, 0.3)[0], rel=0.02)
+        assert values == pytest.approx(swapped.size(measure, 0.3)[0], rel=0.02)
     rarer = document_shifts.RankShift(counts, None)
     rngs = [np.random.default_rng(1)]
     plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))

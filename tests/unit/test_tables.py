@@ -352,6 +352,8 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
     measures.loc[tested, ["family", "draws"]] = 8, 99
+    assert measured.table_3(measures, Labels()).note.count(f" {FEW}") == 1
+    measures.loc[tested, "reason"] = TOO_FEW_OF_8
     assert measured.table_3(measures, Labels()).note.count(f"? cannot tell: {FEW}") == 1
     assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
     assert (note_alone({**ROW, "note": WORD_NOTE}), note_alone(ROW)) == (WORD_NOTE, "")

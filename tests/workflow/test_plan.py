@@ -83,7 +83,7 @@ def test_the_summary_counts_what_the_configuration_says(untouched, printed):
     last = printed[printed.index("\nThis run\n") :].rstrip().splitlines()
     assert [line.split()[0] for line in last[-4:]] == ["GPU-hours", "CPU-hours", "known", "memory"]
     assert f"models       {len(models)}: " in printed
-    assert "embedded     20 documents of each sample set at most, by skipthought" in printed
+    assert "embedded     20 documents of a sample set at most, by skipthought" in printed
     assert f"understood   {len(semantics['models'])} models on" in printed
 
 

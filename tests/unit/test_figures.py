@@ -178,11 +178,13 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
 def test_colour_is_the_place_beside_the_band_and_no_star_is_on_white(place, verdict, mark) -> None:
     """Oracle: a cell of each place beside the band and each verdict, by the legend's words."""
     value = {"inside": 0.06, "above": 0.3, "below": 0.01, "no band": 0.06}[place]
-    measures = set_distance(make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam")
+    measures = synthetic_tables.set_distance(
+        make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam"
+    )
     chosen = (measures["tendency"] == "length") & (measures["measure"] == "ks")
     measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.001, 0.03 if verdict == "differs" else 0.2]
     if verdict == "withheld":
-        measures = withhold(measures, "length", "ks", "too few groups")
+        measures = synthetic_tables.withhold(measures, "length", "ks", "too few groups")
     if place == "no band":
         measures.loc[chosen, ["baseline_low", "baseline_high"]] = np.nan
     figure = draw("main", measures, Labels())

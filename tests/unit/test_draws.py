@@ -610,7 +610,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
     assert not WeightReader(weights).has_grid
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
         words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"
-        check_refused(words, WeightReader, weights, log_q=files)
+        check_refused(words, lambda files=files: list(WeightReader(weights, log_q=files)))
     (tmp_path / "other").mkdir()
     other = Pair(pair.model, pair.proposal, 6, pair.purpose)
     with pytest.raises(InputError, match="is another latent than was weighed"):

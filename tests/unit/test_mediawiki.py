@@ -133,7 +133,7 @@ AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
 )
 def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content, message, reason):
     path = put(tmp_path / "dump", content)
-    check_refused(message, PageStream, path, Problems(False))
+    check_refused(message, lambda: list(PageStream(path, Problems(False))))
     problems = Problems(skip=True)
     assert [parse_page(raw).title for raw in PageStream(path, problems)] == ["A", "B"]
     assert problems.skips.counts[reason] == 1
@@ -142,7 +142,7 @@ def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
 def test_other_files_are_no_dumps(tmp_path, content):
     path = put(tmp_path / "other", content)
-    check_refused("not a MediaWiki dump", PageStream, path, Problems(False))
+    check_refused("not a MediaWiki dump", lambda: list(PageStream(path, Problems(False))))
 
 
 VISIBLE = [

@@ -18,10 +18,8 @@ from scripts._job import Given, job, needed
 def main(options: Given) -> None:
     vocabulary = load_vocabulary(options.vocabulary)
     if not isinstance(vocabulary, ClosedVocabulary):
-        raise InputError(
-            f"{options.vocabulary}: is an open vocabulary ({vocabulary.kind}), which has no "
-            "unknown words to spell; give a closed one"
-        )
+        fault = f"is an open vocabulary ({vocabulary.kind}), which has no unknown words to spell"
+        raise InputError(f"{options.vocabulary}: {fault}; give a closed one")
     trained, validated = (
         count_words(read_texts([options.documents], split)) for split in ("train", "valid")
     )

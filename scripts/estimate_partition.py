@@ -20,15 +20,7 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
-from beyond_perplexity.contrastive import PartitionOptions
-from beyond_perplexity.contrastive.partition import (
-    GivenLength,
-    ScoredSentences,
-    WordProposal,
-    describe_given_length,
-    draw_log_partitions,
-    endless_log_probs,
-)
+from beyond_perplexity.contrastive import PartitionOptions, partition
 from beyond_perplexity.contrastive.scores import Scorer, score_texts, sentence_scorer
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -71,18 +63,18 @@ def _load_scored(
     return model, vocabulary, description
 
 
-def _load_proposal(given: Given, options: PartitionOptions, vocabulary: Vocabulary) -> WordProposal:
+def _load_proposal(
+    given: Given, options: PartitionOptions, vocabulary: Vocabulary
+) -> partition.WordProposal:
     if not given.proposal:
-        return WordProposal(None, vocabulary.size, 1.0, UNIFORM)
+        return partition.WordProposal(None, vocabulary.size, 1.0, UNIFORM)
     if len(given.proposal) > 1:
         raise InputError("--proposal: names several folders; give one")
     model, other, _ = load_model(given.proposal[0], given.device)
     if other.hash != vocabulary.hash:
-        raise InputError(
-            f"{given.proposal[0]}: has another vocabulary than {given.model}; choose a model that "
-            "was trained with the same"
-        )
-    return WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
+        advice = f"than {given.model}; choose a model that was trained with the same"
+        raise InputError(f"{given.proposal[0]}: has another vocabulary {advice}")
+    return partition.WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
 
 
 def _units(given: Given, description: Mapping[str, Any]) -> Iterable[CutDocument]:
@@ -106,7 +98,7 @@ def _units_of_text(path: Path, cleaning: Preprocessing, whole: bool) -> Iterator
         yield CutDocument(place, None, cut)
 
 
-def _score(scorer: Scorer, units: Iterable[CutDocument]) -> ScoredSentences:
+def _score(scorer: Scorer, units: Iterable[CutDocument]) -> partition.ScoredSentences:
     """Score sentences; of their words nothing is held but how many there are."""
     lengths, groups = array("q"), array("q")
     keys: dict[str | int, int] = {}
@@ -123,11 +115,14 @@ def _score(scorer: Scorer, units: Iterable[CutDocument]) -> ScoredSentences:
     if not lengths:
         raise InputError("the text has no words; give one with sentences")
     columns = np.asarray(lengths), np.asarray(groups)
-    return ScoredSentences(scores.log_score, *columns, int(scores.unknown.sum()))
+    return partition.ScoredSentences(scores.log_score, *columns, int(scores.unknown.sum()))
 
 
 def _perplexity_of_proposal(
-    proposal: WordProposal, vocabulary: Vocabulary, units: Iterable[CutDocument], words: int
+    proposal: partition.WordProposal,
+    vocabulary: Vocabulary,
+    units: Iterable[CutDocument],
+    words: int,
 ) -> float | None:
     """Return the perplexity of the proposal's model under the same condition; None: infinite."""
     if proposal.model is None:
@@ -137,7 +132,7 @@ def _perplexity_of_proposal(
         for unit in units
         for ids in vocabulary.encode([" ".join(part) for part in unit.sentences])
     )
-    total = math.fsum(endless_log_probs(proposal.model, encoded))
+    total = math.fsum(partition.endless_log_probs(proposal.model, encoded))
     return math.exp(-total / words) if total > -700 * words else None
 
 
@@ -167,13 +162,13 @@ def main(given: Given) -> None:
     name = Path(given.proposal[0]).name if given.proposal else UNIFORM
     purpose = f"contrastive/partition/{given.name}/{name}"
     wanted = np.unique(held.lengths)
-    weights = draw_log_partitions(model, proposal, wanted, options, given.seed, purpose)
-    found = GivenLength(held, weights, given.seed, purpose)
+    weights = partition.draw_log_partitions(model, proposal, wanted, options, given.seed, purpose)
+    found = partition.GivenLength(held, weights, given.seed, purpose)
     record = given.model_record(model)
     if given.output:
         write_shard(given.output, PARTITIONS, found.columns(given.name, name), record)
     summary = found.summary()
-    for line in describe_given_length(summary):
+    for line in partition.describe_given_length(summary):
         remark(line)
     summary |= {"model": given.name, "proposal": name, "particles": options.particles}
     summary |= {"uniform": proposal.uniform, "record": finished(record)}

@@ -13,6 +13,7 @@ from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.signature import parts_of, refuse_mixed, sign
 from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
+from beyond_perplexity.tendencies import embedding_measures
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
@@ -20,14 +21,6 @@ from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
     EmbeddedText,
     read_embeddings,
-)
-from beyond_perplexity.tendencies.embedding_measures import (
-    embedding_rows,
-    further_baseline,
-    human_shift,
-    joined_measures,
-    smallest_topic_share,
-    without_vectors,
 )
 from beyond_perplexity.tendencies.sensitivity import shift_table
 from scripts._job import Given, flag, job, json_flag, needed, output
@@ -52,7 +45,7 @@ class _Comparisons:
 
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a sample set to its measures."""
-        first, rows = table.slice(0, 1).to_pylist()[0], [without_vectors()]
+        first, rows = table.slice(0, 1).to_pylist()[0], [embedding_measures.without_vectors()]
         vocabulary = str(first["vocabulary"])
         texts = [self._texts.get((name, vocabulary)) for name in (first["source"], HUMAN, FURTHER)]
         held = [text for text in texts if text is not None and len(text) >= 2]
@@ -62,22 +55,26 @@ class _Comparisons:
             reference, further = replace(held[1], n_documents=int(first["n_reference"])), held[2]
             pair = EmbeddedPair.of(reference, samples, further)
             baseline = (
-                further_baseline(further, pair, self._seed) if self._options.permutations else None
+                embedding_measures.further_baseline(further, pair, self._seed)
+                if self._options.permutations
+                else None
             )
             smallest = self._smallest(vocabulary, pair.n_documents)
             own: Any = {"baseline": baseline, "smallest": smallest}
-            rows = list(embedding_rows(pair, self._options, self._seed, **own))
-        return joined_measures(table, rows, self._options.permutations, self._sample_sets)
+            rows = list(embedding_measures.embedding_rows(pair, self._options, self._seed, **own))
+        return embedding_measures.joined_measures(
+            table, rows, self._options.permutations, self._sample_sets
+        )
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
-        shift = human_shift(*self._human(vocabulary))
-        return smallest_topic_share(shift, n_documents, self._how, self._seed)
+        shift = embedding_measures.human_shift(*self._human(vocabulary))
+        return embedding_measures.smallest_topic_share(shift, n_documents, self._how, self._seed)
 
     def sensitivity(self) -> pa.Table:
         """Find the minimum detectable effects for the given numbers of documents, in raw text."""
         readings = [vocabulary for source, vocabulary in self._texts if source == HUMAN]
         human = self._human(min(readings, key=lambda name: name != "raw"))
-        shift, grouped = human_shift(*human), human[0].groups is not None
+        shift, grouped = embedding_measures.human_shift(*human), human[0].groups is not None
         return shift_table([shift], self._how, self._seed, HUMAN, grouped=grouped)
 
 

@@ -11,20 +11,10 @@ from pathlib import Path
 from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.corpus.sentences import find_partners
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.semantics import (
-    HUMAN_CORRELATIONS,
-    HUMAN_SCORES,
-    PROBES,
-    WORDS_EVALUATOR,
-)
+from beyond_perplexity.schemas import semantics
+from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, open_evaluator, set_threads
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
-from beyond_perplexity.semantics.scored_pairs import (
-    correlate_people,
-    list_pair_scores,
-    read_scored_pairs,
-    score_pairs,
-)
 from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from scripts._job import Given, flag, job, json_flag, needed, on_device, output
@@ -38,20 +28,22 @@ def _probe(given: Given, evaluator: Evaluator, record: dict[str, object]) -> Non
     sentences = probe_sentences(units, partners, given.seed)
     table = probe_evaluator(evaluator, sentences, given.evaluator)
     record["evaluator"] = evaluator.describe()  # which has read words by now
-    write_shard(given.output, PROBES, table, record)
+    write_shard(given.output, semantics.PROBES, table, record)
 
 
 def _ask_people(given: Given, evaluator: Evaluator, record: dict[str, object]) -> None:
     with (
-        ShardWriter(given.correlations, HUMAN_CORRELATIONS, record) as correlations,
-        ShardWriter(given.pair_scores, HUMAN_SCORES, record) as scores,
+        ShardWriter(given.correlations, semantics.HUMAN_CORRELATIONS, record) as correlations,
+        ShardWriter(given.pair_scores, semantics.HUMAN_SCORES, record) as scores,
     ):
         for name, held in given.human.items():
             if not (isinstance(held, list) and [type(part) for part in held] == [str, str]):
                 raise InputError(f"--human.{name}: is {held!r}, expected [path, column of scores]")
-            scored = score_pairs(evaluator, read_scored_pairs(Path(held[0]), held[1]))
-            correlations.write(correlate_people(scored, given.evaluator, name))
-            scores.write(list_pair_scores(scored, given.evaluator, name))
+            scored = scored_pairs.score_pairs(
+                evaluator, scored_pairs.read_scored_pairs(Path(held[0]), held[1])
+            )
+            correlations.write(scored_pairs.correlate_people(scored, given.evaluator, name))
+            scores.write(scored_pairs.list_pair_scores(scored, given.evaluator, name))
 
 
 @job(
@@ -60,7 +52,7 @@ def _ask_people(given: Given, evaluator: Evaluator, record: dict[str, object]) -
     SPLIT_UNIT,
     WHOLE,
     needed("--sentences", "how many at most, in the random order", COUNT),
-    needed("--evaluator", f"name of the evaluator; {WORDS_EVALUATOR} needs none"),
+    needed("--evaluator", f"name of the evaluator; {semantics.WORDS_EVALUATOR} needs none"),
     json_flag("--options", "of the evaluator, JSON object"),
     json_flag("--measures", "constants of measures, JSON object"),
     json_flag("--human", 'pairs: {"name": ["path", "column"], ...}'),

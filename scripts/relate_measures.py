@@ -7,18 +7,8 @@ tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic
 from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, real
-from beyond_perplexity.relations.measures import (
-    RelatedFiles,
-    RelationOptions,
-    compare_orders,
-    correlate_ranks,
-    gather_measures,
-)
-from beyond_perplexity.schemas.relations import (
-    RELATION_CORRELATIONS,
-    RELATION_MEASURES,
-    RELATION_ORDERS,
-)
+from beyond_perplexity.relations import measures
+from beyond_perplexity.schemas import relations
 from beyond_perplexity.storage.shards import write_shard
 from scripts._job import Given, flag, job, output, shards
 
@@ -40,16 +30,18 @@ from scripts._job import Given, flag, job, output, shards
     ),
 )
 def main(given: Given) -> None:
-    files = RelatedFiles(given.perplexities, given.tendencies, given.contrasts, given.semantics)
-    options = RelationOptions(
+    files = measures.RelatedFiles(
+        given.perplexities, given.tendencies, given.contrasts, given.semantics
+    )
+    options = measures.RelationOptions(
         given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed
     )
-    found = gather_measures(files, options)
+    found = measures.gather_measures(files, options)
     record = given.record(options._asdict())
     outputs = (
-        (given.measures, RELATION_MEASURES, found.table()),
-        (given.correlations, RELATION_CORRELATIONS, correlate_ranks(found.rows)),
-        (given.orders, RELATION_ORDERS, compare_orders(found)),
+        (given.measures, relations.RELATION_MEASURES, found.table()),
+        (given.correlations, relations.RELATION_CORRELATIONS, measures.correlate_ranks(found.rows)),
+        (given.orders, relations.RELATION_ORDERS, measures.compare_orders(found)),
     )
     for path, schema, table in outputs:
         write_shard(path, schema, table, record)

@@ -8,13 +8,7 @@ from __future__ import annotations
 import torch
 
 from beyond_perplexity.arguments import SEED
-from beyond_perplexity.contrastive.scores import (
-    Substitutes,
-    make_scorer,
-    read_versions,
-    score_versions,
-    types_of_split,
-)
+from beyond_perplexity.contrastive import scores
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any
@@ -26,16 +20,16 @@ from scripts._job import Given, flag, job, json_flag, needed, on_device, output
 from scripts._sentences import SENTENCES, take_shard
 
 
-def _substitutes(given: Given, source: str) -> Substitutes:
+def _substitutes(given: Given, source: str) -> scores.Substitutes:
     if source == "text":
-        types = types_of_split(given.documents, given.split)
-        return Substitutes(types, f"{given.documents} (split {given.split})")
+        types = scores.types_of_split(given.documents, given.split)
+        return scores.Substitutes(types, f"{given.documents} (split {given.split})")
     if len(given.substitutes) != 1:
         raise InputError("--substitutes: name one closed vocabulary, or set substitutes: text")
     vocabulary = load_vocabulary(given.substitutes[0])
     if not isinstance(vocabulary, ClosedVocabulary):
         raise InputError(f"{given.substitutes[0]}: has parts of words; name a closed vocabulary")
-    return Substitutes(vocabulary.describe()["words"], given.substitutes[0])
+    return scores.Substitutes(vocabulary.describe()["words"], given.substitutes[0])
 
 
 @job(
@@ -52,9 +46,9 @@ def _substitutes(given: Given, source: str) -> Substitutes:
 def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
     distortion = parse_options(DistortionOptions, given.distortion, "distortion")
-    versions = read_versions(given.versions)
+    versions = scores.read_versions(given.versions)
     model, vocabulary, _ = load_any(given.model, given.device)
-    scorer = make_scorer(model, vocabulary, given.model)
+    scorer = scores.make_scorer(model, vocabulary, given.model)
     units = take_shard(given, given.split, given.sentences, next(iter(given.limit), None))
     substitutes = _substitutes(given, distortion.substitutes)
     if units:
@@ -62,5 +56,5 @@ def main(given: Given) -> None:
     record = given.model_record(model)
     units_of = "document" if given.whole else "sentence"
     record["signature"] = distortion.signature(text="cleaned", units=units_of)
-    rows = score_versions(scorer, units, substitutes, versions, distortion, given.seed)
+    rows = scores.score_versions(scorer, units, substitutes, versions, distortion, given.seed)
     write_shard(given.output, CONTRAST_SCORES, rows, record)

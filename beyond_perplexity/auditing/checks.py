@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PRECISION_NAMES = ("float32", "bfloat16", "float16")
 _HOME = "beyond_perplexity.auditing"
 _COMPARED = ("future", "batch", "padding", "steps")
+_Measured = tuple[str, float, str, float]  # The first fields of a `Check`
 _SCORED = ("order", "likelihood", "denominators")
 
 
@@ -52,20 +53,22 @@ class Check(NamedTuple):
     reference: str  # ``module:function``
     tolerance: float  # The largest deviation that is no failed check
     unit: str  # Of the deviation
-    explanation: str  # What is promised, and what usually breaks it
     # The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
     # float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
-    rounding: float = 0.0
+    rounding: float
+    explanation: str  # What is promised, and what usually breaks it
     needs: str = "model"  # What is tried
     # Checks that fail as well where this one does: they are no second fault
     implies: tuple[str, ...] = ()
 
 
+def _measured(function: str, tolerance: float, unit: str, rounding: float = 0.0) -> _Measured:
+    return f"{_HOME}.{function}", tolerance, unit, rounding
+
+
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.probabilities:check_logits",
-        0.0,
-        "numbers that are none",
+        *_measured("probabilities:check_logits", 0.0, "numbers that are none"),
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
         "precision, a mask of a whole row and damaged weights break it.",
         implies=(
@@ -75,145 +78,102 @@ CHECKS = {
         ),
     ),
     "normalization": Check(
-        f"{_HOME}.probabilities:check_normalization",
-        1e-4,
-        "distance of the sum from 1",
+        *_measured("probabilities:check_normalization", 1e-4, "distance of the sum from 1", 8.0),
         "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
         "axis, logits taken for log-probabilities and a candidate list that is cut break it.",
-        8.0,
         implies=("continuations", *_SCORED),
     ),
     "continuations": Check(
-        f"{_HOME}.probabilities:check_continuations",
-        1e-3,
-        "distance of the share from 1",
+        *_measured("probabilities:check_continuations", 1e-3, "distance of the share from 1", 16.0),
         "What may follow a prefix, its end included, has the prefix' probability together, from "
         "the empty text on. A length penalty and an end that is not scored break it.",
-        16.0,
     ),
     "possible": Check(
-        f"{_HOME}.probabilities:check_possible",
-        0.0,
-        "models",
+        *_measured("probabilities:check_possible", 0.0, "models"),
         "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
         "trained) leaves none to any: the perplexity of every text is infinite.",
     ),
     "reserved": Check(
-        f"{_HOME}.probabilities:check_reserved",
-        1e-3,
-        "probability",
+        *_measured("probabilities:check_reserved", 1e-3, "probability"),
         "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
         "have, every text lacks.",
         implies=("continuations",),
     ),
     "future": Check(
-        f"{_HOME}.predictions:check_future",
-        1e-4,
-        "total variation or nats",
+        *_measured("predictions:check_future", 1e-4, "total variation or nats", 1.0),
         "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
         "ways and statistics over a whole text break it.",
-        1.0,
         implies=("continuations", "padding", "steps", *_SCORED),
     ),
     "alignment": Check(
-        f"{_HOME}.predictions:check_alignment",
-        0.0,
-        "rows",
+        *_measured("predictions:check_alignment", 0.0, "rows"),
         "A row of logits is for the token after it. Logits that are not shifted against their "
         "targets know the token that they are scored on.",
         implies=("continuations", "future", "padding", "steps", *_SCORED),
     ),
     "batch": Check(
-        f"{_HOME}.predictions:check_batch",
-        1e-3,
-        "total variation or nats",
+        *_measured("predictions:check_batch", 1e-3, "total variation or nats", 64.0),
         "A text has the same predictions alone and among others. Statistics over a batch break it.",
-        64.0,
         implies=("normalization", "continuations", "padding", "steps", *_SCORED),
     ),
     "padding": Check(
-        f"{_HOME}.predictions:check_padding",
-        1e-3,
-        "total variation or nats",
+        *_measured("predictions:check_padding", 1e-3, "total variation or nats", 64.0),
         "Padding a text up at its end changes nothing in it. Positions that are counted from the "
         "end, attention to the padding and means over places break it.",
-        64.0,
         implies=("continuations", "steps", *_SCORED),
     ),
     "order": Check(
-        f"{_HOME}.scores:check_order",
-        1e-3,
-        "nats a prediction",
+        *_measured("scores:check_order", 1e-3, "nats a prediction", 64.0),
         "Each text has its own score, in whatever order texts come and with whatever others. "
         "Results that are sorted by length and not put back, and states that are carried from text "
         "to text, break it.",
-        64.0,
-        "scoring",
+        needs="scoring",
         implies=("likelihood", "denominators"),
     ),
     "repetition": Check(
-        f"{_HOME}.predictions:check_repetition",
-        1e-4,
-        "total variation or nats",
+        *_measured("predictions:check_repetition", 1e-4, "total variation or nats", 8.0),
         "A text that is scored twice has the same score twice. Dropout that is on, and a state "
         "that outlives its text, break it.",
-        8.0,
         implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
     ),
     "steps": Check(
-        f"{_HOME}.predictions:check_steps",
-        1e-3,
-        "total variation or nats",
+        *_measured("predictions:check_steps", 1e-3, "total variation or nats", 64.0),
         "Generation by steps, with rows that start anew and change places, has the distributions "
         "of a whole pass. A cache with wrong positions breaks it.",
-        64.0,
     ),
     "likelihood": Check(
-        f"{_HOME}.probabilities:check_likelihood",
-        1e-3,
-        "nats a prediction",
+        *_measured("probabilities:check_likelihood", 1e-3, "nats a prediction", 64.0),
         "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
         "logits. Another base, a mean for a sum, logits that are not shifted break it.",
-        64.0,
-        "scoring",
+        needs="scoring",
     ),
     "beginning": Check(
-        f"{_HOME}.scores:check_beginning",
-        1e-3,
-        "times",
+        *_measured("scores:check_beginning", 1e-3, "times"),
         "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
         "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
         needs="scoring",
         implies=("likelihood",),
     ),
     "end": Check(
-        f"{_HOME}.scores:check_end",
-        1e-3,
-        "times",
+        *_measured("scores:check_end", 1e-3, "times"),
         "The end of a text is scored once: without it P is that of all texts that begin so.",
         needs="scoring",
         implies=("likelihood",),
     ),
     "windows": Check(
-        f"{_HOME}.scores:check_windows",
-        1e-3,
-        "times",
+        *_measured("scores:check_windows", 1e-3, "times"),
         "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
         "last windows that are dropped, break it.",
         needs="scoring",
     ),
     "denominators": Check(
-        f"{_HOME}.scores:check_denominators",
-        0.0,
-        "share",
+        *_measured("scores:check_denominators", 0.0, "share"),
         "Tokens, words, characters and bytes are those of the text that was scored. Characters "
         "taken for bytes, and the words of another version of the text, break it.",
         needs="scoring",
     ),
     "special tokens": Check(
-        f"{_HOME}.tokenization:check_special_tokens",
-        0.0,
-        "tokens",
+        *_measured("tokenization:check_special_tokens", 0.0, "tokens"),
         "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
         "neither ends nor begins there. Tokenizers of transformers read the token unless they are "
         "given split_special_tokens=True.",
@@ -221,9 +181,7 @@ CHECKS = {
         implies=("beginning", "round trip"),
     ),
     "round trip": Check(
-        f"{_HOME}.tokenization:check_round_trip",
-        0.0,
-        "texts",
+        *_measured("tokenization:check_round_trip", 0.0, "texts"),
         "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
         "normalization and dropped characters give P of another, coarser text.",
         needs="tokenizer",

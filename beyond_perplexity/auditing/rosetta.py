@@ -131,13 +131,9 @@ def power_of(log_prob: float, n: int) -> float:
 
 def translate_own(speech: Speech) -> list[Printed]:
     """Return our own perplexities and bits per byte: ends of documents are in log P and in N."""
-    found: dict[str, Any] = measure(
-        speech.model,
-        speech.vocabulary,
-        speech.texts,
-        text=speech.kind,
-        context_length=speech.context_length,
-    )
+    given = speech.model, speech.vocabulary, speech.texts
+    asked: dict[str, Any] = {"text": speech.kind, "context_length": speech.context_length}
+    found: dict[str, Any] = measure(*given, **asked)
     context = found["context_length"]
     windows = f"windows of {context} tokens, half of them new" if context else "no limit of context"
     how = f"<s> is seen, </s> is scored and counts in N; {windows}"

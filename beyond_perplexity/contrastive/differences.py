@@ -19,11 +19,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
 from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
-from beyond_perplexity.schemas.contrastive import (
-    CONTRAST_DIFFERENCES,
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_RATIO,
-)
+from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.signature import refuse_mixed
 from beyond_perplexity.verdicts import joined_facts
 
@@ -73,12 +69,12 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
     rows: list[_Row] = []
     for unit in entropy.MEASURED_UNITS:
         of_unit = list(_compare(sums, unit, tests))
-        tested = [row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY]
+        tested = [row for row in of_unit if row["measure"] == contrastive.CONTRASTIVE_ENTROPY]
         adjust_rows(tested, tests.flips, "flips")
         rows += of_unit
     _read(rows)
-    kept = [{name: row[name] for name in CONTRAST_DIFFERENCES.names} for row in rows]
-    return pa.Table.from_pylist(kept, CONTRAST_DIFFERENCES)
+    kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
+    return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
@@ -124,7 +120,7 @@ def _compare(
         for (one, two), p_value in zip(pairs, p_values, strict=True):
             given = {"first": names[one], "second": names[two], "unit": unit, "level": level}
             found = entropy.entropy_of(lost[:, one] - lost[:, two], size)
-            yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
+            yield _row(given, contrastive.CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
             if tests.base_level in losses and level != tests.base_level:
                 base = losses[tests.base_level][:, (one, two)]
                 at_both = given | {"base_level": tests.base_level}
@@ -143,14 +139,16 @@ def _ratio_difference(
     unclear = "" if clear or found.few_groups() else entropy.unclear_base(given["base_level"])
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)
-    return _row(given, CONTRASTIVE_RATIO, found, None, joined_facts(found.few_groups(), unclear))
+    return _row(
+        given, contrastive.CONTRASTIVE_RATIO, found, None, joined_facts(found.few_groups(), unclear)
+    )
 
 
 def _row(
     given: Mapping[str, Any], measure: str, found: RatioInterval, p_value: float | None, note: str
 ) -> _Row:
     known = found.columns("value", "low", "high")
-    empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)
+    empty = dict.fromkeys(contrastive.CONTRAST_DIFFERENCES.names)
     own = {"measure": measure, "p_value": p_value, "groups": found.groups, "note": note}
     return {**empty, **given, **known, **own}
 
@@ -158,10 +156,10 @@ def _row(
 def _read(rows: Sequence[_Row]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
-    measured = [row for row in rows if row["measure"] == CONTRASTIVE_RATIO]
+    measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
     limits = {tuple(row[k] for k in keys): (row["low"], row["high"]) for row in measured}
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
-        if row["measure"] == CONTRASTIVE_ENTROPY and found:
+        if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
             row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)

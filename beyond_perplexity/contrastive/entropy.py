@@ -153,11 +153,9 @@ def _level_sums(
     distorted, draws, units = held["log_score"][rows], held["draw"][rows], places[rows]
     short = np.flatnonzero(np.bincount(draws) != len(scores))
     if len(short):
-        raise InputError(
-            f"{path}: draw {short[0]} of level {held['level'][rows[0]]:g} was scored for "
-            f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents; give all "
-            "shards of the model"
-        )
+        found = f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents"
+        what = f"draw {short[0]} of level {held['level'][rows[0]]:g}"
+        raise InputError(f"{path}: {what} was scored for {found}; give all shards of the model")
     with np.errstate(invalid="ignore"):  # of infinities, which are counted
         lost = scores[units] - distorted
     return LevelSums(
@@ -230,12 +228,8 @@ def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.T
     given where sentences keep their number of words, per sentence always. The cross-entropy
     (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood.
     """
-    given = {
-        "model": model,
-        "words": int(sums.counts["words"].sum()),
-        "sentences": int(sums.counts["sentences"].sum()),
-        "sentence_level": sums.sentence_level,
-    }
+    given: _Row = {name: int(sums.counts[name].sum()) for name in ("words", "sentences")}
+    given |= {"model": model, "sentence_level": sums.sentence_level}
     rows = [
         dict.fromkeys(CONTRASTS.names) | given | {"unit": unit} | row
         for unit in sums.measured_units()
@@ -267,14 +261,9 @@ def _entropy_row(
     found, draws = entropy_of(lost, size), sums.levels[level].draws
     note = joined_facts(_impossible(sums, level), found.few_groups(), facts)
     known = math.isfinite(found.value) and len(draws) > 1
-    return {
-        "measure": CONTRASTIVE_ENTROPY,
-        "level": level,
-        **_limits(found),
-        "deviation": float(np.std(draws / size.sum(), ddof=1)) if known else None,
-        "draws": len(draws),
-        "note": note,
-    }
+    deviation = float(np.std(draws / size.sum(), ddof=1)) if known else None
+    row: _Row = {"measure": CONTRASTIVE_ENTROPY, "level": level, **_limits(found)}
+    return row | {"deviation": deviation, "draws": len(draws), "note": note}
 
 
 def _ratio_row(
@@ -299,12 +288,7 @@ def _ratio_row(
         found.few_groups(),
         unclear_base(base_level) if enough and not clear else "",
     )
-    return {
-        "measure": CONTRASTIVE_RATIO,
-        "level": level,
-        "base_level": base_level,
-        **_limits(found),
-        "deviation": float(np.std(above / below, ddof=1)) if known else None,
-        "draws": common,
-        "note": note,
-    }
+    deviation = float(np.std(above / below, ddof=1)) if known else None
+    row: _Row = {"measure": CONTRASTIVE_RATIO, "level": level, "base_level": base_level}
+    row |= _limits(found)
+    return row | {"deviation": deviation, "draws": common, "note": note}

@@ -187,13 +187,8 @@ def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> 
 def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -> Mapping[str, Any]:
     good, bad = (np.array([row[side] for row in rows], float) for side in (0, 1))
     row: dict[str, Any] = dict.fromkeys(PAIR_CONTRASTS.names)
-    row |= {
-        "model": model,
-        "phenomenon": name,
-        "pairs": len(good) + identical,
-        "identical": identical,
-        "undecided": int((good == bad).sum()),
-    }
+    row |= {"model": model, "phenomenon": name, "pairs": len(good) + identical}
+    row |= {"identical": identical, "undecided": int((good == bad).sum())}
     if not len(good):
         return row | {"note": "all pairs are identical: nothing to distinguish"}
     accuracy = float((good > bad).mean() + (good == bad).mean() / 2)

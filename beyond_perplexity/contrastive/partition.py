@@ -85,10 +85,9 @@ class WordProposal:
         """Raise `InputError` where the model cannot condition on so many words."""
         limit = None if self.model is None else self.model.context_length
         if limit is not None and longest > limit:
-            raise InputError(
-                f"{self.name}: conditions on {limit} tokens at most, but a sentence has {longest} "
-                "words; choose a proposal without a limit, or leave out such sentences"
-            )
+            found = f"conditions on {limit} tokens at most, but a sentence has {longest} words"
+            advice = "choose a proposal without a limit, or leave out such sentences"
+            raise InputError(f"{self.name}: {found}; {advice}")
 
     def start(self, rows: int, longest: int) -> ProposalState | None:
         """Return the state of empty sequences; None where words are uniform."""
@@ -132,10 +131,8 @@ class WordProposal:
         dead = top == -torch.inf  # (B, 1): it would end
         weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
         if not self.uniform and bool(((weights == 0) | dead).any()):
-            raise InputError(
-                f"{self.name}: gives words no probability, so that their part of Z would be "
-                "missed; choose a smoothed model, or set uniform above 0"
-            )
+            advice = "choose a smoothed model, or set uniform above 0"
+            raise InputError(f"{self.name}: gives words no probability: Z lacks them; {advice}")
         return weights
 
 
@@ -280,19 +277,13 @@ class GivenLength:
     def columns(self, model: str, proposal: str) -> dict[str, Any]:
         """Return the columns of schema ``partitions``."""
         rows = len(self.lengths)
-        return {
-            "model": [model] * rows,
-            "proposal": [proposal] * rows,
-            "length": self.lengths,
-            "sentences": self.counts,
-            "log_z": self.log_z,
-            "log_z_debiased": _nullable(self.debiased),
-            "standard_error": _nullable(self.errors),
-            "ess": [one.ess for one in self.diagnostics],
-            "pareto_k": _nullable([one.k_hat for one in self.diagnostics]),
-            "samples": [self.samples] * rows,
-            "bound": [BOUND] * rows,
-        }
+        k_hat = _nullable([one.k_hat for one in self.diagnostics])
+        named = {"model": model, "proposal": proposal, "samples": self.samples, "bound": BOUND}
+        columns: dict[str, Any] = {name: [value] * rows for name, value in named.items()}
+        columns |= {"length": self.lengths, "sentences": self.counts, "log_z": self.log_z}
+        columns |= {"log_z_debiased": _nullable(self.debiased), "pareto_k": k_hat}
+        columns |= {"standard_error": _nullable(self.errors)}
+        return columns | {"ess": [one.ess for one in self.diagnostics]}
 
     def summary(self) -> dict[str, Any]:
         """Return the perplexity and what qualifies it; JSON-serializable.
@@ -313,6 +304,9 @@ class GivenLength:
             half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
             interval = [_power(of_text.value - half), _power(of_text.value + half)]
         debiased = (self.debiased @ self.counts - held.log_scores.sum()) / words
+        counts = {"words": words, "sentences": len(held.lengths), "groups": of_text.groups}
+        counts |= {"unknown": held.unknown, "lengths": self.lengths[[0, -1]].tolist()}
+        counts |= {"samples": self.samples}
         return {
             "perplexity_given_length": _power(of_text.value),
             "interval": interval,
@@ -321,12 +315,7 @@ class GivenLength:
             "standard_error_text": finite(of_text.standard_error),
             "standard_error_samples": finite(self._error_of_draws),
             "log_prob_given_length": float(-of_text.value * words),
-            "words": words,
-            "sentences": len(held.lengths),
-            "groups": of_text.groups,
-            "unknown": held.unknown,
-            "lengths": [int(self.lengths[0]), int(self.lengths[-1])],
-            "samples": self.samples,
+            **counts,
             **trust,
             "meaning": DIVERGES,
         }

@@ -112,10 +112,9 @@ def score_texts(
     # from left to right, so that only a text's own pieces matter
     totals = np.add.reduceat(np.asarray(scores), np.asarray(starts)) if starts else np.zeros(0)
     if np.isnan(totals).any():
-        raise InputError(
-            f"text {int(np.argmax(np.isnan(totals)))}: the model gives it the score NaN; its "
-            "weights are damaged or its numbers overflow: train or bring the model again"
-        )
+        fault = "its weights are damaged or its numbers overflow: train or bring the model again"
+        text = int(np.argmax(np.isnan(totals)))
+        raise InputError(f"text {text}: the model gives it the score NaN; {fault}")
     return TextScores(totals, np.asarray(unknown))
 
 

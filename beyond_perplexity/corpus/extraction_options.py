@@ -157,10 +157,9 @@ def annotated_preprocessing(
     }
     for name, value in off.items():
         if values.get(name, value) != value:
-            raise InputError(
-                f"preprocessing.{name}: a corpus of format {source_format} keeps the tokens of its "
-                f"annotation; only {' and '.join(STEPS_IN_PLACE)} apply to it; remove this key"
-            )
+            kept = f"a corpus of format {source_format} keeps the tokens of its annotation"
+            steps = f"only {' and '.join(STEPS_IN_PLACE)} apply to it; remove this key"
+            raise InputError(f"preprocessing.{name}: {kept}; {steps}")
     return {**values, **off}
 
 

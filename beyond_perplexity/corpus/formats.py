@@ -188,10 +188,8 @@ def guess_format(path: PurePath) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
     last = suffixes[-1] if suffixes else ""
     if last in NO_TEXTS and last not in FORMAT_BY_SUFFIX:
-        raise InputError(
-            f"{path}: is {NO_TEXTS[last]} by its name; give texts as JSONL or Parquet, which have "
-            "a field for them, or one document a line under a name that ends in .txt"
-        )
+        advice = "give texts as JSONL or Parquet, or as lines under a name that ends in .txt"
+        raise InputError(f"{path}: is {NO_TEXTS[last]} by its name; {advice}")
     return FORMAT_BY_SUFFIX.get(last, "text")
 
 

@@ -269,10 +269,9 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
             waiting = next(mentions, None)
         yield MentionedDocument(doc_id, split, text, spans)
     if waiting is not None:
-        raise InputError(
-            f"{corpus.mentions}: the mentions of document {waiting[0]} belong to no document or "
-            "are not in the order of the documents; sort both files by doc_id"
-        )
+        fault = "belong to no document or are not in the order of the documents"
+        what = f"the mentions of document {waiting[0]} {fault}; sort both files by doc_id"
+        raise InputError(f"{corpus.mentions}: {what}")
 
 
 def encode_with_text(

@@ -84,10 +84,9 @@ class PageStream:
             buffer = buffer[start:]
             offset += start
             if len(buffer) > MAXIMUM_PAGE_BYTES:
-                raise InputError(
-                    f"{self._path}: byte {offset}: no {PAGE_CLOSE.decode()} within "
-                    f"{MAXIMUM_PAGE_BYTES} bytes; this is no MediaWiki XML dump in UTF-8"
-                )
+                fault = f"no {PAGE_CLOSE.decode()} within {MAXIMUM_PAGE_BYTES} bytes"
+                wanted = "this is no MediaWiki XML dump in UTF-8"
+                raise InputError(f"{self._path}: byte {offset}: {fault}; {wanted}")
         self._check_end(buffer, offset, pages)
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:

@@ -79,10 +79,8 @@ class Engine(ABC):
     ) -> None:
         limit = model.context_length
         if limit is not None and maximum_length > limit:
-            raise InputError(
-                f"maximum length: is {maximum_length}, but the model conditions on {limit} tokens "
-                "at most; give a smaller one"
-            )
+            detail = f"but the model conditions on {limit} tokens at most; give a smaller one"
+            raise InputError(f"maximum length: is {maximum_length}, {detail}")
         self.model, self.options = model, options
         self.device, self.maximum_length = model.device, maximum_length
         self._streams = (seed, purpose)

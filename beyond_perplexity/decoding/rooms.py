@@ -46,14 +46,9 @@ class Window:
         stale = np.flatnonzero((items >= 0) & (done + ahead > self._host_base + self._steps))
         if not len(stale):
             return
-        fresh = uniforms(
-            self._seed,
-            self._purpose,
-            torch.from_numpy(items[stale]),
-            torch.from_numpy(done[stale] * self._width),
-            self._steps * self._width,
-            self._device,
-        )  # (N, W * width)
+        starts = torch.from_numpy(items[stale]), torch.from_numpy(done[stale] * self._width)
+        count = self._steps * self._width
+        fresh = uniforms(self._seed, self._purpose, *starts, count, self._device)  # (N, W * width)
         where = torch.from_numpy(stale).to(self._device)  # (N,)
         self._values[where] = fresh.unflatten(1, (self._steps, self._width))
         self._host_base[stale] = done[stale]

@@ -83,14 +83,10 @@ def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
     for setting, held in found:
         kept = ~np.isnan(held["log_forward"]).any(1)  # (D,)
         table = {name: column[kept] for name, column in held.items()}
-        row: Fields = {
-            **setting,
-            "runs": table["run"].shape[1],
-            "n_documents": int(kept.sum()),
-            "n_cut": int((~kept).sum()),
-            "n_missed": int(np.isneginf(table["log_q"][:, 0]).sum()),  # q misses the given z
-            "n_tokens": int(table["n_tokens"][:, 0].sum()),
-        }
+        missed = np.isneginf(table["log_q"][:, 0]).sum()  # q misses the given z
+        row: Fields = {**setting, "runs": table["run"].shape[1], "n_missed": int(missed)}
+        row |= {"n_documents": int(kept.sum()), "n_cut": int((~kept).sum())}
+        row |= {"n_tokens": int(table["n_tokens"][:, 0].sum())}
         if kept.any():
             row |= _both_sides(table) | _two_sided(table, setting["n_samples"])
         yield row
@@ -202,14 +198,10 @@ def _both_sides(table: Columns) -> Fields:
     total, (forward, reverse) = n_tokens.sum(), _sides(table)
     with np.errstate(invalid="ignore"):
         gaps = np.where(np.isposinf(reverse) | np.isneginf(forward), np.inf, reverse - forward)
-    return {
-        "forward": -forward.sum() / total,
-        "reverse": -reverse.sum() / total,
-        "gap": gaps.sum() / total,
-        "gap_error": gap_error(gaps, n_tokens),
-        "ess_median": np.median(ess),
-        "ess_low_share": share_below(ess, n_tokens, FEW_EFFECTIVE),
-    }
+    row = {"forward": -forward.sum() / total, "reverse": -reverse.sum() / total}
+    row |= {"gap": gaps.sum() / total, "gap_error": gap_error(gaps, n_tokens)}
+    low_share = share_below(ess, n_tokens, FEW_EFFECTIVE)
+    return row | {"ess_median": np.median(ess), "ess_low_share": low_share}
 
 
 def _two_sided(table: Columns, n_samples: int) -> Fields:

@@ -89,10 +89,9 @@ def _column_values(file: TableFile) -> dict[str, object]:
                     if value != found.setdefault(name, value):
                         row = first + values.to_pylist().index(value)
                         said = ["missing" if v is None else repr(v) for v in (value, found[name])]
-                        raise InputError(
-                            f"{file.place(row)}: {name} is {said[0]}, but {said[1]} in the first "
-                            f"row; give the samples of each {name} in a file of their own"
-                        )
+                        fault = f"{name} is {said[0]}, but {said[1]} in the first row"
+                        advice = f"give the samples of each {name} in a file of their own"
+                        raise InputError(f"{file.place(row)}: {fault}; {advice}")
             first += batch.num_rows
     except (OSError, pa.ArrowException) as error:
         raise InputError(
@@ -108,10 +107,8 @@ def file_labels(file: TableFile) -> WeightLabels:
     for name, value in columns.items():
         said = getattr(footer, name)
         if said not in (None, value):
-            raise InputError(
-                f"{file.path}: column '{name}' says {value!r}, but the footer {said!r}; "
-                "correct the column or leave it out"
-            )
+            detail = f"but the footer {said!r}; correct the column or leave it out"
+            raise InputError(f"{file.path}: column '{name}' says {value!r}, {detail}")
     return footer.overridden(parse_options(WeightLabels, columns, f"{file.path}: its columns"))
 
 
@@ -218,10 +215,8 @@ def by_instance_and_run(held: Columns, what: str, ids: np.ndarray | None = None)
     order = np.lexsort((held["run"], held["instance_id"]))
     whole = np.repeat(ids, len(runs)), np.tile(runs, len(ids))
     if not np.array_equal([held["instance_id"][order], held["run"][order]], whole):
-        raise InputError(
-            f"{what} has a run twice or lacks one that others have; give every file once, and all "
-            "of them"
-        )
+        advice = "give every file once, and all of them"
+        raise InputError(f"{what} has a run twice or lacks one that others have; {advice}")
     return {name: column[order].reshape(len(ids), len(runs)) for name, column in held.items()}
 
 
@@ -304,17 +299,15 @@ def _check_same(temperature: float, samples: Columns, found: Columns) -> None:
     if differs.any():
         row = int(np.argmax(differs))
         instance, sample = min(one[row].tolist() for one in (wanted, held) if row < len(one))
-        raise InputError(
-            f"log q: instance {instance}, sample {sample} at temperature {temperature} is not in "
-            "both the log weights and the files of log q, once; give all the files of both"
-        )
+        fault = f"sample {sample} at temperature {temperature} is not in both"
+        advice = "the log weights and the files of log q, once; give all the files of both"
+        raise InputError(f"log q: instance {instance}, {fault} {advice}")
     others = samples.get("latent_hash", found["latent_hash"]) != found["latent_hash"]
     if others.any():
         instance, sample = wanted[int(np.argmax(others))]
-        raise InputError(
-            f"log q: instance {instance}, sample {sample} at temperature {temperature} is another "
-            "latent than was weighed; draw both with the same models on one kind of device"
-        )
+        what = f"log q: instance {instance}, sample {sample} at temperature {temperature}"
+        advice = "draw both with the same models on one kind of device"
+        raise InputError(f"{what} is another latent than was weighed; {advice}")
 
 
 class Beams:
@@ -331,10 +324,8 @@ class Beams:
         twice = (keys[:, 1:] == keys[:, :-1]).all(0)
         if twice.any():
             size, instance, rank = keys[:, int(np.argmax(twice))]
-            raise InputError(
-                f"beams: instance {instance}, beam size {size}, rank {rank} is there twice; "
-                "give every file once"
-            )
+            detail = f"rank {rank} is there twice; give every file once"
+            raise InputError(f"beams: instance {instance}, beam size {size}, {detail}")
         self._log_p, self._latents = columns[reader.log_p][order], columns["latent_hash"][order]
         self._instance_ids = reader.instance_ids.tolist()
         beams, starts = np.unique(keys[:2], axis=1, return_index=True)  # (2, beams), (beams,)
@@ -347,10 +338,8 @@ class Beams:
         self.settings = [{"beam_size": size} for size in sizes]
         for size, instance in product(sizes, self._instance_ids):
             if (size, instance) not in self._parts:
-                raise InputError(
-                    f"beams: instance {instance} has no beam of size {size}; give all the files of "
-                    "beams"
-                )
+                advice = "give all the files of beams"
+                raise InputError(f"beams: instance {instance} has no beam of size {size}; {advice}")
 
     def beam(self, size: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return log p and hashes, (k,), of a beam of the instance with an index of the reader."""

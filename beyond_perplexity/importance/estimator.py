@@ -18,16 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from beyond_perplexity.importance.estimate_notes import instance_notes, summarize_diagnostics
+from beyond_perplexity.inference import weight_diagnostics
 from beyond_perplexity.inference.log_space import log_mean_exp
-from beyond_perplexity.inference.weight_diagnostics import (
-    NOT_OF_SAMPLES,
-    Diagnostics,
-    bootstrap_samples,
-    delta_variance,
-    diagnose,
-    error_variance,
-    k_hat_threshold,
-)
 from beyond_perplexity.random_streams import stream
 
 if TYPE_CHECKING:
@@ -123,7 +115,7 @@ class InstanceEstimate(NamedTuple):
     log_weights: np.ndarray | None = None
     # (J,): how many of them each of several proposals drew; see `relative_variance`
     counts: np.ndarray | None = None
-    diagnostics: Diagnostics | None = None  # how far to trust them
+    diagnostics: weight_diagnostics.Diagnostics | None = None  # how far to trust them
     debiased: float = math.nan  # log p̂ without the bias of order 1/K; NaN where not known
 
 
@@ -131,7 +123,7 @@ def mean_of_weights(
     log_weights: np.ndarray, latent_hash: np.ndarray | None, counts: np.ndarray | None = None
 ) -> InstanceEstimate:
     """Estimate p by the mean of weights, with all their diagnostics."""
-    found = diagnose(log_weights, latent_hash)
+    found = weight_diagnostics.diagnose(log_weights, latent_hash)
     mean = float(log_mean_exp(log_weights))
     return InstanceEstimate(mean, len(log_weights), log_weights, counts, found)
 
@@ -222,7 +214,7 @@ class Estimator(ABC):
         self.log_likelihood, self.debiased = np.full((2, n), np.nan)
         self.variance, self.standard_error_samples = np.full((2, n), np.nan)
         self.bootstrap = np.zeros(inputs.options.bootstrap)
-        self.diagnostics: list[Diagnostics] = []
+        self.diagnostics: list[weight_diagnostics.Diagnostics] = []
         self.sizes = np.empty(0, np.int64)
 
     @classmethod
@@ -257,10 +249,12 @@ class Estimator(ABC):
             self.diagnostics.append(found.diagnostics)
         if found.log_weights is None:
             return
-        self.variance[index] = error_variance(found.log_weights, found.counts)
+        self.variance[index] = weight_diagnostics.error_variance(found.log_weights, found.counts)
         random = self.inputs.random(self.stream.format_map(self.labels), instance.instance_id)
         size = len(self.bootstrap)
-        replicates = bootstrap_samples(found.log_weights, size, random, found.counts)
+        replicates = weight_diagnostics.bootstrap_samples(
+            found.log_weights, size, random, found.counts
+        )
         self.bootstrap += replicates
         if len(replicates) > 1 and np.isfinite(replicates).all():
             self.standard_error_samples[index] = replicates.std(ddof=1)
@@ -300,18 +294,14 @@ class Estimator(ABC):
         """Give the columns of schema ``importance_diagnostics`` of each instance, if any."""
         reader = self.inputs.reader
         for index, one in enumerate(self.diagnostics):
-            of_samples = one.tail != NOT_OF_SAMPLES
+            of_samples = one.tail != weight_diagnostics.NOT_OF_SAMPLES
             size = int(self.n_samples[index])
-            yield {
-                "temperature": self.labels.get("temperature"),
-                "instance_id": reader.instance_ids[index],
-                "n_samples": size,
-                "n_tokens": reader.n_tokens[index],
-                "n_unknown": None if reader.n_unknown is None else reader.n_unknown[index],
-                "log_likelihood": self.log_likelihood[index],
-                "log_likelihood_jackknife": self.debiased[index],
-                "standard_error": np.sqrt(delta_variance(self.variance[[index]])),
-                "standard_error_samples": self.standard_error_samples[index],
-                "k_hat_threshold": k_hat_threshold(size) if of_samples else None,
-                **one._asdict(),
-            }
+            unknown = None if reader.n_unknown is None else reader.n_unknown[index]
+            error = np.sqrt(weight_diagnostics.delta_variance(self.variance[[index]]))
+            threshold = weight_diagnostics.k_hat_threshold(size) if of_samples else None
+            row = {"temperature": self.labels.get("temperature"), "n_samples": size}
+            row |= {"instance_id": reader.instance_ids[index], "n_tokens": reader.n_tokens[index]}
+            row |= {"n_unknown": unknown, "log_likelihood": self.log_likelihood[index]}
+            row |= {"log_likelihood_jackknife": self.debiased[index], "standard_error": error}
+            row |= {"standard_error_samples": self.standard_error_samples[index]}
+            yield row | {"k_hat_threshold": threshold, **one._asdict()}

@@ -11,18 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.importance.estimate_notes import corpus_notes, summarize_diagnostics
-from beyond_perplexity.importance.estimator import (
-    SAMPLES,
-    STOCHASTIC,
-    CorpusEstimate,
-    Estimator,
-    Fields,
-    Inputs,
-    InstanceEstimate,
-    SampledInstance,
-    mean_of_weights,
-)
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp, log_sum_exp
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_samples,
@@ -80,7 +70,7 @@ def prefix_log_means(log_weights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return found
 
 
-class ImportanceSampling(Estimator):
+class ImportanceSampling(estimator.Estimator):
     """log p̂ = log (1/K) Σ_k w_k with w_k = p(x, z_k) / q(z_k | x) (paper, Eq. 2).
 
     A stochastic bound by `log_space.log_mean_exp`; −inf where all weights are 0. At the level of
@@ -94,13 +84,13 @@ class ImportanceSampling(Estimator):
 
     title = "Importance sampling"
     words = "importance sampling"
-    bound = STOCHASTIC
-    needs = (SAMPLES,)
+    bound = estimator.STOCHASTIC
+    needs = (estimator.SAMPLES,)
     stream = "{temperature}/bootstrap over samples"
     levels = ("instance", "corpus")
     summary = "importance sampling at the level of instances and at that of the corpus"
 
-    def __init__(self, inputs: Inputs, labels: Fields) -> None:
+    def __init__(self, inputs: estimator.Inputs, labels: estimator.Fields) -> None:
         super().__init__(inputs, labels)
         assert self.group is not None
         block = inputs.options.replicate_samples
@@ -112,13 +102,13 @@ class ImportanceSampling(Estimator):
         self.prefixes = np.zeros((orders, len(self.sizes)))
         self.blocks = np.zeros(self.common // block)
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Average the weights."""
         samples = self.samples(instance)
-        found = mean_of_weights(samples.log_weights, samples.latent_hash)
+        found = estimator.mean_of_weights(samples.log_weights, samples.latent_hash)
         return found._replace(debiased=jackknife(samples.log_weights))
 
-    def add(self, instance: SampledInstance) -> None:
+    def add(self, instance: estimator.SampledInstance) -> None:
         """Add to the sums over the corpus too."""
         super().add(instance)
         weights = self.samples(instance).log_weights
@@ -137,7 +127,7 @@ class ImportanceSampling(Estimator):
                 self.ordered[part] += orders
                 self.prefixes[part] += prefix_log_means(orders, self.sizes)
 
-    def estimates(self) -> Iterator[CorpusEstimate]:
+    def estimates(self) -> Iterator[estimator.CorpusEstimate]:
         """Estimate at the level of instances, and at that of the corpus by two kinds of pairing."""
         yield from super().estimates()
         least, most, notes = self.common, int(self.n_samples.max()), []
@@ -145,15 +135,15 @@ class ImportanceSampling(Estimator):
             notes.append(f"instances have {least} to {most} samples: of each, {least} count")
         if np.isneginf(self.paired).all():
             notes.append("no pairing by id has positive weights alone: its perplexity is infinite")
-        labels: Fields = {**self.labels, "aggregation": "corpus", "bound": self.bound}
+        labels: estimator.Fields = {**self.labels, "aggregation": "corpus", "bound": self.bound}
         labels["n_samples"] = least
         yield self._paired_by_id(labels, notes)
         if len(self.ordered):
             pairings = log_mean_exp(self.ordered, 1)
             labels |= {"pairing": "random", "note": "; ".join(notes) or None}
-            yield CorpusEstimate(labels, float(pairings.mean()), pairings=pairings)
+            yield estimator.CorpusEstimate(labels, float(pairings.mean()), pairings=pairings)
 
-    def _paired_by_id(self, labels: Fields, notes: list[str]) -> CorpusEstimate:
+    def _paired_by_id(self, labels: estimator.Fields, notes: list[str]) -> estimator.CorpusEstimate:
         paired, variance = diagnose(self.paired), error_variance(self.paired)
         purpose = f"bootstrap over samples of the corpus/{self.labels['temperature']}"
         random = self.inputs.random(purpose)
@@ -166,7 +156,7 @@ class ImportanceSampling(Estimator):
             **summarize_diagnostics([paired], np.array([self.common])),
         }
         total = float(log_mean_exp(self.paired))
-        return CorpusEstimate(columns, total, np.array([variance]), samples)
+        return estimator.CorpusEstimate(columns, total, np.array([variance]), samples)
 
     def curves(self) -> Mapping[str, np.ndarray]:
         """Return both levels; there the pairing is random too."""

@@ -6,23 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.importance.estimate_notes import share_below
-from beyond_perplexity.importance.estimator import (
-    DEBIASED,
-    DEBIASED_UNSURE,
-    SAMPLES,
-    CorpusEstimate,
-    Estimator,
-    Fields,
-    Inputs,
-    InstanceEstimate,
-    SampledInstance,
-)
 from beyond_perplexity.inference.log_space import jackknife
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE, effective_samples
 
 
-class Jackknife(Estimator):
+class Jackknife(estimator.Estimator):
     """Σ_n of `jackknife`, undefined where it is so for an instance.
 
     With few effective samples it may be further from log p than log p̂ is (of 100 log-normal weights
@@ -38,18 +28,18 @@ class Jackknife(Estimator):
 
     title = "The same, jackknife"
     words = "importance sampling, debiased by the jackknife"
-    bound = DEBIASED
-    needs = (SAMPLES,)
+    bound = estimator.DEBIASED
+    needs = (estimator.SAMPLES,)
 
-    def __init__(self, inputs: Inputs, labels: Fields) -> None:
+    def __init__(self, inputs: estimator.Inputs, labels: estimator.Fields) -> None:
         super().__init__(inputs, labels)
         self.effective = np.zeros(len(self.n_samples))
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: estimator.SampledInstance) -> estimator.InstanceEstimate:
         """Debias log p̂ of the weights."""
         weights = self.samples(instance).log_weights
         self.effective[instance.position] = effective_samples(weights)
-        return InstanceEstimate(jackknife(weights), len(weights))
+        return estimator.InstanceEstimate(jackknife(weights), len(weights))
 
     def notes(self) -> list[str]:
         """Count the instances where it is undefined."""
@@ -62,11 +52,11 @@ class Jackknife(Estimator):
         }
         return [note for note, count in notes.items() if count]
 
-    def estimates(self) -> Iterator[CorpusEstimate]:
+    def estimates(self) -> Iterator[estimator.CorpusEstimate]:
         """Estimate as every estimator; no instance of it is infinite."""
         few = share_below(self.effective, self.inputs.reader.n_tokens, LEAST_EFFECTIVE) > 0.1
         for found in super().estimates():
             found.labels["n_infinite"] = None
             if few or np.median(self.effective) < LEAST_EFFECTIVE:
-                found.labels["bound"] = DEBIASED_UNSURE
+                found.labels["bound"] = estimator.DEBIASED_UNSURE
             yield found

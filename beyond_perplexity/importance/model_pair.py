@@ -104,12 +104,9 @@ class Pair:
         Log q is at the first temperature. For rows of z, (R, W), of the one instance of a batch.
         """
         found, log_p, log_q = score_latents(self, batch, latents, temperatures)
-        columns = {
-            **instance_columns(self.model, batch, len(latents)),
-            "log_p": found.scatter(log_p),
-            "log_q": found.scatter(log_q)[:, 0],
-            "latent_hash": hash_latents(latents),
-        }
+        columns = instance_columns(self.model, batch, len(latents))
+        columns |= {"log_p": found.scatter(log_p), "log_q": found.scatter(log_q)[:, 0]}
+        columns |= {"latent_hash": hash_latents(latents)}
         if self.unknown_types is not None:
             given = batch, found.owner, found.latents, max(1, self.unknown_types)
             penalty = self.model.unknown_penalty(*given)  # (N,)
@@ -133,11 +130,9 @@ def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Col
     """Return the columns that say what instance rows are of: its id, T and unknown tokens."""
     tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
     n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
-    return {
-        "instance_id": np.full(rows, int(batch.ids[0])),
-        "n_tokens": np.full(rows, int(model.n_tokens(batch)[0]), np.int32),
-        "n_unknown": np.full(rows, n_unknown, np.int32),
-    }
+    counts = {"n_tokens": int(model.n_tokens(batch)[0]), "n_unknown": n_unknown}
+    columns = {name: np.full(rows, count, np.int32) for name, count in counts.items()}
+    return {"instance_id": np.full(rows, int(batch.ids[0])), **columns}
 
 
 class Distinct(NamedTuple):
@@ -328,12 +323,10 @@ class Costs:
         """Return the columns of schema ``draw_costs``; `name` is MODEL/PROPOSAL."""
         model, _, proposal = name.partition("/")
         same = {"draw": draw, "model": model, "proposal": proposal, "temperature": temperature}
-        return {
-            "instance_id": list(self.seconds),
-            "seconds": list(self.seconds.values()),
-            **{key: [value] * len(self.seconds) for key, value in same.items()},
-            "seconds_of": [self.of] * len(self.seconds),
-        }
+        same |= {"seconds_of": self.of}
+        columns = {key: [value] * len(self.seconds) for key, value in same.items()}
+        spent = {"instance_id": list(self.seconds), "seconds": list(self.seconds.values())}
+        return {**spent, **columns}
 
 
 UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
@@ -370,10 +363,9 @@ def open_job(
     else:
         split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
         if not (one := list(islice(split, 1))):
-            raise InputError(
-                f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can "
-                "read; extraction.json there says how many documents it has"
-            )
+            fault = f"the split '{given.split}' has no instance that {given.model} can read"
+            advice = "extraction.json there says how many documents it has"
+            raise InputError(f"{given.corpus}: {fault}; {advice}")
         taken = take_instances(chain(one, split), places, given.seed)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"

@@ -28,17 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from beyond_perplexity import invariant_tensors
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import Columns
 from beyond_perplexity.importance.model_pair import Pair, instance_columns
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
-from beyond_perplexity.invariant_tensors import (
-    conditional_systematic,
-    effective_size,
-    systematic,
-    uniforms,
-)
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.schemas.draws import penalized_column
 
@@ -124,7 +119,7 @@ class Filters:
         gone, weights = self._alive[ended], self._weights  # (E,), (F', K)
         finish = self._setting.model.finish(self._state, time).view_as(weights)  # (F', K)
         weights = (weights + finish)[ended]  # (E, K)
-        self.effective[gone, time - 1] = effective_size(weights)
+        self.effective[gone, time - 1] = invariant_tensors.effective_size(weights)
         self.final[gone] = weights + self.log_probs[gone, None]
         self.log_probs[gone] += weights.logsumexp(1) - math.log(len(self._own))
         self.prefixes[gone, time] = self.log_probs[gone]
@@ -140,7 +135,7 @@ class Filters:
         if hasattr(setting.proposal, "log_twist"):
             promise = setting.proposal.log_twist(self._followed, time).view_as(promise)
         heights = self._weights + promise  # (F', K)
-        sizes = effective_size(heights)  # (F',)
+        sizes = invariant_tensors.effective_size(heights)  # (F',)
         self.effective[alive, time - 1] = sizes
         poor = (sizes < setting.threshold * setting.particles) & (sizes > 0)  # (F',)
         if not poor.any():
@@ -160,9 +155,9 @@ class Filters:
         """Return the particles that go on, (F', K); of meaning where `poor`."""
         number = self._numbers[self._alive, self._setting.particles, time - 1]  # (F',)
         if self.kept is None:
-            return systematic(heights, number)
+            return invariant_tensors.systematic(heights, number)
         before = self.kept[self._alive]  # (F',)
-        chosen, place = conditional_systematic(heights, number, before)
+        chosen, place = invariant_tensors.conditional_systematic(heights, number, before)
         self.kept[self._alive] = torch.where(poor, place, before)
         return chosen
 
@@ -310,7 +305,9 @@ def run_numbers(
     for first in range(wanted.start, wanted.stop, block):
         runs = range(first, min(first + block, wanted.stop))
         items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
-        numbers = uniforms(pair.seed, key, items, 0, draws, pair.model.device)  # (F (K + 1), U)
+        numbers = invariant_tensors.uniforms(
+            pair.seed, key, items, 0, draws, pair.model.device
+        )  # (F (K + 1), U)
         yield runs, numbers.view(len(runs), rows, draws)
 
 
@@ -329,12 +326,10 @@ def run_smc(
     for instance in instances:
         batch = pair.batch(instance)
         for some, numbers in run_numbers(pair, "smc", batch, options, runs):
-            columns = {
-                **instance_columns(pair.model, batch, len(some)),
-                "run": np.array(some, dtype=np.int32),
-                "n_particles": np.full(len(some), options.particles, np.int32),
-                **_estimates(pair, batch, numbers, options),
-            }
+            columns = instance_columns(pair.model, batch, len(some))
+            columns |= {"run": np.array(some, dtype=np.int32)}
+            columns |= {"n_particles": np.full(len(some), options.particles, np.int32)}
+            columns |= _estimates(pair, batch, numbers, options)
             if penalized is not None:  # what is improbable then is other z, so other particles
                 other = _estimates(penalized, batch, numbers, options)
                 columns |= {penalized_column(name): values for name, values in other.items()}

@@ -191,15 +191,10 @@ def compare_latents(
         batch, words = pair.batch(instance), len(instance.arrays[TOKENS])
         annotated = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
         inside = words_inside(annotated, words)
-        common = {
-            "model": model,
-            "proposal": proposal,
-            "instance_id": instance.instance_id,
-            "structure": structure_of(annotated),
-            "n_words": words,
-            "n_tokens": int(pair.model.n_tokens(batch)[0]),
-            "n_inside": None if inside is None else int(inside.sum()),
-        }
+        common = {"model": model, "proposal": proposal, "instance_id": instance.instance_id}
+        common |= {"n_words": words, "n_tokens": int(pair.model.n_tokens(batch)[0])}
+        common |= {"n_inside": None if inside is None else int(inside.sum())}
+        common |= {"structure": structure_of(annotated)}
         rows = []
         for source, method, held in _sources(pair, instance, options):
             means = expected_counts(pair.model, instance, annotated, held)
@@ -241,23 +236,23 @@ def score_beside(
         batch = InstanceBatch.of([instance])
         counted = int(latent.n_tokens(batch)[0])
         if counted - len(words) not in (0, 1):
-            raise InputError(
-                f"instance {instance.instance_id}: the latent model counts {counted} tokens of "
-                f"{len(words)} words: no model can be held against it"
-            )
+            fault = f"the latent model counts {counted} tokens of {len(words)} words"
+            where = f"instance {instance.instance_id}"
+            raise InputError(f"{where}: {fault}: no model can be held against it")
         scores = plain_log_probs(model, words)  # (T + 1,)
         described = latent.outline(instance, latent.annotated(batch.to(latent.device))[0])
         inside = words_inside(described, len(words))  # (T,)
-        yield {
+        row: dict[str, Any] = {
             "instance_id": instance.instance_id,
             "n_words": len(words),
             "n_tokens": counted,
-            "n_unknown": int((words == UNK).sum()),
-            "n_inside": None if inside is None else int(inside.sum()),
-            "log_likelihood": float(scores[:counted].sum()),
-            "log_likelihood_inside": None if inside is None else float(scores[:-1][inside].sum()),
-            "log_likelihood_end": float(scores[-1]),
         }
+        row |= {"n_unknown": int((words == UNK).sum()), "n_inside": None}
+        row |= {"log_likelihood": float(scores[:counted].sum()), "log_likelihood_inside": None}
+        if inside is not None:
+            row["n_inside"] = int(inside.sum())
+            row["log_likelihood_inside"] = float(scores[:-1][inside].sum())
+        yield row | {"log_likelihood_end": float(scores[-1])}
 
 
 def group_instances(

@@ -253,17 +253,10 @@ def curves_table(reduction: Reduction) -> pa.Table:
     rows: list[Fields] = []
     for common, estimator, values in _by_level(reduction, "curves"):  # (R, S)
         low, high = band(values, reduction.inputs.options.confidence)
-        rows += [
-            {
-                **common,
-                "n_samples": size,
-                "mean": values[:, column].mean(),
-                "low": low[column],
-                "high": high[column],
-                "replicates": len(values),
-            }
-            for column, size in enumerate(estimator.sizes.tolist())
-        ]
+        common = {**common, "replicates": len(values)}
+        for column, size in enumerate(estimator.sizes.tolist()):
+            found = {"mean": values[:, column].mean(), "low": low[column], "high": high[column]}
+            rows.append({**common, "n_samples": size, **found})
     return _table(IMPORTANCE_CURVES, rows, reduction.inputs)
 
 

@@ -85,6 +85,10 @@ def estimate_simulated(
             yield _by_particles(pair, document, smc, runs)
 
 
+_DIAGNOSED = ("ess", "k_hat", "tail")
+_OF_RUNS = ("log_likelihood", "ess_min")
+
+
 def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns:
     """Return columns of some rows: values of each, or one of all; numbers not given are NaN."""
     n_tokens = int(pair.model.n_tokens(pair.batch(document.instance))[0])
@@ -131,22 +135,12 @@ def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list
         np.inf if np.isposinf(given) else log_mean_exp(np.append(log_w[: size - 1], given))
         for size in sizes
     ]
-    return _rows(
-        pair,
-        document,
-        len(sizes),
-        method=_PLAIN,
-        temperature=temperature,
-        n_samples=np.array(sizes, np.int32),
-        log_forward=np.array([log_mean_exp(log_w[:size]) for size in sizes]),
-        log_reverse=np.array(reverse),
-        log_first_half=halves[0],
-        log_second_half=halves[1],
-        log_q=log_q,
-        ess=np.array([one.ess for one in found]),
-        k_hat=np.array([one.k_hat for one in found]),
-        tail=np.array([one.tail for one in found]),
-    )
+    forward = np.array([log_mean_exp(log_w[:size]) for size in sizes])
+    columns = {"method": _PLAIN, "temperature": temperature, "n_samples": np.array(sizes, np.int32)}
+    columns |= {"log_forward": forward, "log_reverse": np.array(reverse), "log_q": log_q}
+    columns |= {"log_first_half": halves[0], "log_second_half": halves[1]}
+    columns |= {key: np.array([getattr(one, key) for one in found]) for key in _DIAGNOSED}
+    return _rows(pair, document, len(sizes), **columns)
 
 
 def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: range) -> Columns:
@@ -157,20 +151,11 @@ def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: ra
         reverse = np.full(len(runs), np.inf)
     else:
         reverse = np.concatenate(list(_conditional_runs(pair, document, options, runs)))  # (F,)
-    return _rows(
-        pair,
-        document,
-        len(runs),
-        method=_PARTICLES,
-        temperature=options.temperature,
-        n_samples=options.particles,
-        run=np.array(runs, np.int32),
-        log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
-        log_reverse=reverse,
-        log_q=log_q,
-        ess=np.concatenate([block["ess_min"] for block in blocks]),
-        tail=NOT_OF_SAMPLES,
-    )
+    found = {key: np.concatenate([block[key] for block in blocks]) for key in _OF_RUNS}
+    columns = {"method": _PARTICLES, "temperature": options.temperature, "tail": NOT_OF_SAMPLES}
+    columns |= {"n_samples": options.particles, "run": np.array(runs, np.int32), "log_q": log_q}
+    columns |= {"log_forward": found["log_likelihood"], "log_reverse": reverse}
+    return _rows(pair, document, len(runs), ess=found["ess_min"], **columns)
 
 
 def _conditional_runs(

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from beyond_perplexity.importance import estimator
 from beyond_perplexity.importance.estimate_notes import summarize_diagnostics
-from beyond_perplexity.importance.estimator import (
-    TWO_SIDED,
-    TWO_SIDED_UNSURE,
-    CorpusEstimate,
-    Estimator,
-    Fields,
-    Inputs,
-    InstanceEstimate,
-)
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
 from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.inference.log_space import log_half_means
@@ -32,7 +24,7 @@ ENCLOSED = ("importance_sampling", "mixture", "smc")
 LEAST_SAMPLES = 25  # fewer have no tail that k̂ could be fitted to
 
 
-class TwoSided(Estimator):
+class TwoSided(estimator.Estimator):
     """Σ_n log p̂ from below and Σ_n `tangent_bound` from above, each widened by its errors.
 
     Of plain samples, mixtures and runs of sequential Monte Carlo alike: of each setting of a `base`
@@ -49,11 +41,11 @@ class TwoSided(Estimator):
 
     title = "Two-sided bounds"
     words = "the two-sided bounds"
-    bound = TWO_SIDED_UNSURE
+    bound = estimator.TWO_SIDED_UNSURE
     needs = ()
     stream = ""
 
-    def __init__(self, inputs: Inputs, base: Estimator, method: str) -> None:
+    def __init__(self, inputs: estimator.Inputs, base: estimator.Estimator, method: str) -> None:
         super().__init__(inputs, {**base.labels, "basis": method})
         self._base, self.group = base, base.group
         n = len(inputs.reader.instance_ids)
@@ -62,14 +54,14 @@ class TwoSided(Estimator):
         self._runs = 1
 
     @classmethod
-    def of(cls, inputs: Inputs) -> list[Self]:
+    def of(cls, inputs: estimator.Inputs) -> list[Self]:
         """Make one for each setting of each method of `ENCLOSED`."""
         methods = ENCLOSED if inputs.options.two_sided else ()
         return [
             cls(inputs, base, key) for key in methods for base in find_estimator(key).of(inputs)
         ]
 
-    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+    def estimate(self, instance: SampledInstance) -> estimator.InstanceEstimate:
         """Estimate as the method does, from all samples; keep the halves."""
         found, index = self._base.estimated(instance), instance.position
         assert found.log_weights is not None
@@ -85,7 +77,7 @@ class TwoSided(Estimator):
             self._runs = len(found.log_weights)
         return found._replace(log_weights=None)
 
-    def estimates(self) -> Iterator[CorpusEstimate]:
+    def estimates(self) -> Iterator[estimator.CorpusEstimate]:
         """Give both ends, where there are samples enough."""
         if self.n_samples.min() < LEAST_SAMPLES or np.isnan(self.halves).any():
             return
@@ -94,18 +86,18 @@ class TwoSided(Estimator):
         ends = enclose(self.log_likelihood, self.halves, n_tokens, tail_end)
         known = self.diagnostics, n_tokens, self.n_samples
         unsure = doubts(ends, self.halves, *known, self.between_runs, self._runs)
-        labels: Fields = {
+        labels: estimator.Fields = {
             "aggregation": "instance",
-            "bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
+            "bound": estimator.TWO_SIDED_UNSURE if unsure else estimator.TWO_SIDED,
             "n_samples": int(self.n_samples.min()),
             "n_infinite": int(np.isneginf(self.log_likelihood).sum()),
             "note": "; ".join([*self._made_of(ends), *unsure]),
             **summarize_diagnostics(self.diagnostics, self.n_samples, n_tokens),
             **self.labels,
         }
-        yield CorpusEstimate(labels, math.nan, ends=(ends.low, ends.high))
+        yield estimator.CorpusEstimate(labels, math.nan, ends=(ends.low, ends.high))
 
-    def diagnosed(self) -> Iterator[Fields]:
+    def diagnosed(self) -> Iterator[estimator.Fields]:
         """Give nothing: the method that it is made of has the diagnostics."""
         return iter(())
 

@@ -212,53 +212,45 @@ def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float])
     return found
 
 
+def _of(function: str, options: str, schema: str) -> tuple[str, str, str]:
+    return f"{_HERE}.{function}", f"{_HERE}.ways_to_draw:{options}", f"{_SCHEMAS}:{schema}"
+
+
 DRAWS: Rows[Draw] = {
     "weights": Draw(
         "Importance weights",
-        f"{_HERE}.model_pair:weigh",
-        f"{_HERE}.ways_to_draw:WeightOptions",
-        f"{_SCHEMAS}:LOG_WEIGHTS",
+        *_of("model_pair:weigh", "WeightOptions", "LOG_WEIGHTS"),
         lambda _, temperatures: {f"tau_{value}": {"temperature": value} for value in temperatures},
         cut_by=lambda _: "samples",
     ),
     "log_q": Draw(
         "log q at all temperatures",
-        f"{_HERE}.model_pair:score_temperatures",
-        f"{_HERE}.ways_to_draw:LogQOptions",
-        f"{_SCHEMAS}:LOG_Q",
+        *_of("model_pair:score_temperatures", "LogQOptions", "LOG_Q"),
         lambda _, several: {"all": {"temperatures": list(several)}} if len(several) > 1 else {},
         cut_by=lambda _: "samples",
     ),
     "beams": Draw(
         "Beams",
-        f"{_HERE}.model_pair:search",
-        f"{_HERE}.ways_to_draw:BeamOptions",
-        f"{_SCHEMAS}:BEAMS",
+        *_of("model_pair:search", "BeamOptions", "BEAMS"),
         lambda given, _: {"all": {"sizes": given["beams"]}} if given["beams"] else {},
     ),
     "smc": Draw(
         "Sequential Monte Carlo",
-        f"{_HERE}.particle_runs:run_smc",
-        f"{_HERE}.ways_to_draw:SMCOptions",
-        f"{_SCHEMAS}:SMC",
+        *_of("particle_runs:run_smc", "SMCOptions", "SMC"),
         lambda given, _: {} if given["smc"] is None else {"all": _options_of_a_run(given)},
         cut_by=lambda _: "runs",
         sequential=True,
     ),
     "bidirectional": Draw(
         "Bidirectional Monte Carlo",
-        f"{_HERE}.simulated_documents:estimate_simulated",
-        f"{_HERE}.ways_to_draw:BidirectionalOptions",
-        f"{_SCHEMAS}:BIDIRECTIONAL",
+        *_of("simulated_documents:estimate_simulated", "BidirectionalOptions", "BIDIRECTIONAL"),
         _bidirectional,
         cut_by=lambda setting: "runs" if setting == "particles" else "",
         documents=f"{_HERE}.simulated_documents:generate_known",
     ),
     "posterior": Draw(
         "Latents under the posterior",
-        f"{_HERE}.posterior_latents:compare_latents",
-        f"{_HERE}.ways_to_draw:PosteriorOptions",
-        f"{_SCHEMAS}:POSTERIOR",
+        *_of("posterior_latents:compare_latents", "PosteriorOptions", "POSTERIOR"),
         lambda given, _: {} if given["posterior"] is None else {"all": dict(given["posterior"])},
         reduced=False,
     ),

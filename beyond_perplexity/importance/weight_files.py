@@ -16,16 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import (
-    Columns,
-    LogQFiles,
-    RowGroup,
-    WeightLabels,
-    file_labels,
-    gather_rows,
-    index_rows,
-    is_of_a_run,
-)
+from beyond_perplexity.importance import draw_files
 from beyond_perplexity.importance.estimator import SampledInstance, WeightedSamples
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.schemas.draws import penalized_column, temperature_column
@@ -75,32 +66,33 @@ class WeightReader:
     def __init__(
         self,
         paths: Sequence[str | Path | TableFile],
-        labels: WeightLabels | None = None,
+        labels: draw_files.WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
         log_q: Sequence[str | Path | TableFile] = (),
         penalized: bool = False,
     ) -> None:
         self._block_rows, self.penalized = block_rows, penalized
         self.log_p = penalized_column("log_p") if penalized else "log_p"
-        self._open(paths, labels or WeightLabels())
+        self._open(paths, labels or draw_files.WeightLabels())
         self._choose_columns(log_q)
         self._index()
 
-    def _open(self, paths: Sequence[str | Path | TableFile], given: WeightLabels) -> None:
+    def _open(
+        self, paths: Sequence[str | Path | TableFile], given: draw_files.WeightLabels
+    ) -> None:
         if not paths:
             raise InputError("there are no files of log weights; give at least one")
         files = [open_table(path) for path in paths]
         for file in files:
             file.require(REQUIRED, "files of log weights")
-        found = [file_labels(file).overridden(given) for file in files]
+        found = [draw_files.file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
-        self.from_run = all(is_of_a_run(file) for file in files)
+        self.from_run = all(draw_files.is_of_a_run(file) for file in files)
         degrees = [one.temperature for one in found]
         if None in degrees and len(set(degrees)) > 1:
-            raise InputError(
-                f"{files[degrees.index(None)].path}: its footer names no temperature, those of "
-                "other files do; give files that all do, or one temperature for all"
-            )
+            fault = "its footer names no temperature, those of other files do"
+            advice = "give files that all do, or one temperature for all"
+            raise InputError(f"{files[degrees.index(None)].path}: {fault}; {advice}")
         self.temperatures = tuple(sorted(set(degrees), key=lambda t: t or 0.0))
         self._files = [
             (file, self.temperatures.index(one)) for file, one in zip(files, degrees, strict=True)
@@ -109,7 +101,7 @@ class WeightReader:
     def _choose_columns(self, log_q: Sequence[str | Path | TableFile]) -> None:
         shared = set.intersection(*(set(file.names) for file, _ in self._files))
         grid = [temperature_column(t) for t in self.temperatures if t is not None]
-        self._beside = LogQFiles(log_q, grid, self.labels) if log_q else None
+        self._beside = draw_files.LogQFiles(log_q, grid, self.labels) if log_q else None
         self.has_grid = bool(grid) and (bool(log_q) or shared.issuperset(grid))
         self._grid = grid if self.has_grid else []
         self._own_grid = [] if self._beside else self._grid
@@ -125,18 +117,16 @@ class WeightReader:
         """Read what names the rows: which instances there are, their T and K, and where."""
         known: dict[int, list[int]] = {}
         counts: dict[int, list[int]] = {}
-        self._groups: list[list[RowGroup]] = [[] for _ in self.temperatures]
+        self._groups: list[list[draw_files.RowGroup]] = [[] for _ in self.temperatures]
         for file, group in self._files:
             take = partial(self._count, file, group, known, counts)
-            self._groups[group] += index_rows(file, self._names, take)
+            self._groups[group] += draw_files.index_rows(file, self._names, take)
         path = self._files[0][0].path
         if not known:
             raise InputError(f"{path}: there are no rows; give some samples")
         if sum(numbers[0] for numbers in known.values()) > LARGEST_NUMBER:
-            raise InputError(
-                f"{path}: the n_tokens of all instances sum to more than "
-                f"{LARGEST_NUMBER:,}; they are T of the instances, each counted once"
-            )
+            fault = f"the n_tokens of all instances sum to more than {LARGEST_NUMBER:,}"
+            raise InputError(f"{path}: {fault}; they are T of the instances, each counted once")
         ids = sorted(known)
         self.instance_ids = np.array(ids, np.int64)
         table = np.array([known[name] for name in ids], np.int64)  # (N, 1 or 2)
@@ -144,11 +134,9 @@ class WeightReader:
         self.n_unknown = table[:, 1] if "n_unknown" in self._names else None
         self.n_samples = np.array([counts[name] for name in ids], np.int64).T
         for group, index in np.argwhere(self.n_samples == 0):
-            raise InputError(
-                f"instance {self.instance_ids[index]} has no samples at temperature "
-                f"{self.temperatures[group]}, but at others; "
-                "give all the files of every temperature"
-            )
+            fault = f"has no samples at temperature {self.temperatures[group]}, but at others"
+            advice = "give all the files of every temperature"
+            raise InputError(f"instance {self.instance_ids[index]} {fault}; {advice}")
 
     def _count(
         self,
@@ -197,12 +185,12 @@ class WeightReader:
                 yield SampledInstance(index, int(self.instance_ids[index]), samples, {})
             start = end
 
-    def _gather(self, group: int, start: int, end: int) -> Columns:
+    def _gather(self, group: int, start: int, end: int) -> draw_files.Columns:
         """Read all samples of a block of instances at one temperature, sorted."""
         low, high = self.instance_ids[[start, end - 1]].tolist()
         temperature = self.temperatures[group]
         check = partial(self._check_values, temperature)
-        columns = gather_rows(self._groups[group], self._values, low, high, check)
+        columns = draw_files.gather_rows(self._groups[group], self._values, low, high, check)
         self._check_unique(self._groups[group], columns)
         if self._beside and temperature is not None:
             columns |= self._beside.gather(temperature, columns)
@@ -222,7 +210,7 @@ class WeightReader:
             differs = ~(np.abs(columns[own] - log_q) <= SAME * np.maximum(1.0, np.abs(log_q)))
             file.check(batch, own, differs, "log_q, as it is the temperature of the samples")
 
-    def _check_unique(self, held: list[RowGroup], columns: Columns) -> None:
+    def _check_unique(self, held: list[draw_files.RowGroup], columns: draw_files.Columns) -> None:
         instance, sample = columns["instance_id"], columns["sample_id"]
         twice = (instance[1:] == instance[:-1]) & (sample[1:] == sample[:-1])
         if not twice.any():
@@ -237,12 +225,10 @@ class WeightReader:
                 (batch.columns["instance_id"] == pair[0]) & (batch.columns["sample_id"] == pair[1])
             )
         ]
-        raise InputError(
-            f"{places[1]}: instance {pair[0]}, sample {pair[1]} is there already ({places[0]}); "
-            "give every sample once"
-        )
+        detail = f"sample {pair[1]} is there already ({places[0]}); give every sample once"
+        raise InputError(f"{places[1]}: instance {pair[0]}, {detail}")
 
-    def _cut(self, columns: Columns, index: int) -> WeightedSamples:
+    def _cut(self, columns: draw_files.Columns, index: int) -> WeightedSamples:
         name = self.instance_ids[index]
         start, stop = (np.searchsorted(columns["instance_id"], name, s) for s in ("left", "right"))
         part = slice(start, stop)
@@ -255,14 +241,15 @@ class WeightReader:
         )
 
 
-def _common_labels(files: Sequence[TableFile], found: Sequence[WeightLabels]) -> WeightLabels:
+def _common_labels(
+    files: Sequence[TableFile], found: Sequence[draw_files.WeightLabels]
+) -> draw_files.WeightLabels:
     """Return what all files are labelled alike; the temperature is left out."""
     common = replace(found[0], temperature=None)
     for name, wanted in asdict(common).items():
         for file, one in zip(files, found, strict=True):
             if name != "temperature" and getattr(one, name) != wanted:
-                raise InputError(
-                    f"{file.path}: {name} is {getattr(one, name)!r}, but {wanted!r} in "
-                    f"{files[0].path}; give the files of one model and one proposal"
-                )
+                said = f"{name} is {getattr(one, name)!r}, but {wanted!r} in {files[0].path}"
+                advice = "give the files of one model and one proposal"
+                raise InputError(f"{file.path}: {said}; {advice}")
     return common

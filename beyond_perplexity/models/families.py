@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from beyond_perplexity.errors import InputError
@@ -60,50 +61,44 @@ class Family:
 
 _MODELS = "beyond_perplexity.models"
 _LEARNING = "beyond_perplexity/training/learning.py"
-_OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
+_BROUGHT = "huggingface_bring:HuggingFaceOptions"
+_TOP_DOWN = "latents.rnng_top_down_actions:TopDownOptions"
 
 
-def _of(module: str, kind: str, options: str = "") -> tuple[str, str]:
-    """Name class and options, which are in its module unless another is named."""
+def _of(module: str, kind: str, title: str = "", options: str = "") -> tuple[str, str, str]:
+    """Name class, options, which are in its module unless another is named, and title."""
     own = options if ":" in options else f"{module}:{options or f'{kind}Options'}"
-    return f"{_MODELS}.{module}:{kind}", f"{_MODELS}.{own}"
+    return f"{_MODELS}.{module}:{kind}", f"{_MODELS}.{own}", title or kind
 
+
+_latent = partial(Family, kind="latent", sequential=True)
+_proposal = partial(
+    Family,
+    kind="proposal",
+    training="beyond_perplexity.training.options:ProposalTrainingOptions",
+)
 
 FAMILIES: Rows[Family] = {
-    "cnn": Family(*_of("cnn", "CNN"), "CNN", "trained"),
-    "discriminative-rnng": Family(
-        *_of(
-            "latents.rnng_discriminative",
-            "DiscriminativeRNNG",
-            "latents.rnng_top_down_actions:TopDownOptions",
-        ),
-        title="Discriminative RNNG",
-        kind="proposal",
+    "cnn": Family(*_of("cnn", "CNN"), "trained"),
+    "discriminative-rnng": _proposal(
+        *_of("latents.rnng_discriminative", "DiscriminativeRNNG", "Discriminative RNNG", _TOP_DOWN),
         needs=("trees",),
         shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
-        training=_OF_PROPOSALS,
     ),
-    "entity-tagger": Family(
-        *_of("latents.entitynlm_tagger", "EntityTagger"),
-        title="Entity tagger",
-        kind="proposal",
+    "entity-tagger": _proposal(
+        *_of("latents.entitynlm_tagger", "EntityTagger", "Entity tagger"),
         needs=("mentions",),
         shares=("maximum_entities", "maximum_length"),
-        training=_OF_PROPOSALS,
     ),
-    "entitynlm": Family(
+    "entitynlm": _latent(
         *_of("latents.entitynlm", "EntityNLM"),
-        title="EntityNLM",
-        kind="latent",
         needs=("mentions",),
         proposals=("entity-tagger", "optimal"),
-        sequential=True,
         optimal=f"{_MODELS}.latents.entitynlm_optimal:OptimalEntities",
     ),
-    "gru": Family(*_of("recurrent", "GRU", "RecurrentOptions"), "GRU", "trained"),
+    "gru": Family(*_of("recurrent", "GRU", options="RecurrentOptions"), "trained"),
     "huggingface": Family(
-        *_of("huggingface_model", "HuggingFace", "huggingface_bring:HuggingFaceOptions"),
-        title="Hugging Face",
+        *_of("huggingface_model", "HuggingFace", "Hugging Face", _BROUGHT),
         kind="external",
         bring=f"{_MODELS}.huggingface_bring:bring",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
@@ -112,61 +107,45 @@ FAMILIES: Rows[Family] = {
     "joint": Family(
         None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}
     ),
-    "kglm": Family(
+    "kglm": _latent(
         *_of("latents.kglm", "KGLM"),
-        title="KGLM",
-        kind="latent",
         needs=("graph", "mentions"),
         proposals=("kglm-tagger", "optimal"),
-        sequential=True,
         optimal=f"{_MODELS}.latents.kglm_optimal:OptimalLinks",
     ),
-    "kglm-tagger": Family(
-        *_of("latents.kglm_tagger", "KGLMTagger", "TaggerOptions"),
-        title="KGLM tagger",
-        kind="proposal",
+    "kglm-tagger": _proposal(
+        *_of("latents.kglm_tagger", "KGLMTagger", "KGLM tagger", "TaggerOptions"),
         needs=("graph", "mentions"),
-        training=_OF_PROPOSALS,
     ),
-    "kneser-ney": Family(*_of("kneser_ney", "KneserNey"), "Kneser–Ney", "counted"),
-    "lstm": Family(*_of("recurrent", "LSTM", "RecurrentOptions"), "LSTM", "trained", plain=True),
+    "kneser-ney": Family(*_of("kneser_ney", "KneserNey", "Kneser–Ney"), "counted"),
+    "lstm": Family(*_of("recurrent", "LSTM", options="RecurrentOptions"), "trained", plain=True),
     "optimal": Family(None, None, "Optimal proposal", "proposal", analytic=True),
-    "rnn": Family(*_of("elman", "RNN", "ElmanOptions"), "RNN", "trained"),
-    "rnng": Family(
+    "rnn": Family(*_of("elman", "RNN", options="ElmanOptions"), "trained"),
+    "rnng": _latent(
         *_of("latents.rnng", "RNNG"),
-        title="RNNG",
-        kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
-        sequential=True,
         unit="sentence",
     ),
-    "rnng-top-down": Family(
-        *_of("latents.rnng_top_down_model", "TopDownRNNG"),
-        title="RNNG (top-down)",
-        kind="latent",
+    "rnng-top-down": _latent(
+        *_of("latents.rnng_top_down_model", "TopDownRNNG", "RNNG (top-down)"),
         needs=("trees",),
         proposals=("discriminative-rnng",),
-        sequential=True,
         unit="sentence",
     ),
     "sentence-rnn": Family(
-        *_of("sentence_rnn", "SentenceRNN"),
-        title="Sentence RNN",
+        *_of("sentence_rnn", "SentenceRNN", "Sentence RNN"),
         kind="unnormalized",
         training="beyond_perplexity.training.options:ContrastiveTrainingOptions",
     ),
-    "span-crf": Family(
-        *_of("latents.rnng_span_crf", "SpanCRF"),
-        title="Span CRF",
-        kind="proposal",
+    "span-crf": _proposal(
+        *_of("latents.rnng_span_crf", "SpanCRF", "Span CRF"),
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
-        training=_OF_PROPOSALS,
     ),
-    "transformer": Family(*_of("transformer", "Transformer"), "Transformer", "trained", plain=True),
+    "transformer": Family(*_of("transformer", "Transformer"), "trained", plain=True),
     "transformer-adaptive-softmax": Family(
-        *_of("transformer_adaptive_softmax", "AdaptiveTransformer"), "Transformer (AS)", "trained"
+        *_of("transformer_adaptive_softmax", "AdaptiveTransformer", "Transformer (AS)"), "trained"
     ),
     "trigram": Family(
         f"{_MODELS}.trigram:Trigram",

@@ -109,10 +109,9 @@ def find_weights(folder: Path) -> list[Path]:
     found = sorted(folder.glob("*.safetensors"))
     pickled = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
     if pickled and not found:
-        raise InputError(
-            f"{folder}: its weights are pickled ({pickled[0]}), which may run any code, and are "
-            "not read; save the model as safetensors (save_pretrained does) and give that folder"
-        )
+        fault = f"its weights are pickled ({pickled[0]}), which may run any code, and are not read"
+        advice = "save the model as safetensors (save_pretrained does) and give that folder"
+        raise InputError(f"{folder}: {fault}; {advice}")
     if not found:
         raise InputError(f"{folder}: has no weights (*.safetensors)")
     return found
@@ -133,10 +132,9 @@ def _load_weights(folder: Path) -> PreTrainedModel:
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if lacking:
-        raise InputError(
-            f"{folder}: its weights do not fit config.json: {lacking[0]} is missing or has another "
-            f"shape, one of {len(lacking)}; is it the folder of a causal language model?"
-        )
+        fault = f"{lacking[0]} is missing or has another shape, one of {len(lacking)}"
+        asked = "is it the folder of a causal language model?"
+        raise InputError(f"{folder}: its weights do not fit config.json: {fault}; {asked}")
     if not isinstance(model.get_output_embeddings(), torch.nn.Linear):
         raise InputError(f"{folder}: a {model.config.model_type} model has no linear output layer")
     return model
@@ -155,10 +153,9 @@ def _load_tokenizer(
         described = json.loads(tokenizer.backend_tokenizer.to_str())
     eos, bos = (_token_id(tokenizer, model, name) for name in ("eos", "bos"))
     if eos is None:
-        raise InputError(
-            f"{folder}: no token ends a document (eos_token of the tokenizer, eos_token_id of the "
-            "model); such a model is no distribution over documents"
-        )
+        where = "eos_token of the tokenizer, eos_token_id of the model"
+        fault = f"no token ends a document ({where})"
+        raise InputError(f"{folder}: {fault}; such a model is no distribution over documents")
     bos = eos if bos is None else bos
     unk = tokenizer.unk_token_id
     known = tokenizer.backend_tokenizer.get_added_tokens_decoder()

@@ -225,13 +225,9 @@ class HuggingFace(factored.FactoredModel):
     @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "transformers": self._transformers,
-            "special": self._special,
-            "impossible": self._impossible,
-        }
+        own = {"family": self.family, "vocabulary_size": self.vocabulary_size}
+        ids = {"special": self._special, "impossible": self._impossible}
+        return {**own, "transformers": self._transformers, **ids}
 
     def with_impossible(self, impossible: Sequence[int]) -> HuggingFace:
         """Return a model that shares the weights and has other impossible ids."""

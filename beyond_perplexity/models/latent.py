@@ -281,16 +281,13 @@ def check_support(
     """Refuse a proposal whose latents are not those of a model; the folders are for the error."""
     for name, value in proposal.support.items():
         if model.support.get(name) != value:
-            raise InputError(
-                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
-                f"{model_folder}; train both with the same, or q is 0 where p is not"
-            )
+            what = f"{name} is {value}, but {model.support.get(name)} in {model_folder}"
+            advice = "train both with the same, or q is 0 where p is not"
+            raise InputError(f"{proposal_folder}: {what}; {advice}")
 
 
 def check_ends(counted: bool, trained: bool) -> None:
     """Refuse a model whose log p has the end of a text, but not its training loss."""
     if counted and not trained:
-        raise ValueError(
-            "train_eos: is false, but count_eos is true: log p would have an end that was never "
-            "learned; set count_eos to false as well"
-        )
+        fault = "log p would have an end that was never learned; set count_eos to false as well"
+        raise ValueError(f"train_eos: is false, but count_eos is true: {fault}")

@@ -73,13 +73,9 @@ class RecurrentModel(TiedNetwork):
         """Make the layers, untrained."""
         options = self.options
         self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
-        self.layers = self.kind(
-            options.embedding_size,
-            options.hidden_size,
-            options.layers,
-            dropout=options.dropout if options.layers > 1 else 0.0,
-            batch_first=True,
-        )
+        sizes = options.embedding_size, options.hidden_size, options.layers
+        dropout = options.dropout if options.layers > 1 else 0.0
+        self.layers = self.kind(*sizes, dropout=dropout, batch_first=True)
         self._make_output(options.hidden_size)
         nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
         if options.initialization == "xavier":

@@ -98,15 +98,11 @@ def save_model(
     folder = Path(folder)
     save_tensors(folder / WEIGHTS, model.state_dict())
     vocabulary.save(folder / VOCABULARY)
-    description = {
-        **extra,
-        "config": model.config,
-        "family": model.config["family"],
-        "parameters": model.parameter_count(),
-        "weights_sha256": content_hash(folder / WEIGHTS),
-        "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size, "sha256": vocabulary.hash},
-    }
-    write_json(folder / DESCRIPTION, description)
+    description = {**extra, "config": model.config, "family": model.config["family"]}
+    description |= {"parameters": model.parameter_count()}
+    description |= {"weights_sha256": content_hash(folder / WEIGHTS)}
+    words = {"kind": vocabulary.kind, "size": vocabulary.size, "sha256": vocabulary.hash}
+    write_json(folder / DESCRIPTION, {**description, "vocabulary": words})
 
 
 def load_model(

@@ -283,10 +283,9 @@ class Transformer(FactoredNetwork):
         """Return the state of B empty prefixes with a cache for `maximum_length` tokens."""
         options = self.options
         if maximum_length > options.context_length:
-            raise InputError(
-                f"maximum_length: is {maximum_length}, but this Transformer's context_length is "
-                f"{options.context_length}; ask for no more, or train it with a longer context"
-            )
+            longest = f"this Transformer's context_length is {options.context_length}"
+            advice = "ask for no more, or train it with a longer context"
+            raise InputError(f"maximum_length: is {maximum_length}, but {longest}; {advice}")
         room = -(-maximum_length // CACHE_BUCKET) * CACHE_BUCKET
         sizes = (room, options.width // options.heads)
         shape = (options.layers, batch_size, options.heads, *sizes)  # (L, B, H, M, K)

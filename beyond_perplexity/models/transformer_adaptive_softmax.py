@@ -214,10 +214,8 @@ class AdaptiveTransformerOptions(TransformerOptions):
         if not places or min(places) <= 0 or places != sorted(set(places)):
             raise ValueError(f"cutoffs: are {places}, expected rising numbers above 0")
         if self.reduction < 1 or self.width < self.reduction ** len(places):
-            raise ValueError(
-                f"reduction: is {self.reduction}, expected at least 1 and a width that can be "
-                f"divided by it {len(places)} times"
-            )
+            wanted = f"at least 1 and a width that can be divided by it {len(places)} times"
+            raise ValueError(f"reduction: is {self.reduction}, expected {wanted}")
 
 
 class AdaptiveTransformer(Transformer):

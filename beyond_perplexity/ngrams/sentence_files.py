@@ -111,10 +111,8 @@ def read_line_blocks(
             try:
                 block, rest = file.read(size), file.readline(LONGEST_BYTES)
             except DamagedError as error:
-                raise InputError(
-                    f"{path}: line {_count_lines(path) + 1}: the file is damaged or cut off here "
-                    f"({error.detail}); make it again"
-                ) from error
+                fault = f"the file is damaged or cut off here ({error.detail}); make it again"
+                raise InputError(f"{path}: line {_count_lines(path) + 1}: {fault}") from error
             if len(rest) == LONGEST_BYTES:
                 line = number + block.count(b"\n")
                 raise InputError(

@@ -128,10 +128,9 @@ class SpellingModel:
         self._known = frozenset(words)
         self.mass = math.fsum(np.exp(model.log_probs(words))) if mass is None else mass
         if not 0 <= self.mass <= 1 - LEAST_LEFT:
-            raise InputError(
-                "the spelling model gives all its probability to the vocabulary and leaves none "
-                "to others; build it from types that the vocabulary lacks"
-            )
+            fault = "the spelling model gives all its probability to the vocabulary"
+            advice = "leaves none to others; build it from types that the vocabulary lacks"
+            raise InputError(f"{fault} and {advice}")
 
     def log_probs(self, words: Sequence[str]) -> np.ndarray:
         """Return ln p of each word given that the vocabulary lacks it, float64."""
@@ -149,10 +148,9 @@ class SpellingModel:
         lacking = [[word for word in split_words(text) if word not in known] for text in texts]
         for text, words, read in zip(texts, lacking, unknown, strict=True):
             if len(words) != read:
-                raise InputError(
-                    f"the model reads {read} words of the text that begins {text[:40]!r} as <unk>, "
-                    f"its vocabulary lacks {len(words)}: this spelling model is not for this model"
-                )
+                fault = f"reads {read} words of the text that begins {text[:40]!r} as <unk>"
+                advice = "this spelling model is not for this model"
+                raise InputError(f"the model {fault}, its vocabulary lacks {len(words)}: {advice}")
         owner = np.repeat(np.arange(len(texts)), [len(words) for words in lacking])
         logs = self.log_probs([word for words in lacking for word in words])
         return np.bincount(owner, logs, len(texts))

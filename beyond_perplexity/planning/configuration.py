@@ -11,52 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from beyond_perplexity.corpus.extraction_options import (
-    AutomaticTreeOptions,
-    DocumentOptions,
-    SourceOptions,
-)
-from beyond_perplexity.corpus.formats import (
-    AUTOMATIC,
-    SIDE_FILES,
-    TEXT_FORMATS,
-    SplitOptions,
-    options_of_formats,
-)
+from beyond_perplexity import options
+from beyond_perplexity.corpus import extraction_options, formats
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.families import FAMILIES, Family
-from beyond_perplexity.options import (
-    OMITTED,
-    Count,
-    Length,
-    Limit,
-    Parsed,
-    Section,
-    add_fields,
-)
-from beyond_perplexity.planning.measurement_sections import (
-    Contrastive,
-    EvaluatorSection,
-    Importance,
-    Perplexity,
-    Semantics,
-    Tendencies,
-)
-from beyond_perplexity.planning.sections import (
-    NO_NAMES,
-    DependsOn,
-    Location,
-    Locations,
-    Name,
-    Names,
-    SectionModel,
-    Temperatures,
-)
+from beyond_perplexity.planning import measurement_sections, sections
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
 
-class PathsBySplit(SectionModel):
+class PathsBySplit(sections.SectionModel):
     """The files of a corpus that is already split.
 
     train: Files of the training split.
@@ -64,29 +28,31 @@ class PathsBySplit(SectionModel):
     test: Files of the test split.
     """
 
-    train: Locations
-    valid: Locations
-    test: Locations
+    train: sections.Locations
+    valid: sections.Locations
+    test: sections.Locations
 
 
-def _with_side_files(kind: type[Parsed]) -> type[Parsed]:
-    return add_fields(kind, dict.fromkeys(SIDE_FILES, (Location, OMITTED)), {})
+def _with_side_files(kind: type[options.Parsed]) -> type[options.Parsed]:
+    return options.add_fields(
+        kind, dict.fromkeys(formats.SIDE_FILES, (sections.Location, options.OMITTED)), {}
+    )
 
 
 @dataclass(frozen=True)
 @_with_side_files
-class Source(SourceOptions, Section):
+class Source(extraction_options.SourceOptions, options.Section):
     """Where a text comes from: files that a job gets when every URL has become a path."""
 
-    left_out = tuple(options_of_formats())
+    left_out = tuple(formats.options_of_formats())
 
-    paths: Locations | PathsBySplit  # type: ignore[assignment]
+    paths: sections.Locations | PathsBySplit  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """Leave the checks to `SourceOptions`, which a job gets."""
 
 
-class Corpus(SectionModel):
+class Corpus(sections.SectionModel):
     """A sample set.
 
     source: Where the text comes from.
@@ -98,13 +64,13 @@ class Corpus(SectionModel):
     """
 
     source: Source
-    trees: AutomaticTreeOptions = OMITTED
+    trees: extraction_options.AutomaticTreeOptions = options.OMITTED
     preprocessing: Preprocessing = Preprocessing()
-    documents: DocumentOptions = DocumentOptions()
-    split: SplitOptions = OMITTED
+    documents: extraction_options.DocumentOptions = extraction_options.DocumentOptions()
+    split: formats.SplitOptions = options.OMITTED
 
 
-class Generation(SectionModel):
+class Generation(sections.SectionModel):
     """Section ``generation``.
 
     models: Names of the models that generate.
@@ -116,15 +82,15 @@ class Generation(SectionModel):
         CPU bfloat16 can be several times faster, but texts then differ between kinds of CPU.
     """
 
-    models: Names
-    decodings: Names
-    documents: Annotated[int, Limit(minimum=2)]
-    documents_per_shard: Count = 10_000
-    maximum_length: Length = 512
+    models: sections.Names
+    decodings: sections.Names
+    documents: Annotated[int, options.Limit(minimum=2)]
+    documents_per_shard: options.Count = 10_000
+    maximum_length: options.Length = 512
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
-class External(SectionModel):
+class External(sections.SectionModel):
     """External samples.
 
     corpus: Name of the corpus whose test split it is compared with.
@@ -137,8 +103,10 @@ class External(SectionModel):
     """
 
     corpus: str
-    path: Location
-    format: Annotated[str, Limit(enum=(AUTOMATIC, *TEXT_FORMATS))] = AUTOMATIC
+    path: sections.Location
+    format: Annotated[str, options.Limit(enum=(formats.AUTOMATIC, *formats.TEXT_FORMATS))] = (
+        formats.AUTOMATIC
+    )
     field: str | None = None
     preprocessing: Preprocessing = Preprocessing()
     vocabulary: str | None = None
@@ -148,18 +116,18 @@ MODELS = {name: row for name, row in FAMILIES.items() if row.kind != "proposal"}
 PROPOSALS = {name: row for name, row in FAMILIES.items() if row.kind == "proposal"}
 
 
-def _architectures(rows: Mapping[str, Family]) -> DependsOn:
-    return DependsOn("family", {name: row.options for name, row in rows.items()})
+def _architectures(rows: Mapping[str, Family]) -> sections.DependsOn:
+    return sections.DependsOn("family", {name: row.options for name, row in rows.items()})
 
 
-def _trainings(rows: Mapping[str, Family]) -> DependsOn:
+def _trainings(rows: Mapping[str, Family]) -> sections.DependsOn:
     """Name the options of the training of families, None where they have none of their own."""
     none = [name for name, row in rows.items() if not row.reference or row.kind == "counted"]
     found = {name: resolve_name(row.training) for name, row in rows.items() if name not in none}
-    return DependsOn("family", {name: found.get(name) for name in rows})
+    return sections.DependsOn("family", {name: found.get(name) for name in rows})
 
 
-class Model(SectionModel):
+class Model(sections.SectionModel):
     """A language model.
 
     family: The architecture; one file of beyond_perplexity/models. huggingface takes a trained
@@ -171,14 +139,14 @@ class Model(SectionModel):
         and else taken as it is.
     """
 
-    family: Annotated[str, Limit(enum=list(MODELS))]
+    family: Annotated[str, options.Limit(enum=list(MODELS))]
     corpus: str
-    vocabulary: str = OMITTED
-    architecture: Annotated[dict[str, Any], _architectures(MODELS)] = NO_NAMES
-    training: Annotated[dict[str, Any], _trainings(MODELS)] = NO_NAMES
+    vocabulary: str = options.OMITTED
+    architecture: Annotated[dict[str, Any], _architectures(MODELS)] = sections.NO_NAMES
+    training: Annotated[dict[str, Any], _trainings(MODELS)] = sections.NO_NAMES
 
 
-class ProposalSection(SectionModel):
+class ProposalSection(sections.SectionModel):
     """A distribution of the latent variables of a model given the words.
 
     model: Name of the model with latent variables that it is for.
@@ -192,14 +160,14 @@ class ProposalSection(SectionModel):
     """
 
     model: str
-    family: Annotated[str, Limit(enum=list(PROPOSALS))]
-    architecture: Annotated[dict[str, Any], _architectures(PROPOSALS)] = NO_NAMES
-    training: Annotated[dict[str, Any], _trainings(PROPOSALS)] = NO_NAMES
-    temperatures: Temperatures | None = None
-    particles: Count | None = None
+    family: Annotated[str, options.Limit(enum=list(PROPOSALS))]
+    architecture: Annotated[dict[str, Any], _architectures(PROPOSALS)] = sections.NO_NAMES
+    training: Annotated[dict[str, Any], _trainings(PROPOSALS)] = sections.NO_NAMES
+    temperatures: sections.Temperatures | None = None
+    particles: options.Count | None = None
 
 
-class PublishedData(SectionModel):
+class PublishedData(sections.SectionModel):
     """Corpora whose texts are those of a paper, by the paper.
 
     tendencies: Corpora that are the million documents of English Wikipedia of Meister and Cotterell
@@ -212,13 +180,13 @@ class PublishedData(SectionModel):
         has them.
     """
 
-    tendencies: Names = ()
-    importance: Names = ()
-    contrastive: Names = ()
-    semantics: Names = ()
+    tendencies: sections.Names = ()
+    importance: sections.Names = ()
+    contrastive: sections.Names = ()
+    semantics: sections.Names = ()
 
 
-class ReportSection(SectionModel):
+class ReportSection(sections.SectionModel):
     """Section ``report``.
 
     published: Where published values stand beside this run's: in the tables of corpora that are the
@@ -236,7 +204,7 @@ else:
     _Vocabulary = Annotated[_KINDS, Field(discriminator="kind")]
 
 
-class Pathvars(SectionModel):
+class Pathvars(sections.SectionModel):
     """Section ``pathvars``.
 
     results: Folder of everything the run makes.
@@ -244,12 +212,12 @@ class Pathvars(SectionModel):
     benchmarks: Folder of Snakemake's time and memory records.
     """
 
-    results: str = OMITTED
-    logs: str = OMITTED
-    benchmarks: str = OMITTED
+    results: str = options.OMITTED
+    logs: str = options.OMITTED
+    benchmarks: str = options.OMITTED
 
 
-class Configuration(SectionModel):
+class Configuration(sections.SectionModel):
     """Every scientific choice of a run; threads, partitions and paths of a machine are a profile's.
 
     seed: Seed of every random stream of the run.
@@ -274,19 +242,19 @@ class Configuration(SectionModel):
     report: What tables show beside this run's numbers.
     """
 
-    seed: Annotated[int, Limit(minimum=0)] = 1
-    pathvars: Pathvars = OMITTED
-    corpora: Annotated[dict[Name, Corpus], Limit(minProperties=1)]
-    vocabularies: dict[Name, _Vocabulary]
-    models: dict[Name, Model]
-    decodings: dict[Name, DecodingOptions] = NO_NAMES
+    seed: Annotated[int, options.Limit(minimum=0)] = 1
+    pathvars: Pathvars = options.OMITTED
+    corpora: Annotated[dict[sections.Name, Corpus], options.Limit(minProperties=1)]
+    vocabularies: dict[sections.Name, _Vocabulary]
+    models: dict[sections.Name, Model]
+    decodings: dict[sections.Name, DecodingOptions] = sections.NO_NAMES
     generation: Generation = Generation(models=(), decodings=(), documents=2)
-    external_samples: dict[Name, External] = NO_NAMES
-    tendencies: Tendencies = Tendencies()
-    perplexity: Perplexity = Perplexity()
-    proposals: dict[Name, ProposalSection] = NO_NAMES
-    importance: Importance = Importance()
-    contrastive: Contrastive = Contrastive()
-    semantics: Semantics = Semantics()
-    evaluators: dict[Name, EvaluatorSection] = NO_NAMES
+    external_samples: dict[sections.Name, External] = sections.NO_NAMES
+    tendencies: measurement_sections.Tendencies = measurement_sections.Tendencies()
+    perplexity: measurement_sections.Perplexity = measurement_sections.Perplexity()
+    proposals: dict[sections.Name, ProposalSection] = sections.NO_NAMES
+    importance: measurement_sections.Importance = measurement_sections.Importance()
+    contrastive: measurement_sections.Contrastive = measurement_sections.Contrastive()
+    semantics: measurement_sections.Semantics = measurement_sections.Semantics()
+    evaluators: dict[sections.Name, measurement_sections.EvaluatorSection] = sections.NO_NAMES
     report: ReportSection = ReportSection()

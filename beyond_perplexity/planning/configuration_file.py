@@ -47,10 +47,9 @@ def check_values(config: Config) -> None:
     """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters."""
     for number, (key, value) in enumerate(_values(config, "", 0)):
         if number > MOST_VALUES:
-            raise InputError(
-                f"config: {key}: with its aliases (*name) written out, the configuration has more "
-                f"than {MOST_VALUES:,} values; let aliases not repeat each other"
-            )
+            fault = f"the configuration has more than {MOST_VALUES:,} values"
+            advice = f"with its aliases (*name) written out, {fault}"
+            raise InputError(f"config: {key}: {advice}; let aliases not repeat each other")
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config: {key}: is {value}, expected a finite number")
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -82,15 +81,11 @@ def check_path(key: str, path: str) -> None:
     if not path.strip():
         raise InputError(f"config: {key}: is blank; give a path")
     if is_url(path):
-        raise InputError(
-            f"config: {key}: {without_secrets(path)!r:.200} is a URL; give it as {{url: …, "
-            "sha256: …}, so that what was fetched can be checked"
-        )
+        advice = "give it as {url: …, sha256: …}, so that what was fetched can be checked"
+        raise InputError(f"config: {key}: {without_secrets(path)!r:.200} is a URL; {advice}")
     if found := _SNAKEMAKE.search(path):
-        raise InputError(
-            f"config: {key}: {path!r:.200} has the character {found[0]}, by which Snakemake marks "
-            "what is filled in; rename the file or folder"
-        )
+        detail = "by which Snakemake marks what is filled in; rename the file or folder"
+        raise InputError(f"config: {key}: {path!r:.200} has the character {found[0]}, {detail}")
 
 
 def check_paths(config: Config) -> None:
@@ -100,17 +95,14 @@ def check_paths(config: Config) -> None:
             check_path(key, location.removeprefix(EMBEDDED))
             continue
         if without_secrets(location["url"]) != location["url"]:
-            raise InputError(
-                f"config: {key}.url: has a password, a key or a token, which the log and the "
-                "results would show; fetch the file by hand and give its path, or give the "
-                "password in ~/.netrc"
-            )
+            fault = "has a password, a key or a token, which the log and the results would show"
+            advice = "fetch the file by hand and give its path, or put the password in ~/.netrc"
+            raise InputError(f"config: {key}.url: {fault}; {advice}")
         for part in ("url", "member"):
             if found := _SNAKEMAKE.search(location.get(part, "")):
-                raise InputError(
-                    f"config: {key}.{part}: has the character {found[0]}, by which Snakemake marks "
-                    "what is filled in; write it as its percent code, or fetch the file by hand"
-                )
+                fault = f"has the character {found[0]}, by which Snakemake marks what is filled in"
+                advice = "write it as its percent code, or fetch the file by hand"
+                raise InputError(f"config: {key}.{part}: {fault}; {advice}")
 
 
 def locations(config: Config) -> Iterator[tuple[str, Any]]:

@@ -12,13 +12,7 @@ from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.configuration_file import (
-    Config,
-    as_json,
-    block_names,
-    block_range,
-    documents_are_sentences,
-)
+from beyond_perplexity.planning import configuration_file
 from beyond_perplexity.planning.models import Models, SentenceSection
 
 _FOLDER = "<results>/contrastive"
@@ -28,7 +22,7 @@ CONTRAST_FILES = ("differences",)  # among those of models
 class ContrastivePlan(SentenceSection):
     """The contrastive entropy of a validated configuration."""
 
-    def __init__(self, config: Config, models: Models) -> None:
+    def __init__(self, config: configuration_file.Config, models: Models) -> None:
         super().__init__(config, models, "contrastive")
 
     def normalized(self) -> list[str]:
@@ -64,11 +58,11 @@ class ContrastivePlan(SentenceSection):
         """Return the first draw and their number of every level in a block of draws, as JSON."""
         size = self.options["draws_per_shard"]
         found = {
-            str(level): block_range(draws, number, size)
+            str(level): configuration_file.block_range(draws, number, size)
             for level, number in self._draws().items()
             if number > int(draws) * size
         }
-        return as_json(found if int(draws) else {"0.0": [0, 1], **found})
+        return configuration_file.as_json(found if int(draws) else {"0.0": [0, 1], **found})
 
     def substitutes(self, model: str) -> list[str]:
         """List the vocabulary that substitutes come from; none where they are those of the text."""
@@ -82,7 +76,9 @@ class ContrastivePlan(SentenceSection):
 
     def score_files(self, model: str) -> list[str]:
         """List the shards of a model, blocks of sentences by blocks of draws."""
-        draws = block_names(max(self._draws().values(), default=1), self.options["draws_per_shard"])
+        draws = configuration_file.block_names(
+            max(self._draws().values(), default=1), self.options["draws_per_shard"]
+        )
         folder = f"{_FOLDER}/{self._models.corpus(model)}/scores/{model}"
         return [f"{folder}/{block}-{part}.parquet" for block in self.blocks() for part in draws]
 
@@ -106,19 +102,19 @@ class ContrastivePlan(SentenceSection):
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""
         names = (field.name for field in fields(PartitionOptions))
-        return as_json({name: self.options["partition"][name] for name in names})
+        return configuration_file.as_json({name: self.options["partition"][name] for name in names})
 
     def pairs_flag(self, pairs: str) -> list[str]:
         """Return the flag that says that external pairs are cleaned already, where they are."""
         return ["--tokenized"] if self.options["pairs"][pairs]["tokenized"] else []
 
 
-def _share_sentences(config: Config) -> None:
+def _share_sentences(config: configuration_file.Config) -> None:
     """Let models of sentences be trained, in place, on what is a sentence when they are scored."""
     for model in config["models"].values():
         if FAMILIES[model["family"]].kind != "unnormalized":
             continue
-        if documents_are_sentences(config, "contrastive", model["corpus"]):
+        if configuration_file.documents_are_sentences(config, "contrastive", model["corpus"]):
             model["training"].setdefault("sentences", "documents")
 
 
@@ -127,7 +123,7 @@ def _from_text(options: Mapping[str, Any]) -> bool:
     return parse_options(DistortionOptions, given, where).substitutes == "text"
 
 
-def _first_closed(config: Config, corpus: str) -> str | None:
+def _first_closed(config: configuration_file.Config, corpus: str) -> str | None:
     """Name the closed vocabulary of the first listed model of a corpus that has one."""
     models = (config["models"][name] for name in config["contrastive"]["models"])
     own = (held.get("vocabulary") for held in models if held["corpus"] == corpus)
@@ -135,28 +131,24 @@ def _first_closed(config: Config, corpus: str) -> str | None:
     return next((name for name in own if kinds.get(name) == "closed"), None)
 
 
-def check_contrastive(config: Config) -> None:
+def check_contrastive(config: configuration_file.Config) -> None:
     """Check section ``contrastive``; models of sentences are told, in place, what is a sentence."""
     given = config["contrastive"]
     _share_sentences(config)
     if not _from_text(given) and given["vocabulary"] is None:
         for corpus in {config["models"][name]["corpus"] for name in given["models"]}:
             if _first_closed(config, corpus) is None:
-                raise InputError(
-                    f"contrastive.vocabulary: no listed model of {corpus} has a closed vocabulary "
-                    "to take substitutes from; name one, or set distortion.substitutes: text"
-                )
+                fault = f"no listed model of {corpus} has a closed vocabulary"
+                advice = "to take substitutes from; name one, or set distortion.substitutes: text"
+                raise InputError(f"contrastive.vocabulary: {fault} {advice}")
     if given["models"] and given["base_level"] not in [*given["levels"], *given["curve"]]:
-        raise InputError(
-            f"contrastive.base_level: {given['base_level']:g} is not among the levels; add it to "
-            "contrastive.levels"
-        )
+        fault = f"{given['base_level']:g} is not among the levels; add it to contrastive.levels"
+        raise InputError(f"contrastive.base_level: {fault}")
     name = given["partition"]["proposal"]
     for other in given["models"] if name else ():
         model, proposal = config["models"][other], config["models"][name]
         same = all(model.get(part) == proposal.get(part) for part in ("corpus", "vocabulary"))
         if FAMILIES[model["family"]].kind == "unnormalized" and not same:
-            raise InputError(
-                f"contrastive.partition.proposal: '{name}' has another corpus or vocabulary than "
-                f"'{other}'; name a language model that shares both"
-            )
+            fault = f"'{name}' has another corpus or vocabulary than '{other}'"
+            advice = "name a language model that shares both"
+            raise InputError(f"contrastive.partition.proposal: {fault}; {advice}")

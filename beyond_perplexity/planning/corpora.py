@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from beyond_perplexity.corpus.formats import (
-    AUTOMATIC,
-    EMBEDDED,
-    FORMATS,
-    PARSERS,
-    SIDE_FILES,
-    check_field,
-    guess_format,
-)
+from beyond_perplexity.corpus import formats
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.configuration_file import (
     Config,
@@ -46,7 +38,7 @@ class Corpora:
     def missing_files(self) -> list[str]:
         """List the local files that the configuration names and that are not there."""
         wanted = (path for path in self._local if path not in STOP_WORD_LISTS)
-        external = (path for path in wanted if not path.startswith(EMBEDDED))
+        external = (path for path in wanted if not path.startswith(formats.EMBEDDED))
         return [file for file in dict.fromkeys(external) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
@@ -79,7 +71,7 @@ class Corpora:
         """List the files that a corpus is read from; what pip installed is not among them."""
         found = source_locations("", self.config["corpora"][corpus]["source"])
         local = [self.local_path(location) for _, location in found]
-        return [path for path in local if not path.startswith(EMBEDDED)]
+        return [path for path in local if not path.startswith(formats.EMBEDDED)]
 
     def _count_tokens(self, corpus: str) -> float:
         """Return the tokens of a corpus: counted, or about those that its files hold."""
@@ -108,8 +100,8 @@ class Corpora:
             source["paths"] = {split: list(map(local, files)) for split, files in paths.items()}
         else:
             source["paths"] = list(map(local, paths))
-        source |= {name: local(source[name]) for name in SIDE_FILES if name in source}
-        for name, option in FORMATS[source["format"]].options.items():
+        source |= {name: local(source[name]) for name in formats.SIDE_FILES if name in source}
+        for name, option in formats.FORMATS[source["format"]].options.items():
             if option.default is not None:
                 source.setdefault(name, option.default)
         return as_json(options)
@@ -117,10 +109,10 @@ class Corpora:
     def code(self, corpus: str) -> list[str]:
         """List what is looked up by name to read a corpus: modules, and the row of a parser."""
         options = self.config["corpora"][corpus]
-        code = [_file(FORMATS[options["source"]["format"]].module)]
+        code = [_file(formats.FORMATS[options["source"]["format"]].module)]
         trees = options.get("trees", {}).get("kind")
-        if trees in PARSERS:
-            code.append(_file(PARSERS[trees].module))
+        if trees in formats.PARSERS:
+            code.append(_file(formats.PARSERS[trees].module))
             code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
@@ -134,7 +126,7 @@ class Corpora:
         """Return the format of external samples, by their suffix where none is given."""
         given: str = self.config["external_samples"][name]["format"]
         path = PurePosixPath(self.external_file(name))
-        return guess_format(path) if given == AUTOMATIC else given
+        return formats.guess_format(path) if given == formats.AUTOMATIC else given
 
     def external_field(self, name: str) -> list[str]:
         """Return the field of the texts in external samples; none where it is ``text``."""
@@ -143,7 +135,7 @@ class Corpora:
 
     def external_code(self, name: str) -> list[str]:
         """List the source file that reads external samples."""
-        return [_file(FORMATS[self.external_format(name)].module)]
+        return [_file(formats.FORMATS[self.external_format(name)].module)]
 
     def pairs_file(self, name: str) -> str:
         """Return where external pairs of sentences are on this machine."""
@@ -173,16 +165,16 @@ def check_text_formats(config: Config) -> None:
         key, path = f"external_samples.{name}", PurePosixPath(location_name(external["path"]))
         _check_is_text(key, external["format"], path, external["path"])
         try:
-            check_field(path, external["field"], external["format"])
+            formats.check_field(path, external["field"], external["format"])
         except InputError as error:
             raise InputError(f"config: {key}.field: {error}") from error
 
 
 def _check_is_text(key: str, given: str, path: PurePosixPath, location: object) -> None:
-    if given != "text" or str(location).startswith(EMBEDDED):
+    if given != "text" or str(location).startswith(formats.EMBEDDED):
         return
     try:
-        found = guess_format(path)
+        found = formats.guess_format(path)
     except InputError as error:
         raise InputError(f"config: {key}.format: is text, but {error}") from error
     if found != "text":

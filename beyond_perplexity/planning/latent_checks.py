@@ -85,10 +85,8 @@ def _check_family(name: str, proposal: Mapping[str, Any], model: Mapping[str, An
         raise InputError(f"proposals.{name}.family: of {family} it is one of {', '.join(allowed)}")
     for option, value in FAMILIES[own].asks.items():
         if model["architecture"].get(option) != value:
-            raise InputError(
-                f"proposals.{name}.family: {own} needs architecture.{option}: {value} in "
-                f"models.{proposal['model']}"
-            )
+            fault = f"{own} needs architecture.{option}: {value} in models.{proposal['model']}"
+            raise InputError(f"proposals.{name}.family: {fault}")
 
 
 def _share_options(name: str, config: Config) -> None:
@@ -99,10 +97,8 @@ def _share_options(name: str, config: Config) -> None:
     for option in FAMILIES[proposal["family"]].shares:
         wanted = held[option]
         if own.setdefault(option, wanted) != wanted:
-            raise InputError(
-                f"proposals.{name}.architecture.{option}: is {own[option]}, but {wanted} in "
-                f"models.{proposal['model']}; leave it out here"
-            )
+            detail = f"but {wanted} in models.{proposal['model']}; leave it out here"
+            raise InputError(f"proposals.{name}.architecture.{option}: is {own[option]}, {detail}")
 
 
 def _check_reduction(config: Config) -> None:
@@ -120,10 +116,9 @@ def _check_reduction(config: Config) -> None:
     where = "config: importance.reduction"
     reduction = parse_options(ReductionOptions, importance["reduction"], where)
     if reduction.replicate_samples > importance["samples"]:
-        raise InputError(
-            f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "
-            f"importance.samples, {importance['samples']}; lower it, or leave it out"
-        )
+        limit = f"above importance.samples, {importance['samples']}; lower it, or leave it out"
+        size = f"importance.reduction.replicate_samples: is {reduction.replicate_samples}"
+        raise InputError(f"{size}, {limit}")
     if reduction.subsets < 2:
         raise InputError("importance.reduction.subsets: the report needs at least 2")
     if not importance["beams"]:
@@ -140,10 +135,8 @@ def _check_temperatures(where: str, temperatures: Iterable[float] | None) -> Non
 
 def _check_training(key: str, training: Mapping[str, Any]) -> None:
     if training.get("scheduled_sampling", "none") != "none":
-        raise InputError(
-            f"{key}.training.scheduled_sampling: is for models without latent variables; "
-            "leave it out"
-        )
+        fault = "is for models without latent variables; leave it out"
+        raise InputError(f"{key}.training.scheduled_sampling: {fault}")
 
 
 def _check_beside(name: str, config: Config) -> None:
@@ -152,10 +145,8 @@ def _check_beside(name: str, config: Config) -> None:
     latent = [one for one in models if FAMILIES[one["family"]].kind == "latent"]
     keys = ("corpus", "vocabulary")
     if not any(all(one[key] == held.get(key) for key in keys) for one in latent):
-        raise InputError(
-            f"importance.beside: no latent model has the corpus and the vocabulary of '{name}'; "
-            "remove it"
-        )
+        fault = f"no latent model has the corpus and the vocabulary of '{name}'; remove it"
+        raise InputError(f"importance.beside: {fault}")
 
 
 def check_latent_models(config: Config) -> None:

@@ -10,41 +10,18 @@ from pydantic import Field
 from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.formats import SPLITS
-from beyond_perplexity.importance.ways_to_draw import (
-    PosteriorOptions,
-    ReductionOptions,
-    SimulationOptions,
-    SMCOptions,
-)
+from beyond_perplexity.importance import ways_to_draw
 from beyond_perplexity.options import Count, Layers, Limit, Natural, Section, Share, Width
-from beyond_perplexity.planning.sections import (
-    NO_NAMES,
-    Late,
-    Location,
-    Name,
-    Names,
-    SectionModel,
-    Temperatures,
-)
-from beyond_perplexity.semantics.evaluators.job import (
-    EvaluatorTraining,
-    InferSentOptions,
-    PairTraining,
-    SkipThoughtOptions,
-)
+from beyond_perplexity.planning import sections
+from beyond_perplexity.semantics.evaluators import job
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
-from beyond_perplexity.tendencies.definitions import (
-    EmbeddingOptions,
-    MeasurementOptions,
-    SampleSizeOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies import definitions
 
 _GRAPH = "beyond_perplexity.models.latents.kglm_embedding:GraphOptions"
 SplitName = Annotated[str, Limit(enum=SPLITS)]
 
 
-class Tendencies(SectionModel):
+class Tendencies(sections.SectionModel):
     """Section ``tendencies``.
 
     stop_words: auto (the list of the corpus' language, gensim's for English), gensim, nltk (NLTK's
@@ -65,19 +42,19 @@ class Tendencies(SectionModel):
     embedding: Documents are compared by their vectors as well; null: they are not.
     """
 
-    stop_words: Location = "auto"
+    stop_words: sections.Location = "auto"
     count_s_symbols: bool = True
     maximum_tokens: Count | None = None
     minimum_tokens: Natural = 0
     documents_per_count: Count = 1_000_000
     resamples: Annotated[int, Limit(minimum=2)] = 10
-    measurement: MeasurementOptions = MeasurementOptions()
-    sample_size: SampleSizeOptions = SampleSizeOptions()
-    sensitivity: SensitivityOptions = SensitivityOptions()
-    embedding: EmbeddingOptions | None = None
+    measurement: definitions.MeasurementOptions = definitions.MeasurementOptions()
+    sample_size: definitions.SampleSizeOptions = definitions.SampleSizeOptions()
+    sensitivity: definitions.SensitivityOptions = definitions.SensitivityOptions()
+    embedding: definitions.EmbeddingOptions | None = None
 
 
-class Perplexity(SectionModel):
+class Perplexity(sections.SectionModel):
     """Section ``perplexity``.
 
     split: The split that is scored.
@@ -86,7 +63,7 @@ class Perplexity(SectionModel):
     split: SplitName = "test"
 
 
-class Importance(SectionModel):
+class Importance(sections.SectionModel):
     """Section ``importance``.
 
     proposals: Names of the proposals that are drawn from; null takes all.
@@ -114,19 +91,19 @@ class Importance(SectionModel):
     runs_per_shard: Runs of sequential Monte Carlo of each instance in one job.
     """
 
-    proposals: Names | None = None
+    proposals: sections.Names | None = None
     split: SplitName = "test"
     instances: Count = 100
     samples: Count = 100
-    temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+    temperatures: sections.Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
     beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
-    smc: SMCOptions | None = SMCOptions()
-    bidirectional: SimulationOptions | None = None
-    posterior: PosteriorOptions | None = PosteriorOptions()
-    reduction: ReductionOptions = ReductionOptions()
-    graph: Annotated[dict[str, Any], Late(_GRAPH)] = NO_NAMES
+    smc: ways_to_draw.SMCOptions | None = ways_to_draw.SMCOptions()
+    bidirectional: ways_to_draw.SimulationOptions | None = None
+    posterior: ways_to_draw.PosteriorOptions | None = ways_to_draw.PosteriorOptions()
+    reduction: ways_to_draw.ReductionOptions = ways_to_draw.ReductionOptions()
+    graph: Annotated[dict[str, Any], sections.Late(_GRAPH)] = sections.NO_NAMES
     choose: Literal["none", "validation"] = "none"
-    beside: Names | None = None
+    beside: sections.Names | None = None
     instances_per_shard: Count = 100
     samples_per_shard: Count = 1000
     runs_per_shard: Count = 4
@@ -135,7 +112,7 @@ class Importance(SectionModel):
 DistortionLevels = Annotated[tuple[Share, ...], Limit(uniqueItems=True)]
 
 
-class ExternalPairs(SectionModel):
+class ExternalPairs(sections.SectionModel):
     """Pairs of a good and a bad sentence that you bring.
 
     path: JSONL with an object a line, or TSV with a header row: sentence_good and sentence_bad,
@@ -144,7 +121,7 @@ class ExternalPairs(SectionModel):
         model.
     """
 
-    path: Location
+    path: sections.Location
     tokenized: bool = False
 
 
@@ -159,7 +136,7 @@ class Partition(PartitionOptions, Section):
     proposal: str | None = None
 
 
-class Contrastive(SectionModel):
+class Contrastive(sections.SectionModel):
     """Section ``contrastive``.
 
     models: Names of the models that are scored, of any family with scores: also those that generate
@@ -184,10 +161,10 @@ class Contrastive(SectionModel):
     draws_per_shard: Distortions at each level in one job; 10 to 90 minutes of work on a cluster.
     """
 
-    models: Names = ()
+    models: sections.Names = ()
     split: SplitName = "test"
     sentences: Count = 500
-    documents_are_sentences: bool | dict[Name, bool] | None = None
+    documents_are_sentences: bool | dict[sections.Name, bool] | None = None
     levels: Annotated[DistortionLevels, Limit(minItems=1)] = (0.1, 0.3, 0.5)
     draws: Count = 10
     curve: DistortionLevels = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -195,7 +172,7 @@ class Contrastive(SectionModel):
     base_level: Share = 0.1
     distortion: DistortionOptions = DistortionOptions()
     vocabulary: str | None = None
-    pairs: dict[Name, ExternalPairs] = NO_NAMES
+    pairs: dict[sections.Name, ExternalPairs] = sections.NO_NAMES
     partition: Partition = Partition()
     sentences_per_shard: Count = 20_000
     draws_per_shard: Count = 10
@@ -206,18 +183,18 @@ SplitNames = Annotated[
 ]
 
 
-class HumanScores(SectionModel):
+class HumanScores(sections.SectionModel):
     """Pairs of texts with a score that people gave.
 
     path: TSV or CSV with a header row; the first two columns are the texts.
     gold: Name of the column of the scores.
     """
 
-    path: Location
+    path: sections.Location
     gold: str = "score"
 
 
-class Semantics(SectionModel):
+class Semantics(sections.SectionModel):
     """Section ``semantics``.
 
     models: Names of the models that are asked: those with a likelihood, also those that generate
@@ -239,15 +216,15 @@ class Semantics(SectionModel):
     sentences_per_shard: Sentences of each split in one job; 10 to 90 minutes of work on a cluster.
     """
 
-    models: Names = ()
-    evaluators: Names = ()
+    models: sections.Names = ()
+    evaluators: sections.Names = ()
     splits: SplitNames = ("valid", "test")
     sentences: Count = 500
     samples: Natural = 3
     continuation: ContinuationOptions | None = None
-    documents_are_sentences: bool | dict[Name, bool] | None = None
+    documents_are_sentences: bool | dict[sections.Name, bool] | None = None
     measures: MeasureOptions = MeasureOptions()
-    human_scores: dict[Name, HumanScores] = NO_NAMES
+    human_scores: dict[sections.Name, HumanScores] = sections.NO_NAMES
     sentences_per_shard: Count = 20_000
 
 
@@ -255,7 +232,7 @@ class Semantics(SectionModel):
 Missing = Annotated[str, Limit(minLength=1)]
 
 
-class InferSentSection(SectionModel):
+class InferSentSection(sections.SectionModel):
     """Section of an InferSent evaluator.
 
     family: A recurrent encoder of word vectors, trained on pairs of sentences.
@@ -277,19 +254,19 @@ class InferSentSection(SectionModel):
 
     family: Literal["infersent"]
     vectors: str
-    path: Location | None = None
+    path: sections.Location | None = None
     version: Literal[1, 2] = 1
     corpus: str | None = None
-    pairs: Location | None = None
+    pairs: sections.Location | None = None
     first: str | None = None
     second: str | None = None
     label: str | None = None
-    valid_pairs: Location | None = None
-    architecture: InferSentOptions = InferSentOptions()
-    training: PairTraining = PairTraining()
+    valid_pairs: sections.Location | None = None
+    architecture: job.InferSentOptions = job.InferSentOptions()
+    training: job.PairTraining = job.PairTraining()
 
 
-class SentenceTransformersSection(SectionModel):
+class SentenceTransformersSection(sections.SectionModel):
     """Section of an encoder of sentence-transformers.
 
     family: An encoder in a folder of sentence-transformers.
@@ -305,7 +282,7 @@ class SentenceTransformersSection(SectionModel):
     when_missing: Missing = "leave-out"
 
 
-class SkipThoughtSection(SectionModel):
+class SkipThoughtSection(sections.SectionModel):
     """Section of a SkipThought evaluator.
 
     family: A recurrent encoder of words, trained to predict the sentences before and after.
@@ -321,18 +298,18 @@ class SkipThoughtSection(SectionModel):
     """
 
     family: Literal["skipthought"]
-    uni: Location | None = None
-    uni_table: Location | None = None
-    bi: Location | None = None
-    bi_table: Location | None = None
-    dictionary: Location | None = None
+    uni: sections.Location | None = None
+    uni_table: sections.Location | None = None
+    bi: sections.Location | None = None
+    bi_table: sections.Location | None = None
+    dictionary: sections.Location | None = None
     corpus: str | None = None
     vocabulary: str | None = None
-    architecture: SkipThoughtOptions = SkipThoughtOptions()
-    training: EvaluatorTraining = EvaluatorTraining()
+    architecture: job.SkipThoughtOptions = job.SkipThoughtOptions()
+    training: job.EvaluatorTraining = job.EvaluatorTraining()
 
 
-class TransformerSection(SectionModel):
+class TransformerSection(sections.SectionModel):
     """Section of a Transformer evaluator.
 
     family: Inner products of the hidden states of the upper layers of a Transformer.
@@ -347,7 +324,7 @@ class TransformerSection(SectionModel):
     layers: Layers = 2
 
 
-class VectorsSection(SectionModel):
+class VectorsSection(sections.SectionModel):
     """Section of a table of word vectors.
 
     family: A table of word vectors: GloVe, word2vec, fastText.
@@ -360,12 +337,12 @@ class VectorsSection(SectionModel):
 
     family: Literal["vectors"]
     package: Literal["glove"] | None = None
-    path: Location | None = None
+    path: sections.Location | None = None
     width: Width | None = None
     when_missing: Missing = "leave-out"
 
 
-class Word2VecSection(SectionModel):
+class Word2VecSection(sections.SectionModel):
     """Section of word vectors that are trained on a corpus of the run.
 
     family: Word vectors of the training split of a corpus (skip-gram with negative samples).

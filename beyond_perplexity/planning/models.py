@@ -8,14 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.models.families import (
-    FAMILIES,
-    Family,
-    family_modules,
-    generating_modules,
-    is_taken_as_it_is,
-    training_modules,
-)
+from beyond_perplexity.models import families
 from beyond_perplexity.planning.configuration_file import (
     Config,
     as_json,
@@ -52,7 +45,7 @@ def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int)
             model = made(vocabulary, architecture, **shapes)
         return sum(weight.numel() for weight in model.parameters())
 
-    code = fingerprint(FAMILIES[family].reference)
+    code = fingerprint(families.FAMILIES[family].reference)
     what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
     return int(remembered(what, count))
 
@@ -83,23 +76,23 @@ class Models:
             {"family": model["family"], "architecture": model["architecture"], "training": training}
         )
 
-    def row(self, name: str) -> Family:
+    def row(self, name: str) -> families.Family:
         """Return what is known of the family of a model."""
-        return FAMILIES[self.find(name)["family"]]
+        return families.FAMILIES[self.find(name)["family"]]
 
     # ---- the source files that its jobs depend on ----
 
     def code(self, name: str) -> list[str]:
         """List those of a model's family."""
-        return family_modules(self.find(name)["family"])
+        return families.family_modules(self.find(name)["family"])
 
     def generating_code(self, name: str) -> list[str]:
         """List those of a model's family and of how it generates."""
-        return [*self.code(name), *generating_modules(self.find(name)["family"])]
+        return [*self.code(name), *families.generating_modules(self.find(name)["family"])]
 
     def training_code(self, name: str) -> list[str]:
         """List those of a model's family and training; of wake training, of its model as well."""
-        own = training_modules(self.find(name)["family"])
+        own = families.training_modules(self.find(name)["family"])
         if not self.wake_files(name):
             return own
         return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})
@@ -124,7 +117,7 @@ class Models:
     def raw_texts(self, name: str) -> list[str]:
         """List the documents before cleaning, where a model is made for plain text."""
         model = self.find(name)
-        plain = is_taken_as_it_is(model["family"], model["training"])
+        plain = families.is_taken_as_it_is(model["family"], model["training"])
         return [f"<results>/corpora/{model['corpus']}/raw.parquet"] if plain else []
 
     def preprocessing(self, name: str) -> str:

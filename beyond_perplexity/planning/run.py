@@ -104,10 +104,8 @@ class Run:
     def describe(self) -> dict[str, str]:
         """Say in words what the run is about, by the subject."""
         generation, external = self.config["generation"], self.config["external_samples"]
-        sample_sets, documents = (
-            len(self.samples.sources()) - len(external),
-            generation["documents"],
-        )
+        sample_sets = len(self.samples.sources()) - len(external)
+        documents = generation["documents"]
         latent = self.importance.models()
         others = [*generation["models"], *self.contrastive.models(), *self.semantics.models()]
         models = list(dict.fromkeys([*others, *latent]))

@@ -16,16 +16,7 @@ from beyond_perplexity.planning.configuration_file import (
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.models import Models, SentenceSection
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
-from beyond_perplexity.semantics.evaluators.families import (
-    EVALUATORS,
-    EXTRA,
-    PACKAGES,
-    EvaluatorFamily,
-    evaluator_locations,
-    evaluator_modules,
-    fit_modules,
-    is_installed,
-)
+from beyond_perplexity.semantics.evaluators import families
 from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
 LEAVE_OUT, FAIL = "leave-out", "error"
@@ -60,14 +51,14 @@ class EvaluatorPlan:
         for name in self.config["semantics"]["evaluators"]:
             found = self.resolve(name)
             if found != name:
-                package = PACKAGES[self._given(name)["package"]].distribution
+                package = families.PACKAGES[self._given(name)["package"]].distribution
                 instead = f"{found} stands in for it" if found else "it is left out"
                 lines.append(f"{name}: {package} is not installed; {instead}")
         return lines
 
-    def row(self, name: str) -> EvaluatorFamily:
+    def row(self, name: str) -> families.EvaluatorFamily:
         """Return what is known of the family of an evaluator."""
-        return EVALUATORS[self._given(name)["family"]]
+        return families.EVALUATORS[self._given(name)["family"]]
 
     def is_trained(self, name: str) -> bool:
         """Return whether a job trains an evaluator: not where all of its weights are given."""
@@ -88,7 +79,7 @@ class EvaluatorPlan:
     def title(self, name: str) -> str:
         """Return how tables call an evaluator, so that nobody takes it for what it is not."""
         given, row = self._given(name), self.row(name)
-        title = PACKAGES[given["package"]].title if given.get("package") else row.title
+        title = families.PACKAGES[given["package"]].title if given.get("package") else row.title
         title += "".join(f" ({words})" for key, words in row.subtitles.items() if given.get(key))
         return f"{title} {name}" if given.get("path") else title
 
@@ -133,13 +124,13 @@ class EvaluatorPlan:
         return found + [file for table in self._vectors(name) for file in self.files(table)]
 
     def _given_files(self, given: Mapping[str, Any]) -> list[str]:
-        return [self._corpora.local_path(place) for place in evaluator_locations(given)]
+        return [self._corpora.local_path(place) for place in families.evaluator_locations(given)]
 
     def code(self, name: str | None) -> list[str]:
         """List the source files that loading and running an evaluator depends on."""
         given = self._given(name)
         family = given.get("family", name)
-        found = {*(evaluator_modules(family) if family else ())}
+        found = {*(families.evaluator_modules(family) if family else ())}
         found.update(file for table in self._vectors(name) for file in self.code(table))
         if given.get("model"):
             found.update(self._models.code(given["model"]))
@@ -180,7 +171,7 @@ class EvaluatorPlan:
     def training_code(self, name: str) -> list[str]:
         """List the source files that the training of an evaluator depends on."""
         others = (file for table in self._vectors(name) for file in self.code(table))
-        return sorted({*fit_modules(self._given(name)["family"]), *others})
+        return sorted({*families.fit_modules(self._given(name)["family"]), *others})
 
     def preprocessing(self, name: str) -> str:
         """Return how the texts of a training are cleaned, as JSON; of pairs, as corpora are."""
@@ -272,14 +263,13 @@ class SemanticsPlan(SentenceSection):
 def _resolve(config: Config, name: str) -> str | None:
     given = config["evaluators"][name]
     package = given.get("package")
-    if not package or is_installed(package):
+    if not package or families.is_installed(package):
         return name
     missing = given["when_missing"]
     if missing == FAIL:
-        raise InputError(
-            f"evaluators.{name}: the package {PACKAGES[package].distribution} is not installed "
-            f"and when_missing is error; install it with: {EXTRA}"
-        )
+        fault = f"the package {families.PACKAGES[package].distribution} is not installed"
+        advice = f"when_missing is error; install it with: {families.EXTRA}"
+        raise InputError(f"evaluators.{name}: {fault} and {advice}")
     return None if missing == LEAVE_OUT else _resolve(config, missing)
 
 
@@ -287,10 +277,9 @@ def _table(config: Config, name: str) -> str:
     given: str = config["evaluators"][name]["vectors"]
     found = _resolve(config, given)
     if found is None:
-        raise InputError(
-            f"evaluators.{name}.vectors: the package of '{given}' is not installed; install "
-            "it, or name another evaluator in its when_missing"
-        )
+        fault = f"the package of '{given}' is not installed"
+        advice = "install it, or name another evaluator in its when_missing"
+        raise InputError(f"evaluators.{name}.vectors: {fault}; {advice}")
     return found
 
 
@@ -301,7 +290,7 @@ def check_evaluators(config: Config) -> None:
         key = f"evaluators.{name}"
         _check_source(key, given)
         vectors = given.get("vectors")
-        if vectors and not EVALUATORS[known[vectors]["family"]].vectors:
+        if vectors and not families.EVALUATORS[known[vectors]["family"]].vectors:
             raise InputError(f"{key}.vectors: '{vectors}' has no word vectors")
         _check_stand_in(name, known)
     for name in config["semantics"]["evaluators"]:
@@ -323,7 +312,7 @@ def _check_stand_in(name: str, known: Mapping[str, Any]) -> None:
 
 def _check_source(key: str, given: Mapping[str, Any]) -> None:
     """Check that it is said, once, where an evaluator comes from, with what goes with that."""
-    row = EVALUATORS[given["family"]]
+    row = families.EVALUATORS[given["family"]]
     wanted = list(dict.fromkeys(way for ways in row.sources for way in ways))
     there = tuple(way for way in wanted if given.get(way) is not None)
     if wanted and there not in row.sources:

@@ -16,15 +16,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning import configuration_file
 from beyond_perplexity.planning.configuration import Configuration, Model, ProposalSection
-from beyond_perplexity.planning.configuration_file import (
-    Config,
-    architecture,
-    check_path,
-    check_paths,
-    check_values,
-    require,
-)
 from beyond_perplexity.planning.contrastive import CONTRAST_FILES, check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.latent_checks import check_latent_models
@@ -83,19 +76,19 @@ def _named(held: Any, path: str, key: str = "") -> Iterator[tuple[str, str]]:
         yield from ((key, name) for name in held)
 
 
-def _check_references(config: Config) -> None:
+def _check_references(config: configuration_file.Config) -> None:
     """Refuse names that nothing has, and those that something else has."""
     for (section, kind), paths in _REFERENCES.items():
         for path in paths.split():
             for key, name in _named(config, path):
-                require(key, name, config[section], kind)
+                configuration_file.require(key, name, config[section], kind)
     for path, kept in _KEPT.items():
         for key, name in _named(config, path):
             if name in kept:
                 raise InputError(f"{key}: '{name}' is a name that is kept; rename it")
 
 
-def _check_kinds(config: Config) -> None:
+def _check_kinds(config: configuration_file.Config) -> None:
     """Refuse models and vocabularies that are not of the kind that a key needs."""
     for path, kinds, words in _KINDS:
         for key, name in _named(config, path):
@@ -108,7 +101,7 @@ def _check_kinds(config: Config) -> None:
                 raise InputError(f"{key}: '{name}' has parts of words; name a closed one")
 
 
-def _check_vocabulary(name: str, config: Config) -> None:
+def _check_vocabulary(name: str, config: configuration_file.Config) -> None:
     model = config["models"][name]
     family, given = model["family"], model.get("vocabulary")
     kind, key = FAMILIES[family].kind, f"models.{name}.vocabulary"
@@ -125,24 +118,22 @@ def _check_vocabulary(name: str, config: Config) -> None:
         raise InputError(f"{key}: '{given}' is {held}, but {of_words[kind]}; name a closed one")
 
 
-def _check_writing(name: str, config: Config) -> None:
+def _check_writing(name: str, config: configuration_file.Config) -> None:
     """Refuse a latent model without a decoding that it can write by, or a name that it needs."""
     decodings = [config["decodings"][one] for one in config["generation"]["decodings"]]
     if not any(parse_options(DecodingOptions, one, "decodings").ancestral for one in decodings):
-        raise InputError(
-            f"generation.models: '{name}' has latent variables and writes by ancestral sampling "
-            "alone; add such a decoding, without a temperature, or remove the model"
-        )
+        fault = f"'{name}' has latent variables and writes by ancestral sampling alone"
+        advice = "add such a decoding, without a temperature, or remove the model"
+        raise InputError(f"generation.models: {fault}; {advice}")
     model = config["models"][name]
     taken = f"{model['corpus']}{SENTENCES}"
     if FAMILIES[model["family"]].unit == "sentence" and taken in config["corpora"]:
-        raise InputError(
-            f"corpora.{taken}: this name is kept for the sentences of '{model['corpus']}', which "
-            f"the samples of '{name}' are compared with; rename it"
-        )
+        kept = f"this name is kept for the sentences of '{model['corpus']}'"
+        fault = f"{kept}, which the samples of '{name}' are compared with"
+        raise InputError(f"corpora.{taken}: {fault}; rename it")
 
 
-def _check_folders(config: Config) -> None:
+def _check_folders(config: configuration_file.Config) -> None:
     for name, folder in config.get("pathvars", {}).items():
         words = ""
         if not folder.strip().strip("/"):
@@ -153,30 +144,29 @@ def _check_folders(config: Config) -> None:
             raise InputError(f"config: pathvars.{name}: {folder!r} {words}")
 
 
-def _check_lengths(config: Config) -> None:
+def _check_lengths(config: configuration_file.Config) -> None:
     length = config["generation"]["maximum_length"]
     for name in config["generation"]["models"]:
-        context = architecture(config["models"][name]).get("context_length")
+        context = configuration_file.architecture(config["models"][name]).get("context_length")
         if context is not None and length > context:
-            raise InputError(
-                f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
-                f"tokens at most; lower it or raise models.{name}.architecture.context_length"
-            )
+            fault = f"is {length}, but '{name}' conditions on {context} tokens at most"
+            advice = f"lower it or raise models.{name}.architecture.context_length"
+            raise InputError(f"generation.maximum_length: {fault}; {advice}")
 
 
-def _check_families(config: Config) -> None:
+def _check_families(config: configuration_file.Config) -> None:
     """Hold the options of each model and proposal against the dataclasses of its family."""
     for section, kind in (("models", Model), ("proposals", ProposalSection)):
         for name, held in config[section].items():
             (mark,) = typing.get_args(keys_of(kind)["training"].hint)[1:]
             options = mark.choices[held["family"]] or Nothing
             read_section(options, held["training"], f"{section}.{name}.training")
-            architecture(held, f"{section}.{name}.architecture")
+            configuration_file.architecture(held, f"{section}.{name}.architecture")
     (late,) = typing.get_args(keys_of(Importance)["graph"].hint)[1:]
     read_late(late.options, config["importance"]["graph"], "importance.graph")
 
 
-def _check_splits(config: Config) -> None:
+def _check_splits(config: configuration_file.Config) -> None:
     for name, corpus in config["corpora"].items():
         words = "key 'split' is missing; give the share of each split, or {}"
         if named := isinstance(corpus["source"]["paths"], dict):
@@ -185,7 +175,7 @@ def _check_splits(config: Config) -> None:
             raise InputError(f"corpora.{name}: {words}")
 
 
-def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
+def _evaluations(config: configuration_file.Config) -> Iterator[tuple[str, str, str]]:
     """List on which split which model is evaluated, and the key that says so."""
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind != "latent":
@@ -200,18 +190,16 @@ def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
         yield name, split, "semantics.splits"
 
 
-def _check_evaluated_splits(config: Config) -> None:
+def _check_evaluated_splits(config: configuration_file.Config) -> None:
     """Refuse models whose evaluation is on a split that gets no documents."""
     for name, split, key in _evaluations(config):
         corpus = config["models"][name]["corpus"]
         if config["corpora"][corpus].get("split", {}).get(split) == 0:
-            raise InputError(
-                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
-                f"({key})"
-            )
+            fault = f"is 0, but models.{name} is evaluated on it ({key})"
+            raise InputError(f"corpora.{corpus}.split.{split}: {fault}")
 
 
-def _settle_preprocessing(config: Config) -> None:
+def _settle_preprocessing(config: configuration_file.Config) -> None:
     """Switch off, before defaults are filled in, the steps that annotated corpora do not get."""
     corpora = config.get("corpora")
     for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
@@ -235,11 +223,11 @@ def _matching(key: str, location: Any) -> list[Any]:
     if not found:
         raise InputError(f"config: {key}: no file matches {location}; check the path")
     for path in found:
-        check_path(key, path)
+        configuration_file.check_path(key, path)
     return found
 
 
-def _expand_patterns(config: Config) -> None:
+def _expand_patterns(config: configuration_file.Config) -> None:
     """Replace patterns among the paths of corpora by the files that match them, in place."""
     for name, corpus in config["corpora"].items():
         paths = corpus["source"]["paths"]
@@ -248,7 +236,7 @@ def _expand_patterns(config: Config) -> None:
             locations[:] = [file for held in locations for file in _matching(key, held)]
 
 
-def _check_sources(config: Config) -> None:
+def _check_sources(config: configuration_file.Config) -> None:
     """Check what belongs to some formats of source only; where files lie does not matter here."""
     for name, corpus in config["corpora"].items():
         source = {**corpus["source"], "paths": ["-"]}
@@ -259,25 +247,23 @@ def _check_sources(config: Config) -> None:
             raise InputError(f"config: corpora.{name}.{error}") from error
 
 
-def _check_encoder(config: Config) -> None:
+def _check_encoder(config: configuration_file.Config) -> None:
     """Refuse to compare documents by an evaluator that has no vectors of texts."""
     for key, name in _named(config, "tendencies.embedding.encoder"):
         family = config["evaluators"][name]["family"]
         if "similarity" not in EVALUATORS[family].measures:
             able = [name for name, row in EVALUATORS.items() if "similarity" in row.measures]
-            raise InputError(
-                f"{key}: '{name}' ({family}) has no vectors of texts; name one of family "
-                f"{', '.join(able)}"
-            )
+            advice = f"name one of family {', '.join(able)}"
+            raise InputError(f"{key}: '{name}' ({family}) has no vectors of texts; {advice}")
 
 
 def validate(config: dict[str, Any]) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
-    check_values(config)
+    configuration_file.check_values(config)
     _settle_preprocessing(config)
     fill(config, read_section(Configuration, config))
     _check_folders(config)
-    check_paths(config)
+    configuration_file.check_paths(config)
     _expand_patterns(config)
     _check_sources(config)
     check_text_formats(config)

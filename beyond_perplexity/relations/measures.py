@@ -221,20 +221,18 @@ def _compare_order(found: RelatedMeasures, of: _Ordered) -> Iterator[_Row]:
             agreeing = _agreeing(of.draws[second] - of.draws[first], value)  # (R,)
             sure, both = float(agreeing.mean()), (right * agreeing).mean()
         unknown = "the measure has no standard error" if math.isnan(sure) else ""
-        yield {
+        chances = {"probability_perplexity": right.mean()}
+        chances |= {"probability": sure, "probability_both": both}
+        row: _Row = {
             "measure": of.measure,
             "decoding": of.decoding,
             "first": first,
             "second": second,
-            "perplexity_difference": gap,
-            "difference": value,
-            "differs": value > 0,
-            "probability_perplexity": None if of.few else finite(right.mean()),
-            "probability": None if of.few else finite(sure),
-            "probability_both": None if of.few else finite(both),
-            "resampled": of.draws is not None,
-            "note": FEW_DOCUMENTS if of.few else unknown,
         }
+        row |= {"perplexity_difference": gap, "difference": value, "differs": value > 0}
+        row |= {name: None if of.few else finite(chance) for name, chance in chances.items()}
+        note = FEW_DOCUMENTS if of.few else unknown
+        yield row | {"resampled": of.draws is not None, "note": note}
 
 
 def _normal_chance(value: float, first: float | None, second: float | None) -> float:

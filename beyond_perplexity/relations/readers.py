@@ -154,16 +154,9 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
     bits = np.stack([-own["log_likelihood"] / _BITS for own in held.values()], 1)
     groups, code = np.unique(one["group"], return_inverse=True)
     sizes = np.bincount(code, one["bytes"] + 1.0)
-    found = DocumentSums(
-        PERPLEXITY,
-        PERPLEXITY,
-        "Bits per byte",
-        False,
-        list(held),
-        groups,
-        paired_scores.summed(code, bits, len(groups)),
-        np.repeat(sizes[:, None], len(held), 1),
-    )
+    about = PERPLEXITY, PERPLEXITY, "Bits per byte", False
+    sums = paired_scores.summed(code, bits, len(groups)), np.repeat(sizes[:, None], len(held), 1)
+    found = DocumentSums(*about, list(held), groups, *sums)
     return found, [name for name in tables if name not in held]
 
 
@@ -228,18 +221,10 @@ def semantic_sums(paths: Sequence[str], split: str) -> Iterator[DocumentSums]:
 def _semantic(key: ScoreKey, sums: GroupSums, groups: np.ndarray) -> DocumentSums:
     row, held = MEASURES[key.measure], sums.sizes > 0
     sizes = np.repeat(sums.sizes[held, None], len(sums.models), 1)
-    return DocumentSums(
-        f"semantics/{key.evaluator}.{key.measure}",
-        "semantics",
-        row.title,
-        row.higher,
-        sums.models,
-        groups[held],
-        sums.numerators[held],
-        sizes,
-        None if sums.counts is None else sums.counts[held][:, :, 0],
-        sums.order,
-    )
+    about = f"semantics/{key.evaluator}.{key.measure}", "semantics", row.title, row.higher
+    counts = None if sums.counts is None else sums.counts[held][:, :, 0]
+    ratio = sums.numerators[held], sizes
+    return DocumentSums(*about, sums.models, groups[held], *ratio, counts, sums.order)
 
 
 def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str, Any]]:

@@ -131,18 +131,11 @@ def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) 
     found = _difference(sums, *pair)
     total = sums.sentences + sums.left_out
     left_out = f"{sums.left_out:,} of {total:,} sentences left out: a model has no value"
-    return {
-        **key._asdict(),
-        "first": sums.models[pair[0]],
-        "second": sums.models[pair[1]],
-        **found.columns("value", "low", "high"),
-        "p_value": p_value,
-        "p_adjusted": None,
-        "sentences": sums.sentences,
-        "groups": found.groups,
-        "groups_effective": found.effective,
-        "note": joined_facts(found.few_groups(), left_out if sums.left_out else ""),
-    }
+    note = joined_facts(found.few_groups(), left_out if sums.left_out else "")
+    row = {**key._asdict(), "first": sums.models[pair[0]], "second": sums.models[pair[1]]}
+    row |= found.columns("value", "low", "high") | {"p_value": p_value, "p_adjusted": None}
+    row |= {"groups": found.groups, "groups_effective": found.effective}
+    return row | {"sentences": sums.sentences, "note": note}
 
 
 def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:

@@ -248,20 +248,13 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
     # what is proper is a difference itself
     bounds = (-width, measure.high) if kind == PROPER else (measure.low, measure.high)
     plain = kind != PROPER and sums.defined > 0
-    return {
-        "measure": name,
-        "kind": kind,
-        **_limits(found.value, "value", bounds),
-        **_limits(found.baseline, "baseline", bounds),
-        **_limits(found.excess, "excess", (-width, width)),
-        "sentence_mean": finite(sums.mean) if plain else None,
-        "scaled": finite(sums.scaled) if plain else None,
-        "sentences": sums.defined,
-        "undefined": sums.undefined,
-        "groups": found.value.groups,
-        "groups_effective": found.value.effective,
-        "note": _note(sums, found, name),
-    }
+    row: _Row = {"measure": name, "kind": kind, "note": _note(sums, found, name)}
+    row |= _limits(found.value, "value", bounds) | _limits(found.baseline, "baseline", bounds)
+    row |= _limits(found.excess, "excess", (-width, width))
+    means = {"sentence_mean": sums.mean, "scaled": sums.scaled}
+    row |= {key: finite(value) if plain else None for key, value in means.items()}
+    row |= {"sentences": sums.defined, "undefined": sums.undefined}
+    return row | {"groups": found.value.groups, "groups_effective": found.value.effective}
 
 
 def summarize_scores(

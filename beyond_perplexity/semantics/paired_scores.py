@@ -170,14 +170,10 @@ def _sum_documents(
         weights = weights if order else counts[:, 0, 0, 0]
     documents, code = np.unique(blocks[0].sentences["unit_id"][held], return_inverse=True)
     own = values @ np.array([*parts.values()]) * weights[:, None]
-    return _DocumentSums(
-        documents,
-        summed(code, own, len(documents)),
-        np.bincount(code, weights, len(documents)),
-        None if counts is None or not order else summed(code, counts, len(documents)),
-        sentences,
-        len(rows) - sentences,
-    )
+    size = len(documents)
+    sums = summed(code, own, size), np.bincount(code, weights, size)
+    matches = None if counts is None or not order else summed(code, counts, size)
+    return _DocumentSums(documents, *sums, matches, sentences, len(rows) - sentences)
 
 
 def _sum_groups(
@@ -192,15 +188,10 @@ def _sum_groups(
         return summed(places, np.concatenate(columns)[order], len(split.groups))
 
     counts = [part.counts for part in parts if part.counts is not None]
-    return GroupSums(
-        models,
-        total([part.numerators for part in parts]),
-        total([part.sizes for part in parts]),
-        total(counts) if counts else None,
-        BLEU_NAMES.get(key.measure, 0),
-        sum(part.sentences for part in parts),
-        sum(part.left_out for part in parts),
-    )
+    ratio = total([part.numerators for part in parts]), total([part.sizes for part in parts])
+    scored = sum(part.sentences for part in parts), sum(part.left_out for part in parts)
+    matches, n = total(counts) if counts else None, BLEU_NAMES.get(key.measure, 0)
+    return GroupSums(models, *ratio, matches, n, *scored)
 
 
 _Known = Mapping[str, set[tuple[str, str]]]  # measures and kinds that a model has values of

@@ -69,10 +69,10 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
         place = f"{path}: line {number}"
         fields = _fields(line, tabs, place)
         if len(fields) != len(names):
-            raise InputError(
-                f"{place}: has {len(fields)} fields, expected {len(names)} "
-                f"({', '.join(names)[:80]}), separated by {'tabs' if tabs else 'commas'}"
-            )
+            wanted = f"{len(names)} ({', '.join(names)[:80]})"
+            mark = "tabs" if tabs else "commas"
+            found = f"has {len(fields)} fields, expected {wanted}, separated by {mark}"
+            raise InputError(f"{place}: {found}")
         empty = [name for name, text in zip(names[:2], fields, strict=False) if not text.strip()]
         if empty:
             raise InputError(f"{place}: {empty[0]} is empty; give both texts")
@@ -96,18 +96,16 @@ def _fields(line: str, tabs: bool, place: str) -> list[str]:
 
 def _gold_column(names: list[str], gold: str | None, place: str) -> int | None:
     if len(names) < 2:
-        raise InputError(
-            f"{place}: has the one column {names[0][:80]!r}; the first line names the columns, "
-            "separated by tabs or commas, and the first two are texts"
-        )
+        wanted = "the first line names the columns, separated by tabs or commas"
+        fault = f"has the one column {names[0][:80]!r}"
+        raise InputError(f"{place}: {fault}; {wanted}, and the first two are texts")
     if gold is None:
         return None
     if gold not in names[2:]:
         rest = ", ".join(names[2:])[:80]
-        raise InputError(
-            f"{place}: has no column {gold!r} after the two texts; there is {rest or 'none'} (the "
-            "first line names the columns; add one where it does not)"
-        )
+        there = f"there is {rest or 'none'}"
+        advice = "the first line names the columns; add one where it does not"
+        raise InputError(f"{place}: has no column {gold!r} after the two texts; {there} ({advice})")
     return names.index(gold, 2)
 
 
@@ -305,10 +303,8 @@ def _find_columns(path: Path, names: list[str], columns: PairColumns) -> list[in
             raise InputError(f"{path}: has no column '{asked}'; there are {', '.join(names)}")
         places.append(found[0] if found else place)
     if len(names) <= max(places):
-        raise InputError(
-            f"{path}: its first line has {len(names)} columns, expected the names of two texts "
-            "and a label, separated by tabs (commas in a file named .csv)"
-        )
+        advice = "the names of two texts and a label, separated by tabs (commas in a .csv)"
+        raise InputError(f"{path}: its first line has {len(names)} columns, expected {advice}")
     return places
 
 

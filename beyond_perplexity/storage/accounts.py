@@ -39,10 +39,9 @@ class Account:
         """End the account of a file that holds so many; None: its end was not reached."""
         if held != self.read:
             has = "more" if held is None else f"{held:,}"
-            raise InputError(
-                f"{self.file}: {self.read:,} {self.unit} were read, but it has {has}; did it "
-                "change meanwhile? If not, this is an error of the program: please report it"
-            )
+            fault = f"{self.read:,} {self.unit} were read, but it has {has}"
+            asked = "did it change meanwhile? If not, please report it: an error of the program"
+            raise InputError(f"{self.file}: {fault}; {asked}")
         self._closed = True
 
     def check_closed(self) -> None:

@@ -312,10 +312,8 @@ def refuse_page(path: str | os.PathLike[str]) -> bytes:
     """Refuse a page of HTML in place of a file, and a pointer of Git LFS; return the beginning."""
     start = beginning(path)
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES):
-        raise InputError(
-            f"{path}: is a page of HTML, not the file that was wanted: the URL has moved or "
-            "asks for a login; fetch it from where it is now"
-        )
+        fault = "the URL has moved or asks for a login; fetch it from where it is now"
+        raise InputError(f"{path}: is a page of HTML, not the file that was wanted: {fault}")
     if start.startswith(_LFS):
         raise InputError(f"{path}: is a pointer of Git LFS, not the file itself; run: git lfs pull")
     return start

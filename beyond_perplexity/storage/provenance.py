@@ -193,15 +193,10 @@ class GpuWatch:
 def busy_percent(identity: str) -> float | None:
     """Ask nvidia-smi how busy a GPU is, in percent; None where it cannot say."""
     command = ["nvidia-smi", f"--id={identity}", "--query-gpu=utilization.gpu"]
+    command.append("--format=csv,noheader,nounits")
     try:
-        done = subprocess.run(
-            [*command, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-            stdin=subprocess.DEVNULL,
-        )
+        how: dict[str, Any] = {"timeout": 60, "stdin": subprocess.DEVNULL, "capture_output": True}
+        done = subprocess.run(command, text=True, check=True, **how)
         return float(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
@@ -298,20 +293,11 @@ def run_record(
     command = f"beyond-perplexity {Path(script).stem.replace('_', '-')}"
     runs = sys.argv[0] == command or Path(sys.argv[0]).parts[-2:] == Path(script).parts
     given = sys.argv[1:] if runs and sum(map(len, sys.argv)) <= LONGEST_OPTIONS else None
-    return {
-        "script": script,
-        "options": dict(options) if short else None,
-        "arguments": given,
-        "package_version": __version__,
-        "git_commit": git_commit(),
-        "code_fingerprint": fingerprint(script),
-        "config_hash": value_hash(options),
-        "checkpoint_hash": checkpoint_hash,
-        "seed": seed,
-        "host": socket.gethostname(),
-        "device": device,
-        "start": _now(),
-    }
+    asked = {"script": script, "options": dict(options) if short else None, "arguments": given}
+    made_by = {"package_version": __version__, "git_commit": git_commit()}
+    made_by |= {"code_fingerprint": fingerprint(script), "config_hash": value_hash(options)}
+    where = {"host": socket.gethostname(), "device": device, "start": _now()}
+    return {**asked, **made_by, "checkpoint_hash": checkpoint_hash, "seed": seed, **where}
 
 
 def finished(record: dict[str, object]) -> dict[str, object]:

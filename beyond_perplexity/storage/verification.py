@@ -50,10 +50,8 @@ def describe_origin(path: Path) -> str:
     """Say where a file came from, with everything that it is made of."""
     record = find_record(path)
     if record is None:
-        raise InputError(
-            f"{path}: has no run record; Parquet and JSON results have one, and models. Tables and "
-            "figures are made of these: results/logs says of which"
-        )
+        detail = "and models. Tables and figures are made of these: results/logs says of which"
+        raise InputError(f"{path}: has no run record; Parquet and JSON results have one, {detail}")
     return "\n".join([*_lines(path, record), *_ancestors(path, record, "  ", {path.resolve()})])
 
 

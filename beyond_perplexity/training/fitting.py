@@ -155,17 +155,11 @@ def _prepare(
             _note(path)
     # Without the options of wake training: with or without it, the fit is the same.
     training = {k: v for k, v in config.get("training", {}).items() if not k.startswith(WAKE)}
-    determined_by = {
-        "config": {**config, "training": training},
-        "seed": seed,
-        "code": code,
-        "torch": torch.__version__,
-        "device": device.type,
-        "threads": torch.get_num_threads(),
-        "tables": [content_hash(path) if path.exists() else None for path in tables],
-        "vocabulary": words.hash,
-        "source": source,
-    }
+    determined_by = {"config": {**config, "training": training}, "seed": seed, "code": code}
+    determined_by |= {"torch": torch.__version__, "device": device.type}
+    determined_by |= {"threads": torch.get_num_threads(), "vocabulary": words.hash}
+    hashes = [content_hash(path) if path.exists() else None for path in tables]
+    determined_by |= {"tables": hashes, "source": source}
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
     return Fitting(config, code, words, external, source, corpus, seed, device, folder)
 
@@ -210,10 +204,8 @@ def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
 def _check_wake(options: TrainingOptions, wake: str | Path | None) -> None:
     steps = getattr(options, "wake_steps", 0)
     if steps and wake is None:
-        raise InputError(
-            f"training.wake_steps: is {steps}, but there is no model to learn from; "
-            "give --wake, the model's folder"
-        )
+        fault = f"is {steps}, but there is no model to learn from; give --wake, the model's folder"
+        raise InputError(f"training.wake_steps: {fault}")
     if wake is not None and not steps:
         raise InputError(f"--wake: {wake}: training.wake_steps is 0; leave it out or give steps")
 
@@ -222,13 +214,9 @@ def _describe_wake(job: Fitting, result: TrainingResult | None) -> dict[str, Any
     """Say what wake training came to: −log p̂ of the validation split before and after it."""
     if result is None or job.wake is None:
         return None
-    return {
-        "model_sha256": content_hash(job.wake / WEIGHTS),
-        "valid_loss_before": result.rows[0]["loss"],
-        "valid_loss": result.valid_loss,
-        "best_step": result.best_step,
-        "steps": result.steps,
-    }
+    told: dict[str, Any] = {"model_sha256": content_hash(job.wake / WEIGHTS)}
+    told |= {"valid_loss_before": result.rows[0]["loss"], "valid_loss": result.valid_loss}
+    return told | {"best_step": result.best_step, "steps": result.steps}
 
 
 def measure_untrained(model: LanguageModel, valid: TokenStore) -> TrainingResult:

@@ -79,10 +79,8 @@ def _fit_unnormalized(
     options, vocabulary = job.options, job.vocabulary
     assert isinstance(options, ContrastiveTrainingOptions)
     if job.open_vocabulary:
-        raise InputError(
-            f"vocabulary: is of parts of words, but a {family.family} is trained on distorted "
-            "words; give it a closed one"
-        )
+        detail = f"but a {family.family} is trained on distorted words; give it a closed one"
+        raise InputError(f"vocabulary: is of parts of words, {detail}")
     job.set_initial_weights()
     model = family(vocabulary.size, job.config.get("architecture", {}))
 
@@ -177,17 +175,10 @@ class Contrasts(BatchSource):
         draw, rows = pieces
         held = InstanceBatch.of(self._store[int(place)] for place in self._places[rows])
         tokens, lengths = held.tokens, held.lengths[TOKENS]
-        distorted, _, _ = distort(
-            tokens.numpy(),
-            lengths.numpy(),
-            self._options.distortion,
-            self._shares,
-            self._candidates,
-            seed=self._seed,
-            purpose=f"train/distort/{self._purpose}",
-            items=held.ids.numpy(),
-            draw=draw,
-        )
+        how = self._options.distortion, self._shares, self._candidates
+        keys: dict[str, Any] = {"seed": self._seed, "purpose": f"train/distort/{self._purpose}"}
+        keys |= {"items": held.ids.numpy(), "draw": draw}
+        distorted, _, _ = distort(tokens.numpy(), lengths.numpy(), *how, **keys)
         return ContrastBatch(tokens, torch.from_numpy(distorted), lengths)
 
 

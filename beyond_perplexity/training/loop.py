@@ -38,14 +38,7 @@ from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.factored import fastest_products
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.training.interruptions import (
-    Rounds,
-    StopRequest,
-    load_checkpoint,
-    optimizer_tensors,
-    restore_optimizer,
-    save_checkpoint,
-)
+from beyond_perplexity.training import interruptions
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 
 CHECKPOINT_SECONDS = 300.0  # between two checkpoints at most
@@ -72,16 +65,8 @@ class TrainingResult:
 def curve_row(step: int, epoch: float, split: str, loss: float) -> dict[str, Any]:
     """Make a row of schema ``training``, of no steps since and no margins."""
     perplexity = math.exp(loss) if loss < 700 else math.inf
-    return {
-        "step": step,
-        "epoch": epoch,
-        "split": split,
-        "loss": loss,
-        "perplexity": perplexity,
-        "contrastive_entropy": None,
-        "learning_rate": 0.0,
-        "seconds": 0.0,
-    }
+    row = {"step": step, "epoch": epoch, "split": split, "loss": loss, "perplexity": perplexity}
+    return row | {"contrastive_entropy": None, "learning_rate": 0.0, "seconds": 0.0}
 
 
 def train(
@@ -103,7 +88,7 @@ def train(
     model comes with are validated first, and it keeps them if it finds none that are better.
     `epoch_ended` is called after the last step of each epoch, before the model is validated.
     """
-    rounds = Rounds(sources, options, seed, watched)
+    rounds = interruptions.Rounds(sources, options, seed, watched)
     training = Training(model, rounds, folder, device, loss or model.loss)
     with repeatable_sums(device):
         training.run(epoch_ended, validate_first=loss is not None)
@@ -133,7 +118,12 @@ class Training:
     """A model on its way: steps, validations, early stopping, checkpoints."""
 
     def __init__(
-        self, model: TrainedModel, rounds: Rounds, folder: Path, device: torch.device, loss: Loss
+        self,
+        model: TrainedModel,
+        rounds: interruptions.Rounds,
+        folder: Path,
+        device: torch.device,
+        loss: Loss,
     ) -> None:
         self.model, self.rounds, self.options = model.to(device), rounds, rounds.options
         self.progress, self.last_step = rounds.progress, rounds.last_step
@@ -150,7 +140,7 @@ class Training:
         self._tokens, self._rate = 0, 0.0
         self._validation_loss, self._validation_tokens = 0.0, 0
         self._margins: dict[str, tuple[float, int]] = {}  # by split: sum and number
-        self._stop = StopRequest()
+        self._stop = interruptions.StopRequest()
         self._restore()
         self._saved = (self.progress.step, time.monotonic())
         self._started = time.monotonic()
@@ -284,18 +274,18 @@ class Training:
     def _save(self, validating: bool = False) -> None:
         """Write a checkpoint; `validating`: between a round and the end of its validation."""
         groups = {"model": self.model.state_dict(), "best": self.best, "loss": {"": self._loss}}
-        groups["optimizer"] = optimizer_tensors(self._optimizer)
+        groups["optimizer"] = interruptions.optimizer_tensors(self._optimizer)
         tensors = {f"{g}.{name}": held for g in groups for name, held in groups[g].items()}
         progress = {**vars(self.progress), "seconds": self._seconds()}
         state = {"progress": progress, "rows": self.rows, "tokens": self._tokens}
         state |= {"rate": self._rate, "validating": validating}
-        save_checkpoint(self._folder, self.progress.step, tensors, state)
+        interruptions.save_checkpoint(self._folder, self.progress.step, tensors, state)
         self._saved = (self.progress.step, time.monotonic())
 
     def _restore(self) -> None:
         """Take up the newest checkpoint, if there is one."""
         self._validating = False
-        if (found := load_checkpoint(self._folder)) is None:
+        if (found := interruptions.load_checkpoint(self._folder)) is None:
             return
         tensors, state = found
         groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
@@ -305,7 +295,7 @@ class Training:
         vars(self.progress).update(state["progress"])
         self.model.load_state_dict(groups["model"])
         self.best = groups["best"]
-        restore_optimizer(self._optimizer, groups["optimizer"])
+        interruptions.restore_optimizer(self._optimizer, groups["optimizer"])
         self._loss, self._tokens = groups["loss"][""].to(self._device), state["tokens"]
         self.rows, self._rate = state["rows"], state["rate"]
         self._validating = state["validating"]

@@ -614,6 +614,7 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     found = beyond_perplexity.perplexity(folder, path, special_tokens=True, no_count_eos=True)
     assert found.summary["bits"]["byte"] == pytest.approx(expected / size, rel=1e-5)
     assert found.summary["special_tokens"]["read_as"] == "tokens"
+    assert "|special:tokens|" in found.summary["signature"]
     held = load_audited(folder, "cpu")
     numbers = translate(
         Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]

@@ -28,7 +28,7 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import configuration, run
+from beyond_perplexity.planning import configuration, configuration_file, run
 from beyond_perplexity.planning.configuration_file import caps, check_path, check_values
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
@@ -375,7 +375,7 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
     for section, value in values.items() if ending == "\n" else ():
         with pytest.raises(InputError, match=rf"config: {section}\.a\\n: .*control character"):
             validate(load(SMOKE, {f"{section}.a\n": value}))
-    monkeypatch.setattr("beyond_perplexity.planning.validation.check_values", lambda config: None)
+    monkeypatch.setattr(configuration_file, "check_values", lambda config: None)
     with pytest.raises(InputError, match=r"expected .* match pattern"):
         validate(load(SMOKE, {"decodings.a" + ending: {"kind": "ancestral"}}))
 

@@ -18,6 +18,7 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report import compare, comparison_page, sensitivity
 from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
+from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
@@ -143,7 +144,8 @@ def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
         with pair_of(HUMAN, texts) as pair:
             table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
         tables.append(folder / f"{source.replace('/', '_')}.parquet")
-        write_shard(tables[-1], table.schema, table, {})
+        line = sign("tendencies", text="run", permutations=199, holm=1, embedding=None)
+        write_shard(tables[-1], table.schema, table, {"signature": line})
     given = ["--embeddings", vectors, "--measures", *tables, "--output", folder / "joined.parquet"]
     run_script(measure_embeddings, *given, *flags)
     joined = pd.read_parquet(folder / "joined.parquet")
@@ -159,6 +161,10 @@ def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
     flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
     joined, rows, cells = measured(tmp_path, sample_sets, *flags)
+    line = sign(
+        "tendencies", text="run", permutations=199, holm=1, embedding="Letters & <counts>"
+    )  # with the title of the encoder
+    assert read_record(tmp_path / "joined.parquet")["signature"] == line
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0
     assert rows.loc["lstm/alike", "p_value"] > 0.05

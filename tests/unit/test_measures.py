@@ -16,6 +16,8 @@ from beyond_perplexity import random_streams, verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
+from beyond_perplexity.signature import parts_of
+from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
@@ -262,8 +264,27 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
         common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
+    common += ["--raw", tmp_path / "raw.parquet", "--sample-sets", 4]
     run_script(measure_tendencies, *common)
     assert sizes.stat().st_size > 0
+    for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
+        line = str(read_record(path)["signature"])
+        assert parts_of(line) == {
+            "kind": "tendencies",
+            "text": "run",
+            "vocabulary": words,
+            "tokens": "0-all",
+            "stopwords": "test",
+            "symbols": "yes",
+            "groups": "none",
+            "permutations": "0",
+            "bootstrap": "0",
+            "confidence": "0.95",
+            "zipf": "10000",
+            "baseline": "none",
+            "holm": "4",
+            "embedding": "none",
+        }
 
 
 def documents_of(n: int, lengths: str) -> list[str]:

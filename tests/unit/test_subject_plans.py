@@ -350,7 +350,7 @@ def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shar
     sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
     assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
     assert held.documents == 20
-    monkeypatch.setattr(planning, "is_installed", lambda name: False)
+    monkeypatch.setattr(planning.families, "is_installed", lambda name: False)
     shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
     for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
         assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
@@ -418,14 +418,14 @@ NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
 def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monkeypatch):
-    monkeypatch.setattr(planning, "is_installed", lambda name: True)
+    monkeypatch.setattr(planning.families, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
     assert held.trained() == ["infersent"]
     glove = {"family": "vectors", "package": "glove"}
     assert (json.loads(held.options("glove")), held.files("glove")) == (glove, [])
     assert json.loads(held.training_options("infersent"))["vectors"] == glove
-    monkeypatch.setattr(planning, "is_installed", lambda name: False)
+    monkeypatch.setattr(planning.families, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert (held.used(), held.trained()) == (["word2vec", "infersent"], ["word2vec", "infersent"])
     assert held.notes() == [

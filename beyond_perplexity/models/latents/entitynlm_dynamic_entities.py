@@ -118,16 +118,9 @@ def read_codes(
     mention = mention & possible[:, None]
     last = (lengths - 1)[:, None]  # (R, 1)
     running = mention.gather(1, last)[:, 0] & (remaining.gather(1, last)[:, 0] > 0)  # (R,)
-    return Codes(
-        mention,
-        entity.masked_fill(~mention, 0),
-        remaining.masked_fill(~mention, 0),
-        mention & ~goes_on,
-        inside & ~goes_on,
-        known,
-        running,
-        possible,
-    )
+    entity, remaining = (held.masked_fill(~mention, 0) for held in (entity, remaining))
+    begins, free = mention & ~goes_on, inside & ~goes_on  # (R, T)
+    return Codes(mention, entity, remaining, begins, free, known, running, possible)
 
 
 class Steps(NamedTuple):
@@ -187,14 +180,9 @@ class DynamicEntities(nn.Module):
     def steps(self, predict: Tensor, update: Tensor) -> Steps:
         """Prepare documents: what z is predicted from, and what entities learn, (B, T, D) each."""
         query = self.entity(predict)  # (B, T, D)
-        return Steps(
-            begin=self.begin(predict)[..., 0],
-            fresh=query @ functional.normalize(self.fresh, dim=0),
-            query=query,
-            extent=self.extent_by_text(predict),
-            gate=self.gate(update),
-            update=update,
-        )
+        begin, fresh = self.begin(predict)[..., 0], query @ functional.normalize(self.fresh, dim=0)
+        extent, gate = self.extent_by_text(predict), self.gate(update)
+        return Steps(begin=begin, fresh=fresh, query=query, extent=extent, gate=gate, update=update)
 
     def empty(self, rows: int) -> EntityMemory:
         """Return the memory of rows that have mentioned nothing."""

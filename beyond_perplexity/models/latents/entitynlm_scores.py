@@ -20,11 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    Codes,
-    DynamicEntities,
-    Steps,
-)
+from beyond_perplexity.models.latents import entitynlm_dynamic_entities
 from beyond_perplexity.models.word_softmax import to_rows
 
 # Numbers that a block of mentions may hold of the entities before them.
@@ -56,10 +52,10 @@ class Scores(NamedTuple):
 class MentionRows(NamedTuple):
     """Rows of z, (R,), and the documents that they are of."""
 
-    heads: DynamicEntities
-    steps: Steps
+    heads: entitynlm_dynamic_entities.DynamicEntities
+    steps: entitynlm_dynamic_entities.Steps
     owner: Tensor  # int64, (R,): the document of each row
-    codes: Codes
+    codes: entitynlm_dynamic_entities.Codes
 
     def score(self, temperatures: Sequence[float]) -> Scores:
         """Score the rows; each vector of logits is divided by the temperatures."""
@@ -159,7 +155,7 @@ def _chosen_log_probs(
     return torch.stack(parts, 1)
 
 
-def _places(codes: Codes, tree: Tree) -> Tensor:
+def _places(codes: entitynlm_dynamic_entities.Codes, tree: Tree) -> Tensor:
     """Return the node whose vector each word has for context, int64, (R, T + 1)."""
     passed = codes.mention.cumsum(1)  # (R, T)
     begins = functional.pad(passed[:, -1].cumsum(0), (1, 0))[:-1, None]  # (R, 1)

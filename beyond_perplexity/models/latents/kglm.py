@@ -28,16 +28,7 @@ from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance,
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.factored import summed_cross_entropy
 from beyond_perplexity.models.latent import PADDING, DrawnText, LatentModel, check_ends
-from beyond_perplexity.models.latents.kglm_instances import (
-    NONE,
-    RELATED,
-    SPELLINGS,
-    UNSPELLED,
-    KnowledgeGraph,
-    Spellings,
-    decode_latents,
-    find_key,
-)
+from beyond_perplexity.models.latents import kglm_instances
 from beyond_perplexity.models.latents.kglm_latents import (
     LINK_CHUNK,
     LatentHeads,
@@ -125,7 +116,7 @@ class KGLM(LinkedWords, LatentModel):
         options = self.options
         size = options.embedding_size
         self.embedding = nn.Embedding(self.vocabulary_size, size)
-        self.heads = LatentHeads(size, KnowledgeGraph(self.shapes["graph"]))
+        self.heads = LatentHeads(size, kglm_instances.KnowledgeGraph(self.shapes["graph"]))
         self.encoder = AWDLSTM(options, self.heads.width)
         self.mix_words = nn.Linear(size, size)
         self.mix_entity = nn.Linear(self.graph.sizes["dimension"], size, bias=False)
@@ -140,7 +131,7 @@ class KGLM(LinkedWords, LatentModel):
 
     def take_aliases(self, aliases: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
         """Fill the table of what can be copied."""
-        table, spellings = self.alias_words.numpy(), Spellings(self.graph)
+        table, spellings = self.alias_words.numpy(), kglm_instances.Spellings(self.graph)
         for entity, held in enumerate(aliases):
             for place, alias in enumerate(held[: self.options.aliases]):
                 cut = split_words(alias)[: self.options.alias_words]
@@ -218,7 +209,7 @@ class KGLM(LinkedWords, LatentModel):
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = state.latents.kind_log_probs(time, 1.0)  # (K, 4)
-        return kinds[:, NONE] + state.encoded.end[state.latents.owner]
+        return kinds[:, kglm_instances.NONE] + state.encoded.end[state.latents.owner]
 
     def prepare(self, batch: InstanceBatch) -> EncodedLinks:
         """Return what does not depend on z, worked out once for this model and penalized ones."""
@@ -278,7 +269,7 @@ class KGLM(LinkedWords, LatentModel):
         # By entity: the aliases of one are then encoded for few chunks.
         width, scored = encoded.targets.ids.numel(), encoded.scored
         keys, back = (entities * width + places).unique(return_inverse=True)
-        missing = keys[~find_key(scored["keys"], keys)[1]]  # (X,)
+        missing = keys[~kglm_instances.find_key(scored["keys"], keys)[1]]  # (X,)
         if len(missing):
             filled = functional.pad(missing, (0, -len(missing) % QUANTUM))  # (X',)
             place, entity = filled % width, filled // width
@@ -290,23 +281,25 @@ class KGLM(LinkedWords, LatentModel):
             pairs = torch.cat([scored["pairs"], torch.cat(parts)[: len(missing)]])
             scored["keys"], order = torch.cat([scored["keys"], missing]).sort()
             scored["pairs"] = pairs[order]
-        found = scored["pairs"][find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
+        found = scored["pairs"][kglm_instances.find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
         return found - functional.pad(encoded.cost[places, None], (0, 1))
 
     def draw_texts(
         self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
     ) -> Iterator[DrawnText]:
         """Draw documents and their latents; see `LatentModel.draw_texts`."""
-        spellings = Spellings(self.graph)
+        spellings = kglm_instances.Spellings(self.graph)
         types = self.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
         spelled = np.array([*self.graph.alias_vocabulary(), ""], dtype=object)
         for document in draw_linked_texts(self, count, lots, maximum_words, types):
             end = int(np.argmax(np.append(document[:, 0], EOS) == EOS))
             ids, numbered, codes = document[: min(end, maximum_words)].T  # (T,) each
             generated = [vocabulary.decode([ids[i : i + 1]])[0] for i in range(len(ids))]
-            words = np.where(numbered == UNSPELLED, np.array(generated, object), spelled[numbered])
-            copied = spellings.of(words.tolist(), UNSPELLED)  # (T,)
-            arrays = {TOKENS: ids, SPELLINGS: copied, LATENTS: codes}
+            words = np.where(
+                numbered == kglm_instances.UNSPELLED, np.array(generated, object), spelled[numbered]
+            )
+            copied = spellings.of(words.tolist(), kglm_instances.UNSPELLED)  # (T,)
+            arrays = {TOKENS: ids, kglm_instances.SPELLINGS: copied, LATENTS: codes}
             yield words.tolist(), arrays, end > maximum_words
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
@@ -315,7 +308,7 @@ class KGLM(LinkedWords, LatentModel):
         return {
             "mentions": [
                 {"start": start, "end": end, "entity": f"#{entity}"}
-                for start, end, entity, _ in decode_latents(held)
+                for start, end, entity, _ in kglm_instances.decode_latents(held)
             ]
         }
 
@@ -332,10 +325,10 @@ class KGLM(LinkedWords, LatentModel):
         names, relations = self.graph.entity_names(), self.graph.names_of_relations()
         held = latent[: len(instance.arrays[TOKENS])].tolist()
         mentions = []
-        for start, end, entity, kind in decode_latents(held):
+        for start, end, entity, kind in kglm_instances.decode_latents(held):
             found: dict[str, Any] = {"start": start, "end": end, "entity": names[entity]}
             found |= {"kind": "new", "relation": None, "parent": None}
-            if kind == RELATED:
+            if kind == kglm_instances.RELATED:
                 parent, relation = self.heads.best_edge(streams, reading, start, entity)
                 found |= {"kind": "related", "parent": names[parent]}
                 found["relation"] = relations[relation]

@@ -24,30 +24,18 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from beyond_perplexity.corpus.latent_instances import (
-    LATENTS,
-    TOKENS,
-    CorpusFiles,
-    Instance,
-    encode_with_text,
-    name_mention,
-    without_overlaps,
-)
+from beyond_perplexity.corpus import latent_instances
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 
 SIZES = (
-    "entities",
-    "relations",
-    "edges",
-    "dimension",
-    "name_bytes",
-    "relation_bytes",
-    "words",
-    "word_bytes",
-    "cutoff",
+    *("entities", "relations", "edges", "dimension", "name_bytes", "relation_bytes"),
+    *("words", "word_bytes", "cutoff"),
 )
+
+
+_PACKED = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
 
 
 def pack_strings(strings: list[str]) -> Tensor:
@@ -108,8 +96,7 @@ class KnowledgeGraph(nn.Module):
         self.register_buffer("edge_offsets", torch.zeros(count + 1, dtype=torch.int64))
         self.register_buffer("edge_keys", torch.zeros(edges, dtype=torch.int64))
         self.register_buffer("edge_relations", torch.zeros(edges, dtype=torch.int64))
-        packed = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
-        for name, size in packed.items():
+        for name, size in _PACKED.items():
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
 
     @property
@@ -127,19 +114,10 @@ class KnowledgeGraph(nn.Module):
         """Make a graph of its tables, named as the attributes, and of the words of aliases."""
         tensors = {**tensors, "words": pack_strings(list(words))}
         count, width = tensors["entities"].shape
-        graph = cls(
-            {
-                "entities": count,
-                "relations": len(tensors["relations"]),
-                "edges": len(tensors["edge_keys"]),
-                "dimension": width,
-                "name_bytes": len(tensors["names"]),
-                "relation_bytes": len(tensors["relation_names"]),
-                "words": len(words),
-                "word_bytes": len(tensors["words"]),
-                "cutoff": cutoff,
-            }
-        )
+        sizes = {"entities": count, "dimension": width, "words": len(words), "cutoff": cutoff}
+        sizes |= {"relations": len(tensors["relations"]), "edges": len(tensors["edge_keys"])}
+        sizes |= {size: len(tensors[name]) for name, size in _PACKED.items()}
+        graph = cls({name: sizes[name] for name in SIZES})
         graph.load_state_dict({name: tensors[name] for name in graph.state_dict()})
         return graph
 
@@ -234,7 +212,7 @@ def encode_latents(
     """
     codes = np.zeros(n_tokens, np.int64)
     last: dict[int, int] = {}  # entity -> its last token
-    for start, end, entity in without_overlaps(spans):
+    for start, end, entity in latent_instances.without_overlaps(spans):
         recent = (e for e, token in last.items() if start - token <= graph.cutoff)
         linked = any(_contains(edges, e * graph.n_entities + entity) for e in recent)
         codes[start:end] = ONGOING
@@ -262,8 +240,8 @@ def decode_latents(codes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def linked_documents(
-    corpus: CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
-) -> Iterator[Instance]:
+    corpus: latent_instances.CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
+) -> Iterator[latent_instances.Instance]:
     """Stream the documents of a split with ``tokens``, ``spellings`` and ``latents``, (T,) each.
 
     Those without a mention are instances too. Raises InputError as `encode_with_text`, or when a
@@ -271,15 +249,15 @@ def linked_documents(
     """
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)
-    for document, tokens in encode_with_text(corpus, split, vocabulary):
+    for document, tokens in latent_instances.encode_with_text(corpus, split, vocabulary):
         for span in document.spans:
             if span.entity not in numbers:
-                where = name_mention(corpus, document.doc_id, span)
+                where = latent_instances.name_mention(corpus, document.doc_id, span)
                 raise InputError(f"{where}: {corpus.graph} has no such entity; make it again")
         numbered = ((start, end, numbers[entity]) for start, end, entity in document.spans)
         arrays = {
-            TOKENS: tokens,
+            latent_instances.TOKENS: tokens,
             SPELLINGS: spellings.of(split_words(document.text), UNSPELLED),
-            LATENTS: encode_latents(numbered, len(tokens), edges, graph),
+            latent_instances.LATENTS: encode_latents(numbered, len(tokens), edges, graph),
         }
-        yield Instance(document.doc_id, arrays)
+        yield latent_instances.Instance(document.doc_id, arrays)

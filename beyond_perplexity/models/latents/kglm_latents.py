@@ -26,13 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.models.latents.kglm_instances import (
-    NEW,
-    NONE,
-    ONGOING,
-    RELATED,
-    KnowledgeGraph,
-)
+from beyond_perplexity.models.latents import kglm_instances
 
 LINK_CHUNK = 64  # positions or pairs whose logits over all words are held at once
 ENTITY_CHUNK = 32  # positions whose logits over all entities are held at once
@@ -88,29 +82,29 @@ class Reading:
 
 def split_link_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Read codes, int64 of any shape: their kinds, and the entities that begin (−1: none)."""
-    begins = codes >= NEW  # (...)
-    kinds = torch.where(begins, NEW + codes % 2, codes)  # (...)
-    return kinds, torch.where(begins, (codes - NEW) // 2, -1)
+    begins = codes >= kglm_instances.NEW  # (...)
+    kinds = torch.where(begins, kglm_instances.NEW + codes % 2, codes)  # (...)
+    return kinds, torch.where(begins, (codes - kglm_instances.NEW) // 2, -1)
 
 
 def join_link_codes(kinds: Tensor, entities: Tensor) -> Tensor:
     """Write codes, int64; `entities` count where one begins. Undoes `split_link_codes`."""
-    return torch.where(kinds >= NEW, kinds + 2 * entities, kinds)
+    return torch.where(kinds >= kglm_instances.NEW, kinds + 2 * entities, kinds)
 
 
 def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     """Read codes (R, W) of instances of the given lengths (R,) as T = `positions` tokens."""
-    wide = latents.new_full((len(latents), positions), NONE)  # (R, T)
+    wide = latents.new_full((len(latents), positions), kglm_instances.NONE)  # (R, T)
     width = min(positions, latents.shape[1])
     wide[:, :width] = latents[:, :width]
     place = torch.arange(positions, device=latents.device)  # (T,)
     inside = place < lengths[:, None]  # (R, T)
     coded = (wide >= 0) & ((place < width) | ~inside)  # (R, T)
-    codes = torch.where(inside & coded, wide, NONE)  # (R, T)
+    codes = torch.where(inside & coded, wide, kglm_instances.NONE)  # (R, T)
     kinds, own = split_link_codes(codes)  # (R, T), (R, T)
-    source = torch.where(kinds == ONGOING, -1, place).cummax(1).values  # (R, T)
+    source = torch.where(kinds == kglm_instances.ONGOING, -1, place).cummax(1).values  # (R, T)
     entities = torch.where(source >= 0, own.gather(1, source.clamp_min(0)), -1)  # (R, T)
-    broken = (kinds == ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
+    broken = (kinds == kglm_instances.ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
     return Reading(kinds, entities, inside, ~broken.any(1))
 
 
@@ -134,7 +128,7 @@ class LatentHeads(nn.Module):
     `width`: D.
     """
 
-    def __init__(self, width: int, graph: KnowledgeGraph) -> None:
+    def __init__(self, width: int, graph: kglm_instances.KnowledgeGraph) -> None:
         super().__init__()
         self.graph = graph
         self.kind = nn.Linear(width, N_KINDS)
@@ -158,8 +152,8 @@ class LatentHeads(nn.Module):
         def make() -> Tensor:
             logits = self.kind(streams.token).double() / temperature  # (B, P, 4)
             allowed = torch.ones(MASKS, N_KINDS, dtype=torch.bool, device=logits.device)  # (4, 4)
-            allowed[[0, 2], ONGOING] = False
-            allowed[[0, 1], RELATED] = False
+            allowed[[0, 2], kglm_instances.ONGOING] = False
+            allowed[[0, 1], kglm_instances.RELATED] = False
             masked = logits[:, :, None].masked_fill(~allowed, -torch.inf)  # (B, P, 4, 4)
             return masked.log_softmax(-1)
 
@@ -252,11 +246,11 @@ class LatentHeads(nn.Module):
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         kinds = torch.stack(found, -1)  # (R, T, A): log p of each token's own, −inf if impossible
         total = (kinds * reading.inside[..., None]).sum(1)  # (R, A)
-        for kind in (NEW, RELATED):
+        for kind in (kglm_instances.NEW, kglm_instances.RELATED):
             rows, columns = (reading.kinds == kind).nonzero(as_tuple=True)  # (Q,), (Q,)
             if len(rows):
                 begun = places[rows, columns], reading.entities[rows, columns]  # (Q,), (Q,)
-                if kind == NEW:
+                if kind == kglm_instances.NEW:
                     own = self.new_log_probs(streams, *begun, temperatures)  # (Q, A)
                 else:
                     parents = self.parents(reading, rows, columns)  # (X,), (X,)

@@ -167,18 +167,12 @@ class _Document:
         rho, again, far_word, rest_word = messages.run(words, new, other, shares, self.length)
         by_entity = (entity * self.positions + place).sort()  # (X,)
         shift = self.first * count
-        return LookAhead(
-            keys + shift,
-            new + words + rho,
-            words + rho,
-            far_keys + shift,
-            far_logits,
-            self.generated.masked_fill(~inside, 0.0),
-            by_entity.values + shift,
-            again[by_entity.indices],
-            Others(far_word, shares[0] + far_word, far),
-            Others(rest_word, shares[1] + rest_word, rest),
-        )
+        near = keys + shift, new + words + rho, words + rho
+        nothing = self.generated.masked_fill(~inside, 0.0)  # (P,)
+        mentioned = by_entity.values + shift, again[by_entity.indices]  # (X,), (X,)
+        words_of = (far_word, shares[0], far), (rest_word, shares[1], rest)
+        others = [Others(word, share + word, total) for word, share, total in words_of]
+        return LookAhead(*near, far_keys + shift, far_logits, nothing, *mentioned, *others)
 
     def _sum(self, logits: Tensor, place: Tensor) -> Tensor:
         return segment_logsumexp(logits[:, None], place, self.positions)[:, 0]  # (P,)

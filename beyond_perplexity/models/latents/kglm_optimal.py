@@ -23,6 +23,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
+from beyond_perplexity.models.latents import kglm_latents
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -31,11 +32,6 @@ from beyond_perplexity.models.latents.kglm_instances import (
     RELATED,
     find_key,
     ranges,
-)
-from beyond_perplexity.models.latents.kglm_latents import (
-    join_link_codes,
-    segment_logsumexp,
-    split_link_codes,
 )
 from beyond_perplexity.models.latents.kglm_lookahead import AliasIndex, LookAhead, look_ahead
 from beyond_perplexity.models.latents.kglm_steps import LatentState, linked_entities
@@ -126,7 +122,7 @@ class OptimalLinks(OptimalProposal):
                 drawn = _draw_in_segments(logits, keys // count, places[rows], numbers)  # (Q,)
                 entity[rows] = keys[drawn] % count
         kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
-        codes = join_link_codes(kind, entity)  # (K,)
+        codes = kglm_latents.join_link_codes(kind, entity)  # (K,)
         log_q, after = self.follow(state, time, codes, temperature)
         return codes, log_q, after
 
@@ -136,7 +132,7 @@ class OptimalLinks(OptimalProposal):
     ) -> tuple[Tensor, LinkWalk]:
         """Take codes for a word; see `OptimalProposal.follow`."""
         listed = self._list(state, time, temperature)
-        kinds, entities = split_link_codes(choice)  # (K,), (K,)
+        kinds, entities = kglm_latents.split_link_codes(choice)  # (K,), (K,)
         item = kinds.new_tensor([_NONE, _ONGOING, _COPIED, _RELATED])[kinds]  # (K,)
         worth = listed.sums[listed.group, item]  # (K,)
         rows = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
@@ -232,7 +228,7 @@ class OptimalLinks(OptimalProposal):
         sums = [
             (kinds[:, NONE] + ahead.nothing[places]) / temperature,
             (kinds[:, ONGOING] + going) / temperature,
-            segment_logsumexp(related[:, None], row, len(distinct))[:, 0],
+            kglm_latents.segment_logsumexp(related[:, None], row, len(distinct))[:, 0],
             kinds[:, NEW] / temperature + self._copied_total(ahead, places, temperature),
             (kinds[:, NEW] + ahead.far.together[places]) / temperature,
             (kinds[:, NEW] + ahead.rest.together[places]) / temperature,
@@ -263,7 +259,7 @@ class OptimalLinks(OptimalProposal):
         start, end = (torch.searchsorted(ahead.keys, (distinct + i) * count) for i in (0, 1))
         owner, pair = ranges(start, end)  # (X',), (X',)
         scaled = ahead.as_new[pair, None] / temperature  # (X', 1)
-        return segment_logsumexp(scaled, owner, len(distinct))[back, 0]
+        return kglm_latents.segment_logsumexp(scaled, owner, len(distinct))[back, 0]
 
     # ---- draws among what is listed ----
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.models.latents import kglm_steps
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     NONE,
@@ -27,11 +28,6 @@ from beyond_perplexity.models.latents.kglm_instances import (
     KnowledgeGraph,
 )
 from beyond_perplexity.models.latents.kglm_latents import LatentHeads, Streams, read_latents
-from beyond_perplexity.models.latents.kglm_steps import (
-    TOKEN_DRAWS,
-    LatentState,
-    linked_entities,
-)
 from beyond_perplexity.models.latents.kglm_words import GraphModule
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
@@ -55,7 +51,7 @@ class TaggerOptions(AWDOptions):
 class KGLMTagger(GraphModule, BeamedProposal):
     """A proposal q(z | x) for KGLM. Parameters and errors are those of `GraphModule`."""
 
-    word_draws = TOKEN_DRAWS
+    word_draws = kglm_steps.TOKEN_DRAWS
 
     family = "kglm-tagger"
     options_kind = TaggerOptions
@@ -115,27 +111,27 @@ class KGLMTagger(GraphModule, BeamedProposal):
         return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
 
     @torch.no_grad()
-    def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
+    def start(self, batch: InstanceBatch, owner: Tensor) -> kglm_steps.LatentState:
         """Return the state of particles; see `SequentialProposal`."""
-        return LatentState.of(self.heads, self._prepared(batch), owner)
+        return kglm_steps.LatentState.of(self.heads, self._prepared(batch), owner)
 
     @torch.no_grad()
     def propose(
-        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, LatentState]:
+        self, state: kglm_steps.LatentState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, kglm_steps.LatentState]:
         """Draw the codes of a word; see `SequentialProposal`."""
         codes = state.draw(time, uniforms, temperature)  # (K,)
         return codes, *state.advance(time, codes, temperature)
 
     def draw_word(
-        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
-    ) -> tuple[Tensor, LatentState]:
+        self, state: kglm_steps.LatentState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, kglm_steps.LatentState]:
         """Draw the codes of a word alone; see `BeamedProposal.draw_word`."""
         codes = state.draw(time, uniforms, temperature)  # (K,)
         return codes, state.follow(codes, time)
 
     def continuations(
-        self, state: LatentState, time: int, size: int, temperature: float
+        self, state: kglm_steps.LatentState, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses of one document; of new entities the `size` best."""
         streams, memory, number = state.streams, state.memory, int(state.owner[0])
@@ -145,7 +141,7 @@ class KGLMTagger(GraphModule, BeamedProposal):
         logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
         flats = torch.full_like(memory.current, flat)  # (K,)
-        owner, objects, related = linked_entities(
+        owner, objects, related = kglm_steps.linked_entities(
             self.heads, streams, flats, memory.recent, temperature
         )
         inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)

@@ -29,6 +29,7 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import PADDING
+from beyond_perplexity.models.latents import rnng_instances
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryCourse,
     Traced,
@@ -37,13 +38,6 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     draw_binary_trees,
     from_closings,
     trace,
-)
-from beyond_perplexity.models.latents.rnng_instances import (
-    REDUCE,
-    SHIFT,
-    DrawnSentences,
-    SentenceOptions,
-    TreeModel,
 )
 from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
@@ -61,7 +55,7 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
-class RNNGOptions(SentenceOptions):
+class RNNGOptions(rnng_instances.SentenceOptions):
     """Architecture of a binary RNNG.
 
     The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
@@ -119,7 +113,7 @@ class _Scores(NamedTuple):
     summed_words: Tensor
 
 
-class RNNG(TreeModel):
+class RNNG(rnng_instances.TreeModel):
     """Binary RNNG; see the module. Parameters and errors are those of `TreeModule`.
 
     `proposal`: the proposal that unsupervised training has trained along.
@@ -141,7 +135,7 @@ class RNNG(TreeModel):
         self.proposal: SpanCRF | None = None
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
         if options.training == "unsupervised":
-            shared = (*SentenceOptions.__dataclass_fields__, "dropout")
+            shared = (*rnng_instances.SentenceOptions.__dataclass_fields__, "dropout")
             own = {name: getattr(options, name) for name in shared}
             sizes = ("embedding_size", "hidden_size", "scorer_size")
             own |= dict.fromkeys(sizes, options.proposal_size)
@@ -156,10 +150,10 @@ class RNNG(TreeModel):
         """Write a tree as brackets over the positions of the words."""
         stack, word = list[str](), 0
         for action in latent.tolist():
-            if action == SHIFT:
+            if action == rnng_instances.SHIFT:
                 stack.append(f"#{word}")
                 word += 1
-            elif action == REDUCE:
+            elif action == rnng_instances.REDUCE:
                 right, left = stack.pop(), stack.pop()
                 stack.append(f"(X {left} {right})")
         return {"tree": " ".join(stack)}
@@ -206,7 +200,9 @@ class RNNG(TreeModel):
         """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
         return closings_before(latents, int(lengths.max()))
 
-    def draw_trees(self, count: int, lots: Iterator[Tensor], maximum_words: int) -> DrawnSentences:
+    def draw_trees(
+        self, count: int, lots: Iterator[Tensor], maximum_words: int
+    ) -> rnng_instances.DrawnSentences:
         """Draw sentences; raises InputError when the model has no ends (``eos: false``)."""
         if not self.options.eos:
             raise InputError(
@@ -239,7 +235,7 @@ class RNNG(TreeModel):
         traced = trace(latents, lengths[owner])
         prefixes = share_prefixes(owner, latents)
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
-        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        here, shifts = prefixes.nodes[:, :-1], latents == rnng_instances.SHIFT  # (R, W)
         asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
         asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
         counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
@@ -270,7 +266,7 @@ class RNNG(TreeModel):
         parent = prefixes.nodes[row, before].split(sizes)  # (P,) at each step
         below = prefixes.nodes[row, traced.below[row, step]].split(sizes)
         left = prefixes.nodes[row, traced.below[row, before]].split(sizes)
-        joins = (latents[row, before] == REDUCE).split(sizes)
+        joins = (latents[row, before] == rnng_instances.REDUCE).split(sizes)
         last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
         embedded = self._drop(self.embedding(tokens[owner[row], last])).split(sizes)  # (P, D)
         items = StackMemory(len(row), 2 * self.options.size, self.word_bias)

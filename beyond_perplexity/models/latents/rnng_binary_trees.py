@@ -218,13 +218,9 @@ def draw_binary_trees(
         joins = (depth >= 2) & (both[:, 0] < course.nodes.logit[here].sigmoid())  # (R',)
         rows, shifting = going[joins], going[~joins]  # (J,), (S,)
         after = at.index_copy(0, rows, course.reduce(at[rows]))
-        drawn = draw_words(
-            course.nodes.context[at[shifting]],
-            model.embedding.weight,
-            model.word_bias,
-            depth[~joins] == 1,
-            both[~joins, 1],
-        )  # (S,)
+        contexts, may_end = course.nodes.context[at[shifting]], depth[~joins] == 1  # (S, D), (S,)
+        layer = model.embedding.weight, model.word_bias
+        drawn = draw_words(contexts, *layer, may_end, both[~joins, 1])  # (S,)
         more = drawn != EOS  # (S,)
         long = more & (lengths[shifting] == maximum_words)  # (S,)
         cut[shifting[long]] = True

@@ -129,15 +129,12 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTr
             while current[0] != number:
                 current = next(documents, (number, None))
             if current[1] is None:
-                raise InputError(
-                    f"{corpus.trees}: document {number} is not in {corpus.documents}, or out of "
-                    "its order; extract the corpus again"
-                )
+                fault = f"document {number} is not in {corpus.documents}, or out of its order"
+                raise InputError(f"{corpus.trees}: {fault}; extract the corpus again")
             if row["sentence"] >= SENTENCES_OF_A_DOCUMENT:
-                raise InputError(
-                    f"{corpus.trees}: document {number} has more than {SENTENCES_OF_A_DOCUMENT} "
-                    "sentences; make every tree a document (source.document: tree)"
-                )
+                fault = f"document {number} has more than {SENTENCES_OF_A_DOCUMENT} sentences"
+                advice = "make every tree a document (source.document: tree)"
+                raise InputError(f"{corpus.trees}: {fault}; {advice}")
             if current[1] == split:
                 yield number * SENTENCES_OF_A_DOCUMENT + row["sentence"], _parse_row(corpus, row)
 

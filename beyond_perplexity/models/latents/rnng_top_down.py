@@ -23,6 +23,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import PADDING
+from beyond_perplexity.models.latents import rnng_stack_memory
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
@@ -31,12 +32,6 @@ from beyond_perplexity.models.latents.rnng_instances import (
     TreeModule,
     find_labels,
     labelled_actions,
-)
-from beyond_perplexity.models.latents.rnng_stack_memory import (
-    Prefixes,
-    StackLSTM,
-    StackMemory,
-    share_prefixes,
 )
 from beyond_perplexity.models.latents.rnng_top_down_actions import (
     Nodes,
@@ -66,10 +61,10 @@ class StackEncoder(nn.Module):
         self.embedding = nn.Embedding(ids, size)
         self.label = nn.Embedding(labels, size)
         self.action = nn.Embedding(FIRST_LABEL + labels + 1, size)  # the last begins a course
-        self.stack = StackLSTM(size, layers, dropout)
-        self.history = StackLSTM(size, layers, dropout)
-        self.forward_children = StackLSTM(size, 1, dropout)
-        self.backward_children = StackLSTM(size, 1, dropout)
+        self.stack = rnng_stack_memory.StackLSTM(size, layers, dropout)
+        self.history = rnng_stack_memory.StackLSTM(size, layers, dropout)
+        self.forward_children = rnng_stack_memory.StackLSTM(size, 1, dropout)
+        self.backward_children = rnng_stack_memory.StackLSTM(size, 1, dropout)
         self.composition = nn.Linear(2 * size, size)
         self.context = nn.Linear(3 * size, size)
         for embedding in (self.embedding, self.label, self.action):
@@ -95,7 +90,9 @@ class Course:
         size = encoder.options.size
         widths = (size, encoder.stack.width, encoder.history.width, 2 * size)
         # Of items, stacks, histories and children
-        self._memories = [StackMemory(max(1, len(owner)), width, reading) for width in widths]
+        self._memories = [
+            rnng_stack_memory.StackMemory(max(1, len(owner)), width, reading) for width in widths
+        ]
         bottom = encoder.drop(encoder.embedding(torch.full_like(owner, BOS)))  # (P, D)
         begin = torch.full_like(owner, encoder.action.num_embeddings - 1)  # (P,)
         stack, state = encoder.stack(bottom)  # (P, D), (P, 2 D L)
@@ -180,7 +177,7 @@ class Followed(NamedTuple):
     latents: Tensor  # int64, (R, W), SHIFT in place of what is no action
     valid: Tensor  # bool, (R,): the row is a tree over its words
     counted: Tensor  # bool, (R, W): actions of such rows
-    prefixes: Prefixes
+    prefixes: rnng_stack_memory.Prefixes
     nodes: Nodes
     contexts: Tensor  # (M, D)
     possible: Tensor  # bool, (M, A)
@@ -250,7 +247,7 @@ class LabelledTreeModule(TreeModule):
     ) -> Followed:
         """Follow rows of actions, (R, W); reading is (B, T + 1, D)."""
         latents, known = known_actions(latents, len(self.labels))
-        prefixes = share_prefixes(owner, latents)
+        prefixes = rnng_stack_memory.share_prefixes(owner, latents)
         row, step = prefixes.rows, prefixes.steps  # (M,)
         before = (step - 1).clamp(min=0)  # (M,)
         parents = prefixes.nodes[row, before].split(prefixes.sizes)  # (P,) at each step

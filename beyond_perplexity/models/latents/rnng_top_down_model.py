@@ -25,6 +25,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, round_up, sum_rows
 from beyond_perplexity.models.latent import PADDING, check_ends
+from beyond_perplexity.models.latents import rnng_top_down, rnng_top_down_actions
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
@@ -34,23 +35,12 @@ from beyond_perplexity.models.latents.rnng_instances import (
     draw_words,
 )
 from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE
-from beyond_perplexity.models.latents.rnng_top_down import (
-    LabelledParticles,
-    LabelledTreeModule,
-    word_lstm,
-)
-from beyond_perplexity.models.latents.rnng_top_down_actions import (
-    TopDownOptions,
-    action_log_probs,
-    close_phrases,
-    root_is_closed,
-)
 from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS
 
 
 @dataclass(frozen=True)
-class TopDownRNNGOptions(TopDownOptions):
+class TopDownRNNGOptions(rnng_top_down_actions.TopDownOptions):
     """Architecture of the labelled, top-down RNNG.
 
     Attributes
@@ -70,7 +60,7 @@ class TopDownRNNGOptions(TopDownOptions):
         check_ends(self.count_eos, self.train_eos)
 
 
-class TopDownRNNG(LabelledTreeModule, TreeModel):
+class TopDownRNNG(rnng_top_down.LabelledTreeModule, TreeModel):
     """Labelled, top-down RNNG; see the module. Parameters are those of `LabelledTreeModule`."""
 
     family = "rnng-top-down"
@@ -80,7 +70,7 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
     def build(self) -> None:
         """Make the layers, untrained."""
         super().build()
-        self.terminals = word_lstm(self.options)
+        self.terminals = rnng_top_down.word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
         self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
 
@@ -108,12 +98,12 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
     # ---- word by word ----
 
     def extend(
-        self, state: LabelledParticles, time: int, choice: Tensor
-    ) -> tuple[Tensor, LabelledParticles]:
+        self, state: rnng_top_down.LabelledParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, rnng_top_down.LabelledParticles]:
         """Take the actions up to a word; see `SequentialModel`."""
         return state.read(choice, self._score_actions)
 
-    def finish(self, state: LabelledParticles, time: int) -> Tensor:
+    def finish(self, state: rnng_top_down.LabelledParticles, time: int) -> Tensor:
         """Close what is open, or all but the root, where a sentence ends; see `SequentialModel`."""
         log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
         here = state.batch.lengths[TOKENS][state.owner] == time  # (K,)
@@ -133,7 +123,7 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         inside = (word < lengths[:, None])[..., None]  # (R, T, 1)
         flat = torch.where(inside, choices, PADDING).flatten(1)  # (R, T C)
         order = (flat == PADDING).long().argsort(stable=True, dim=1)  # (R, T C)
-        return close_phrases(flat.gather(1, order))
+        return rnng_top_down_actions.close_phrases(flat.gather(1, order))
 
     def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
         """Cut rows of actions, (R, W), into those up to each word: int64, (R, T, C)."""
@@ -155,7 +145,9 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         """Draw sentences with their trees; see `TreeModel.draw_trees`."""
         return draw_labelled_trees(self, count, lots, maximum_words)
 
-    def _score_actions(self, state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
+    def _score_actions(
+        self, state: rnng_top_down.LabelledParticles, rows: Tensor, action: Tensor
+    ) -> Tensor:
         """Return log p of actions of some particles, (R,), and of the words that they shift."""
         log_actions = self.action_log_probs(state, rows)  # (R, A)
         log_prob = log_actions.gather(1, action[:, None])[:, 0]  # (R,)
@@ -198,7 +190,9 @@ class TopDownRNNG(LabelledTreeModule, TreeModel):
         rows = self.follow_rows(batch, reading, owner, latents)
         nodes, counted = rows.nodes, rows.counted  # (R, W)
         here, shifts = rows.prefixes.nodes[:, :-1], rows.latents == SHIFT  # (R, W)
-        log_actions = action_log_probs(self.choice(rows.contexts), rows.possible)  # (M, A)
+        log_actions = rnng_top_down_actions.action_log_probs(
+            self.choice(rows.contexts), rows.possible
+        )  # (M, A)
         taken = log_actions[here, rows.latents.clamp(min=0)]  # (R, W)
         going = functional.pad(counted[:, 1:], (0, 1))  # (R, W): all but the closing of the root
         actions = sum_rows(torch.where(counted if ended else going, taken, 0.0))  # (R,)
@@ -255,7 +249,7 @@ def draw_labelled_trees(
     going = torch.arange(count, device=reader.words.device)  # (R',): sentences that go on
     lengths, cut = torch.zeros_like(going), torch.zeros_like(going, dtype=torch.bool)  # (R,)
     batch = InstanceBatch(going, {TOKENS: reader.words}, {TOKENS: lengths})
-    state = LabelledParticles.of(model, batch, reader.reading, going)
+    state = rnng_top_down.LabelledParticles.of(model, batch, reader.reading, going)
     columns: list[Tensor] = []
     while len(going):
         each = model.action_log_probs(state, going)  # (R', A)
@@ -273,7 +267,7 @@ def draw_labelled_trees(
         lengths[rows] += 1
         columns.append(torch.full_like(lengths, PADDING).index_copy(0, going, action))
         state = state.take(going, action).pruned() if len(going) else state
-        going = going[~root_is_closed(state.course.nodes, state.at[going])]
+        going = going[~rnng_top_down_actions.root_is_closed(state.course.nodes, state.at[going])]
     return DrawnSentences(_closed(torch.stack(columns, 1), cut), reader.words, lengths, cut)
 
 
@@ -283,4 +277,4 @@ def _closed(actions: Tensor, cut: Tensor) -> Tensor:
     solid = (actions != PADDING) & (actions < FIRST_LABEL)  # (R, W)
     last = torch.where(solid, place, -1).amax(1, keepdim=True)  # (R, 1)
     actions = actions.masked_fill(cut[:, None] & (place > last), PADDING)  # (R, W)
-    return close_phrases(actions)
+    return rnng_top_down_actions.close_phrases(actions)

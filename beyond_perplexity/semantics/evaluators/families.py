@@ -44,32 +44,32 @@ class EvaluatorFamily:
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
 WORD_EVALUATOR = f"{_EVALUATORS}.word_overlap:WordEvaluator"  # needs no options
 _SECTIONS = "beyond_perplexity.planning.measurement_sections"
+_PRETRAINED = "sentence_transformers:load_sentence_transformer"
 _OF_WORDS = (
     *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
     *("greedy_precision", "greedy_recall", "greedy_f1", "average"),
 )
 
+
+def _of(loader: str, section: str, title: str) -> tuple[str, str, str]:
+    return f"{_EVALUATORS}.{loader}", f"{_SECTIONS}:{section}", title
+
+
 EVALUATORS: Rows[EvaluatorFamily] = {
     "infersent": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.infersent:load_infersent",
-        section=f"{_SECTIONS}:InferSentSection",
-        title="InferSent architecture",
+        *_of("infersent:load_infersent", "InferSentSection", "InferSent architecture"),
         measures=("similarity", "head"),
         fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
         sources=(("path",), ("corpus",), ("pairs",), ("path", "pairs")),
         subtitles={"corpus": "next sentence", "pairs": "pairs of a file"},
     ),
     "sentence-transformers": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.sentence_transformers:load_sentence_transformer",
-        section=f"{_SECTIONS}:SentenceTransformersSection",
-        title="sentence-transformers",
+        *_of(_PRETRAINED, "SentenceTransformersSection", "sentence-transformers"),
         measures=("similarity",),
         sources=(("package",), ("path",)),
     ),
     "skipthought": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.skipthought:load_skipthought",
-        section=f"{_SECTIONS}:SkipThoughtSection",
-        title="SkipThought",
+        *_of("skipthought:load_skipthought", "SkipThoughtSection", "SkipThought"),
         measures=("similarity",),
         fit=f"{_EVALUATORS}.sentence_training:fit_skipthought",
         sources=(("uni",), ("bi",), ("uni", "bi"), ("corpus",)),
@@ -80,25 +80,19 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         },
     ),
     "transformer": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.transformer:load_transformer",
-        section=f"{_SECTIONS}:TransformerSection",
-        title="Transformer",
+        *_of("transformer:load_transformer", "TransformerSection", "Transformer"),
         measures=("inner", "inner_scaled"),
         sources=(("model",), ("path",)),
     ),
     "vectors": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.word_vectors:load_vectors",
-        section=f"{_SECTIONS}:VectorsSection",
-        title="word vectors",
+        *_of("word_vectors:load_vectors", "VectorsSection", "word vectors"),
         measures=_OF_WORDS,
         network=False,
         vectors=True,
         sources=(("package",), ("path",)),
     ),
     "word2vec": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.word2vec:load_word2vec",
-        section=f"{_SECTIONS}:Word2VecSection",
-        title="word2vec of the corpus",
+        *_of("word2vec:load_word2vec", "Word2VecSection", "word2vec of the corpus"),
         measures=_OF_WORDS,
         fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
         network=False,
@@ -182,10 +176,9 @@ def package_folder(name: str) -> Path:
     folder = Path(next(iter(found.submodule_search_locations))) / row.folder
     missing = [file for file in row.files.values() if not (folder / file).is_file()]
     if not folder.is_dir() or missing:
-        raise InputError(
-            f"{folder}: {row.distribution} lacks {', '.join(missing) or 'its folder of weights'}; "
-            f"install version {row.distribution} anew: {EXTRA}"
-        )
+        lacks = ", ".join(missing) or "its folder of weights"
+        advice = f"install version {row.distribution} anew: {EXTRA}"
+        raise InputError(f"{folder}: {row.distribution} lacks {lacks}; {advice}")
     return folder
 
 

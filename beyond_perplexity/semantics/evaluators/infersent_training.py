@@ -195,10 +195,9 @@ class LabelMeaning:
             return cls((), min(held), max(held))
         if infersent.ENTAILMENT not in labels:
             shown = ", ".join(sorted(labels))[:80]
-            raise InputError(
-                f"{path}: none of its labels ({shown}) is {infersent.ENTAILMENT}, so that no class "
-                "says that texts are alike; give scores, or pairs of inference"
-            )
+            fault = f"none of its labels ({shown}) is {infersent.ENTAILMENT}"
+            advice = "no class says that texts are alike; give scores, or pairs of inference"
+            raise InputError(f"{path}: {fault}, so that {advice}")
         return cls(tuple(sorted(labels)))
 
     @property

@@ -56,26 +56,17 @@ class EvaluatorJob:
     def folder(self, *files: Path, **others: Any) -> Path:
         """Return the folder of the checkpoints of just this training: by what it depends on."""
         code = fingerprint("scripts/train_evaluator.py", *fit_modules(self.options["family"]))
-        determined_by = {
-            "options": dict(self.options),
-            "seed": self.seed,
-            "code": code,
-            "threads": self.threads,
-            "files": [content_hash(path) for path in files],
-            **others,
-        }
+        hashes = [content_hash(path) for path in files]
+        determined_by = {"options": dict(self.options), "seed": self.seed, "threads": self.threads}
+        determined_by |= {"code": code, "files": hashes, **others}
         return self.checkpoints / value_hash(determined_by)[:16]
 
 
 def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
     """Write what a trained evaluator is, last of all its files."""
-    about = {
-        **held,
-        "family": job.options["family"],
-        "seed": job.seed,
-        "preprocessing": dict(job.preprocessing),
-    }
-    write_json(job.output / EVALUATOR_FILE, about)
+    about = {"family": job.options["family"], "seed": job.seed}
+    about |= {"preprocessing": dict(job.preprocessing)}
+    write_json(job.output / EVALUATOR_FILE, {**held, **about})
 
 
 def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:

@@ -57,15 +57,10 @@ def train_network(
     columns["phase"] = ["fit"] * len(result.rows)
     write_shard(job.output / "training.parquet", TRAINING, columns, record)
     save_tensors(job.output / WEIGHTS, network.cpu().state_dict())
-    found = {
-        "config": network.config,
-        "sha256": content_hash(job.output / WEIGHTS),
-        "parameters": network.parameter_count(),
-        "versions": {"torch": package_version("torch")},
-        "valid_loss": result.valid_loss,
-        "best_step": result.best_step,
-        "steps": result.steps,
-    }
+    found: dict[str, Any] = {"config": network.config, "sha256": content_hash(job.output / WEIGHTS)}
+    found |= {"parameters": network.parameter_count()}
+    found |= {"versions": {"torch": package_version("torch")}, "valid_loss": result.valid_loss}
+    found |= {"best_step": result.best_step, "steps": result.steps}
     write_description(job, {**about, **found})
 
 

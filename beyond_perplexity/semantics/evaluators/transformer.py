@@ -84,10 +84,9 @@ class RunLayers(UpperLayers):
         has_blocks = isinstance(blocks, nn.ModuleList) and isinstance(norm, nn.Module)
         if not (isinstance(model, FactoredModel) and has_blocks):
             family = model.config["family"]
-            raise InputError(
-                f"model: {family} has no layers of attention that are read here; name a "
-                "Transformer of the run, or give path, of a folder of Hugging Face"
-            )
+            fault = f"{family} has no layers of attention that are read here"
+            advice = "name a Transformer of the run, or give path, of a folder of Hugging Face"
+            raise InputError(f"model: {fault}; {advice}")
         _check_layers(layers, len(blocks))
         self._kept: list[Tensor] = []
         for layer in [*list(blocks)[-layers:][:-1], norm]:

@@ -228,10 +228,9 @@ def _read_header(line: bytes, path: str | Path) -> tuple[int | None, int]:
         numbers = line.rstrip().split(b" ")[1:]
         count, width = None, len(numbers) if all(map(_is_number, numbers)) else 0
     if width < 1:
-        raise InputError(
-            f"{path}: is no table of word vectors: its first line is {line[:40]!r}, expected a "
-            "word and numbers, or the numbers of words and dimensions"
-        )
+        wanted = "expected a word and numbers, or the numbers of words and dimensions"
+        fault = f"is no table of word vectors: its first line is {line[:40]!r}"
+        raise InputError(f"{path}: {fault}, {wanted}")
     return count, width
 
 

@@ -49,17 +49,11 @@ def fit_word2vec(job: EvaluatorJob) -> None:
 
     width, window, least, negatives, epochs = (job.options[name] for name in _TRAINED)
     texts = TrainingTexts(job.corpus())
-    model = Word2Vec(
-        vector_size=width,
-        window=window,
-        min_count=least,
-        sg=1,
-        negative=negatives,
-        epochs=epochs,
-        workers=1,
-        seed=stream_key(job.seed, "train/word2vec") % 2**31,
-        hashfxn=lambda text: stream_key(0, text) % 2**31,  # alike in every process
-    )
+    how = {"vector_size": width, "window": window, "min_count": least, "sg": 1, "workers": 1}
+    how |= {"negative": negatives, "epochs": epochs}
+    seed = stream_key(job.seed, "train/word2vec") % 2**31
+    # words are hashed alike in every process
+    model = Word2Vec(**how, seed=seed, hashfxn=lambda text: stream_key(0, text) % 2**31)
     model.build_vocab(texts)
     if not len(model.wv):
         raise InputError(f"{job.documents}: no word of the split 'train' occurs {least} times")

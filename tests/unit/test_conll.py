@@ -525,7 +525,9 @@ def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
     assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
     marked = {"train": [str(put(tmp_path / "m.txt", "a <unk> b <unk>\nc\nd <unk>\n"))]}
     (warning,) = run(tmp_path / "marked", marked, "text")["report"]["warnings"]
-    assert warning.startswith("the tokenizer cuts <unk> into three tokens (3 times in 2 texts)")
+    assert warning.startswith(
+        "the tokenizer cuts <unk> into three tokens (occurrences: 3; texts: 2)"
+    )
     kept = {"tokenizer": "none"}
     assert run(tmp_path / "kept", marked, "text", preprocessing=kept)["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}

@@ -97,7 +97,9 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     )
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
-    assert "with 1,000 documents in each text (compared were 40, which find" in line(tiny, table)
+    assert "with 1,000 documents in each text (compared were 40, which find less)" in line(
+        tiny, table
+    )
     assert "was not measured" in line(measures, None)
     none = table.assign(minimum_detectable_effect=np.nan)
     assert told(measures, "length", none)["minimum detectable effect"] == "none"

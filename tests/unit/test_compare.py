@@ -604,7 +604,8 @@ def test_the_word_unk_that_the_tokenizer_cuts_is_told_of_each_text(tmp_path, cap
     raw = read_both(*paths, tokenized=False).reference.statistics.types.to_pylist()
     said = capsys.readouterr().err
     for path in paths:
-        assert said.count(f"warning: {path}: the tokenizer cuts <unk> into three tokens (3 ti") == 1
+        told = f"warning: {path}: the tokenizer cuts <unk> into three tokens (occurrences: 3; "
+        assert said.count(told + "texts: 3)") == 1
     assert {"<", "unk", ">"} <= set(raw)
     kept = read_both(*paths).reference.statistics.types.to_pylist()
     assert "<unk>" in kept

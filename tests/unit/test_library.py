@@ -378,7 +378,8 @@ def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp
     capsys.readouterr()
     raw: dict = {"model": folder, "device": "cpu"}
     beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
-    assert "texts: the tokenizer cuts <unk> into three tokens (3 times" in capsys.readouterr().err
+    told = "texts: the tokenizer cuts <unk> into three tokens (occurrences: 3; "
+    assert told in capsys.readouterr().err
     pairs.write_text("good\tbad\na <unk>\tb\n")
     beyond_perplexity.contrast(pairs, **raw)
     assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err

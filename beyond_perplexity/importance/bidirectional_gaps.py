@@ -228,12 +228,9 @@ def _two_sided(table: Columns, n_samples: int) -> Fields:
     ends = enclose(log_mean_exp(log_forward, 1), halves, n_tokens, tail_end)
     unsure = doubts(ends, halves, diagnostics, n_tokens, count, between, runs)
     lack = shown_lack(*_sides(table), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
-    return {
-        "at_most": -(ends.low + lack) / total,
-        "two_sided_low": -ends.high / total,
-        "two_sided_high": -ends.low / total,
-        "two_sided_bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
-    }
+    bound = TWO_SIDED_UNSURE if unsure else TWO_SIDED
+    row = {"at_most": -(ends.low + lack) / total, "two_sided_low": -ends.high / total}
+    return row | {"two_sided_high": -ends.low / total, "two_sided_bound": bound}
 
 
 def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.DataFrame:

@@ -286,11 +286,9 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
             continue
         least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
         most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""
-        said = (
-            f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this setting "
-            f"{low:.3f} to {high:.3f} nats a token and the truth is {most or least}, so nothing is "
-            "claimed"
-        )
+        setting = f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this"
+        bounds = f"setting are {low:.3f} to {high:.3f} nats a token"
+        said = f"{setting} {bounds} and the truth is {most or least}, so nothing is claimed"
         key = row["model"], row["proposal"], row["method"], row["temperature"]
         found.setdefault(key, []).append((int(row["n_samples"]), said))
     return found

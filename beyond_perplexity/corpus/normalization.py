@@ -203,10 +203,10 @@ def cut_words_told(counts: Mapping[str, int]) -> str:
     if not words:
         return ""
     return (
-        f"the tokenizer cuts {', '.join(words)} into three tokens ({sum(words.values()):,} times "
-        f"in {counts[_TEXTS]:,} texts): if these texts are tokens joined by blanks, have them read "
-        "so (option tokenized, or tokenizer none), and <unk> is one word, the unknown one where a "
-        "vocabulary is closed; else replace it"
+        f"the tokenizer cuts {', '.join(words)} into three tokens (occurrences: "
+        f"{sum(words.values()):,}; texts: {counts[_TEXTS]:,}): if these texts are tokens joined by "
+        "blanks, have them read so (option tokenized, or tokenizer none), and <unk> is one word, "
+        "the unknown one where a vocabulary is closed; else replace it"
     )
 
 

@@ -31,7 +31,7 @@ from beyond_perplexity.vocabulary import BOS
 
 # How a network is loaded: whole, from this machine, and without running or unpickling anything.
 _SAFELY = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
-LOADING: dict[str, Any] = {**_SAFELY, "dtype": torch.float32, "output_loading_info": True}
+LOADED_SAFELY: dict[str, Any] = {**_SAFELY, "dtype": torch.float32, "output_loading_info": True}
 # Without any of them transformers makes an empty tokenizer and says nothing.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -123,7 +123,7 @@ def find_weights(folder: Path) -> list[Path]:
 def _load_weights(folder: Path) -> PreTrainedModel:
     """Load the causal language model of a folder, in float32."""
     with told(f"{folder}: holds no causal language model to load"):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, **LOADING)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, **LOADED_SAFELY)
     model: PreTrainedModel
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))

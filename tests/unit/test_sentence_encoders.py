@@ -40,7 +40,7 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
 from beyond_perplexity.semantics.evaluators.skipthought import TrainedSkipThought
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.semantics.evaluators.vectors import open_file
-from beyond_perplexity.training import loop
+from beyond_perplexity.training import interruptions
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit import evaluator_oracles as oracles
 from tests.unit.evaluator_oracles import (
@@ -318,7 +318,7 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
 def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
     trained, tmp_path, monkeypatch
 ):
-    kept = loop.save_checkpoint
+    kept = interruptions.save_checkpoint
 
     def stop(folder, step, tensors, state):
         kept(folder, step, tensors, state)
@@ -327,7 +327,7 @@ def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
 
     job = job_of(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
+        patch.setattr(interruptions, "save_checkpoint", stop)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             fit_infersent(job)
     assert not (job.output / "evaluator.json").exists()

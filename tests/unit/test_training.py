@@ -173,7 +173,7 @@ SENTENCES = {"batch_tokens": 300, "maximum_epochs": 6, "learning_rate": 1.0, "ch
 )
 def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeypatch, config):
     """The first checkpoint of the last epoch but one is the newest that is left."""
-    kept, last = loop.save_checkpoint, config["training"]["maximum_epochs"] - 2
+    kept, last = interruptions.save_checkpoint, config["training"]["maximum_epochs"] - 2
 
     def stop(folder, step, tensors, state):
         kept(folder, step, tensors, state)
@@ -182,7 +182,7 @@ def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeyp
 
     fit(data, tmp_path / "whole", tmp_path / "whole-checkpoints", config)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
+        patch.setattr(interruptions, "save_checkpoint", stop)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             fit(data, tmp_path / "out", tmp_path / "ck", config)
     assert not (tmp_path / "out" / "model.json").exists()

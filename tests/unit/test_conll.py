@@ -353,12 +353,9 @@ def test_a_comment_may_hold_a_tab_and_a_name_begin_with_a_number_sign(tmp_path, 
 
 
 CONLLU = [
-    "1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}",
-    "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_",
-    "2\tdid\tdo\tAUX\tVBD\t_\t3\taux\t_\t_",
-    "3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_",
-    "3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_",
-    "4\t1984\t1984\tNUM\tCD\t_\t3\tobl\t_\t_",
+    *("1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}", "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_"),
+    *("2\tdid\tdo\tAUX\tVBD\t_\t3\taux\t_\t_", "3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_"),
+    *("3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_", "4\t1984\t1984\tNUM\tCD\t_\t3\tobl\t_\t_"),
 ]
 
 

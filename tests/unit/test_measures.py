@@ -26,7 +26,14 @@ from beyond_perplexity.tendencies.pairs import paired, subset
 from scripts import measure_tendencies
 from tests.unit import text_pairs
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.text_pairs import batched, draw_texts, pair_of, run_script, statistics_of
+from tests.unit.text_pairs import (
+    batched,
+    draw_texts,
+    named_parts,
+    pair_of,
+    run_script,
+    statistics_of,
+)
 
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
 NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_reference")
@@ -269,22 +276,12 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     assert sizes.stat().st_size > 0
     for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
         line = str(read_record(path)["signature"])
-        assert parts_of(line) == {
-            "kind": "tendencies",
-            "text": "run",
-            "vocabulary": words,
-            "tokens": "0-all",
-            "stopwords": "test",
-            "symbols": "yes",
-            "groups": "none",
-            "permutations": "0",
-            "bootstrap": "0",
-            "confidence": "0.95",
-            "zipf": "10000",
-            "baseline": "none",
-            "holm": "4",
-            "embedding": "none",
-        }
+        assert parts_of(line) == named_parts(
+            "kind=tendencies text=run tokens=0-all stopwords=test symbols=yes groups=none "
+            "permutations=0 bootstrap=0 confidence=0.95 zipf=10000 baseline=none holm=4 "
+            "embedding=none",
+            vocabulary=words,
+        )
 
 
 def documents_of(n: int, lengths: str) -> list[str]:

@@ -150,7 +150,10 @@ def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
     assert b"cuts" not in done.stderr
     done = run_filter(b"a <unk>\n")
     assert done.stdout == b"a < unk >\n"
-    assert b"warning: stdin: the tokenizer cuts <unk> into three tokens (1 times" in done.stderr
+    assert (
+        b"warning: stdin: the tokenizer cuts <unk> into three tokens (occurrences: 1; texts: 1)"
+        in done.stderr
+    )
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr

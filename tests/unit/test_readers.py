@@ -295,8 +295,7 @@ def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_onc
         assert told.startswith(f"warning: {path}: the tokenizer cuts {', '.join(words)} into three")
         assert "(occurrences: 15,000; texts: 9,000)" in told
         assert "option tokenized" in told
-        assert read(WHITE_SPACE_ONLY)[0] == "a <unk> b <unk> 5 @-@ c"
-        assert read(None)[1] == "[UNK]"
+        assert (read(WHITE_SPACE_ONLY)[0], read(None)[1]) == ("a <unk> b <unk> 5 @-@ c", "[UNK]")
         assert "cuts" not in capsys.readouterr().err
 
 

@@ -148,3 +148,8 @@ def run_script(script: ModuleType, *arguments: object) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["x", *map(str, arguments)])
         script.main()
+
+
+def named_parts(parts: str, **more: str) -> dict[str, str]:
+    """Return the parts of a signature, written as name=value."""
+    return dict(part.split("=") for part in parts.split()) | more

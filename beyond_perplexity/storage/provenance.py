@@ -182,12 +182,9 @@ class GpuWatch:
         """
         samples = list(self._samples)
         held = self._torch.cuda.max_memory_reserved(self._device)
-        return {
-            "name": self._name,
-            "memory_mb": round(held / 1e6),
-            "busy_percent": round(sum(samples) / len(samples), 1) if samples else None,
-            "samples": len(samples),
-        }
+        busy = round(sum(samples) / len(samples), 1) if samples else None
+        used = {"name": self._name, "memory_mb": round(held / 1e6)}
+        return {**used, "busy_percent": busy, "samples": len(samples)}
 
 
 def busy_percent(identity: str) -> float | None:

@@ -453,7 +453,7 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
         table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
         rows = [row for row in table if row["method"] == "two_sided"]
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
-        said = "on 30 simulated documents the two-sided bounds of this setting is"
+        said = "on 30 simulated documents the two-sided bounds of this setting are"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
     assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
     (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()

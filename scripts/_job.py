@@ -87,6 +87,7 @@ def on_device(parser: CommandParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default auto)")
 
 
+_YES_OR_NO = argparse.BooleanOptionalAction
 READING = (
     flag("--maximum-tokens", "tokens that are read of a document", COUNT, nargs="?"),
     flag("--minimum-tokens", "of a document to be read", ITEM, default=0),
@@ -94,12 +95,7 @@ READING = (
 COUNTING = (
     *READING,
     flag("--stop-words", "gensim, nltk, language:CODE, or a file", default="gensim"),
-    flag(
-        "--count-s-symbols",
-        "category S* is symbols",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-    ),
+    flag("--count-s-symbols", "category S* is symbols", action=_YES_OR_NO, default=True),
 )
 OF_REFERENCE = (
     flag("--first", "documents of the reference: so many, the first ones", ITEM),

@@ -10,17 +10,9 @@ from typing import Any
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=20000",
-    "--window-size=1600,1000",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--enable-logging=stderr", "--virtual-time-budget=20000", "--window-size=1600,1000"),
     "--dump-dom",
 ]
 # A window has 500 pixels at least, a frame may have fewer.

@@ -228,12 +228,9 @@ def _two_sided(table: Columns, n_samples: int) -> Fields:
     ends = enclose(log_mean_exp(log_forward, 1), halves, n_tokens, tail_end)
     unsure = doubts(ends, halves, diagnostics, n_tokens, count, between, runs)
     lack = shown_lack(*_sides(table), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
-    return {
-        "at_most": -(ends.low + lack) / total,
-        "two_sided_low": -ends.high / total,
-        "two_sided_high": -ends.low / total,
-        "two_sided_bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
-    }
+    bound = TWO_SIDED_UNSURE if unsure else TWO_SIDED
+    row = {"at_most": -(ends.low + lack) / total, "two_sided_low": -ends.high / total}
+    return row | {"two_sided_high": -ends.low / total, "two_sided_bound": bound}
 
 
 def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.DataFrame:
@@ -289,11 +286,9 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
             continue
         least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
         most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""
-        said = (
-            f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this setting "
-            f"{low:.3f} to {high:.3f} nats a token and the truth is {most or least}, so nothing is "
-            "claimed"
-        )
+        setting = f"on {row['n_documents']:.0f} simulated documents the two-sided bounds of this"
+        bounds = f"setting are {low:.3f} to {high:.3f} nats a token"
+        said = f"{setting} {bounds} and the truth is {most or least}, so nothing is claimed"
         key = row["model"], row["proposal"], row["method"], row["temperature"]
         found.setdefault(key, []).append((int(row["n_samples"]), said))
     return found

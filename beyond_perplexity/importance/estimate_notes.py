@@ -96,9 +96,8 @@ def instance_notes(found: Estimator) -> Iterator[str]:
         )
     if dense.any():
         yield (
-            f"p̂ is above 1 for {dense.sum()} instances ({_named(ids, dense)}): words "
-            "have no such probability; unless p is a density, log_p or log_q is wrong, such as "
-            "negated"
+            f"p̂ is above 1 for {dense.sum()} instances ({_named(ids, dense)}): words have no such "
+            "probability; unless p is a density, log_p or log_q is wrong, such as negated"
         )
     single = np.isnan(variance) & ~zero
     if single.any():

@@ -319,15 +319,10 @@ def _costs(row: dict[Any, Any], costs: pd.DataFrame | None) -> dict[str, Any]:
     runs = row["replicates"]
     drawn = row["n_samples"] if runs is None or math.isnan(runs) else runs
     needed = math.ceil(drawn * (relative / TARGET) ** 2) if known and drawn > 0 else math.nan
-    return {
-        "seconds": seconds_of_instance(row, costs),
-        "seconds_of": " and ".join(dict.fromkeys(costs["seconds_of"])),
-        "evaluations_p": p,
-        "evaluations_q": q,
-        "error": relative,
-        "error_by": source,
-        "needed": needed,
-    }
+    spent: dict[str, Any] = {"seconds": seconds_of_instance(row, costs)}
+    spent |= {"seconds_of": " and ".join(dict.fromkeys(costs["seconds_of"]))}
+    spent |= {"evaluations_p": p, "evaluations_q": q}
+    return spent | {"error": relative, "error_by": source, "needed": needed}
 
 
 def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:

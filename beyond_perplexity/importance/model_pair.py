@@ -88,13 +88,9 @@ class Pair:
     def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
         """Say what the weights of this pair are, for the footer of a shard."""
         model, _, proposal = self.purpose.partition("/")
-        return WeightLabels(
-            model=model,
-            proposal=proposal,
-            temperature=temperature,
-            t_definition=self.model.t_definition,
-            unknown_types=getattr(vocabulary, "unknown_types", None),
-        )
+        pair = {"model": model, "proposal": proposal, "t_definition": self.model.t_definition}
+        unknown = getattr(vocabulary, "unknown_types", None)
+        return WeightLabels(**pair, temperature=temperature, unknown_types=unknown)
 
     def score_columns(
         self, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]

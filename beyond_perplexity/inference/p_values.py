@@ -160,8 +160,7 @@ def draw_warning(size: int, draws: int, name: str) -> str:
         return ""
     return (
         f"{draws:,} {name} cannot give p < {beyond[0]:g} in a family of {size} tests: "
-        f"{needed[beyond[-1]]:,} are needed"
-        f"{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
+        f"{needed[beyond[-1]]:,} are needed{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
     )
 
 

@@ -195,12 +195,8 @@ class ConfiguredModel(TrainedModel):
     @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            **self.shapes,
-        }
+        made = {"family": self.family, "vocabulary_size": self.vocabulary_size}
+        return {**made, "architecture": asdict(self.options), **self.shapes}
 
 
 class LanguageModel(TrainedModel):

@@ -29,6 +29,9 @@ from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
 
+# How a network is loaded: whole, from this machine, and without running or unpickling anything.
+_SAFELY = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
+LOADED_SAFELY: dict[str, Any] = {**_SAFELY, "dtype": torch.float32, "output_loading_info": True}
 # Without any of them transformers makes an empty tokenizer and says nothing.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -120,14 +123,7 @@ def find_weights(folder: Path) -> list[Path]:
 def _load_weights(folder: Path) -> PreTrainedModel:
     """Load the causal language model of a folder, in float32."""
     with told(f"{folder}: holds no causal language model to load"):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, **LOADED_SAFELY)
     model: PreTrainedModel
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))

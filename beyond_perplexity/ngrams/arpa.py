@@ -345,12 +345,7 @@ def summarize_arpa(
     if not sentences:
         raise InputError(f"{paths[0]}: holds no sentence; give a text with words")
     known, log10_prob = known / math.log(10), (known + unknown) / math.log(10)
-    return {
-        "perplexity": _perplexity(log10_prob, tokens),
-        "perplexity_without_oov": _perplexity(known, tokens - oov),
-        "log10_prob": log10_prob if math.isfinite(log10_prob) else None,
-        "tokens": tokens,
-        "oov": oov,
-        "sentences": sentences,
-        "n_counts": arpa.n_counts,
-    }
+    told: dict[str, Any] = {"perplexity": _perplexity(log10_prob, tokens)}
+    told |= {"perplexity_without_oov": _perplexity(known, tokens - oov)}
+    told |= {"log10_prob": log10_prob if math.isfinite(log10_prob) else None, "tokens": tokens}
+    return told | {"oov": oov, "sentences": sentences, "n_counts": arpa.n_counts}

@@ -160,16 +160,11 @@ class SpellingModel:
 
         It holds the types themselves, from which all counts follow: a few bytes a type.
         """
-        held = {
-            "kind": KIND,
-            "types": " ".join(self.model.types),
-            "discounts": self.model.smoothing.discounts,
-            "concentrations": self.model.smoothing.concentrations,
-            "mass": self.mass,
-            "vocabulary_sha256": self._vocabulary.hash,
-            "origin": self.origin,
-        }
-        write_json(path, {**held, "sha256": value_hash(held)})
+        smoothing, held = self.model.smoothing, {"kind": KIND, "types": " ".join(self.model.types)}
+        smoothed = {name: getattr(smoothing, name) for name in ("discounts", "concentrations")}
+        made_for = {"mass": self.mass, "vocabulary_sha256": self._vocabulary.hash}
+        whole = {**held, **smoothed, **made_for, "origin": self.origin}
+        write_json(path, {**whole, "sha256": value_hash(whole)})
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -213,11 +213,10 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     ]
     few = too_few_permutations(measures.to_dict("records"))
     note = (
-        f"{STAR_NOTE}. {few and f'{few}. '}"
-        "The p of a law is of a test of the text against the law that is fitted to it, which says "
-        "nothing of the other text; for Zipf's law it is of the split fit (ranks and frequencies "
-        "of different halves), the value of the fit as in the paper. In full "
-        "precision in tendencies.csv."
+        f"{STAR_NOTE}. {few and f'{few}. '}The p of a law is of a test of the text against the law "
+        "that is fitted to it, which says nothing of the other text; for Zipf's law it is of the "
+        "split fit (ranks and frequencies of different halves), the value of the fit as in the "
+        "paper. In full precision in tendencies.csv."
     )
     return lay_out("measures", "All measures", note, columns, measures)
 

@@ -80,13 +80,12 @@ _SHOWN = 8  # lengths of a model; all are in the CSV
 _LENGTHS_NOTE = (
     "Z of a length n is the sum of exp(−S) over all sequences of n words; it is estimated from K "
     "samples of the proposal, or as many runs of particles that it proposes the words of. By "
-    "Jensen's inequality the logarithm of the estimate is too low in "
-    "expectation, so that the log-likelihood is too high and the perplexity too low: it is a "
-    "stochastic lower bound; debiased is by the jackknife and no bound. Few effective samples or "
-    "a high Pareto k (its limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the "
-    "estimate, and that its error is not to be trusted. Over all lengths the sum may diverge, as "
-    "training leaves the scale of S free: nothing here compares the probabilities of sentences "
-    "of different lengths. "
+    "Jensen's inequality the logarithm of the estimate is too low in expectation, so that the "
+    "log-likelihood is too high and the perplexity too low: it is a stochastic lower bound; "
+    "debiased is by the jackknife and no bound. Few effective samples or a high Pareto k (its "
+    "limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the estimate, and that its "
+    "error is not to be trusted. Over all lengths the sum may diverge, as training leaves the "
+    "scale of S free: nothing here compares the probabilities of sentences of different lengths. "
 )
 
 

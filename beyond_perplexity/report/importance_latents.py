@@ -49,12 +49,11 @@ _LATENTS_NOTE = (
 _WORDS_NOTE = (
     "With latent variables: log p̂(x) of one run of particles is the sum of what each word adds "
     "to log p̂(x_1, ..., x_t), which is summed here over the words inside annotated mentions, "
-    "over the others, and over the ends. So the parts add up to an estimate of the same kind "
-    "as sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
-    "resampling loses is counted at the word where it shows. The annotation only says which "
-    "words are counted; particles do not see it. Without latent "
-    "variables ('beside'): exact, on the same words. A model that does not go word by word has "
-    "no row; trees have no mentions."
+    "over the others, and over the ends. So the parts add up to an estimate of the same kind as "
+    "sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
+    "resampling loses is counted at the word where it shows. The annotation only says which words "
+    "are counted; particles do not see it. Without latent variables ('beside'): exact, on the "
+    "same words. A model that does not go word by word has no row; trees have no mentions."
 )
 
 

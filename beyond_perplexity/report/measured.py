@@ -68,9 +68,8 @@ BASELINE_NOTE = (
 TEXT_NOTE = (
     "Share of the text: tokens that are read as unknown (words that the model does not write, or "
     "that are too rare to be compared), documents that did not end by themselves but at the cap "
-    "generation.maximum_length (its value: the column data of the CSV), "
-    "documents that repeat an earlier one word for word, sequences of 8 tokens that stand in the "
-    "training text."
+    "generation.maximum_length (its value: the column data of the CSV), documents that repeat an "
+    "earlier one word for word, sequences of 8 tokens that stand in the training text."
 )
 BASELINE = "baseline"
 EXCESS, INTERVAL, RANKED = "excess", "95% interval", "ranks"

@@ -95,10 +95,9 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
     notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
     note = (
         "A true sentence against what was made of it. Score: the mean; noticed: the share of "
-        "sentences whose changed version scores below the sentence itself; way: how much lower, as "
-        "a share of how much lower an unrelated sentence scores. Who does not notice "
-        "words in another order, or a not, does not measure them. Intervals are in the CSV. "
-        f"{notes}"
+        "sentences whose changed version scores below the sentence itself; way: how much lower, "
+        "as a share of how much lower an unrelated sentence scores. Who does not notice words in "
+        f"another order, or a not, does not measure them. Intervals are in the CSV. {notes}"
     )
     return lay_out("probes", "What the measures notice", note.strip(), columns, names, probes)
 

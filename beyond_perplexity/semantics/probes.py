@@ -158,12 +158,8 @@ def _probe_row(
     values, own = scores[probe], scores[_IDENTICAL]
     there = np.array([text is not None for text in sentences.versions[probe]], bool)
     known = ~np.isnan(values) & ~np.isnan(own)
-    row: _Row = {
-        "measure": measure,
-        "probe": probe,
-        "sentences": int(known.sum()),
-        "undefined": int((there & ~known).sum()),
-    }
+    row: _Row = {"measure": measure, "probe": probe, "sentences": int(known.sum())}
+    row |= {"undefined": int((there & ~known).sum())}
     if not known.any():
         return row | {"groups": 0, "note": "no sentence can be changed so and has a value"}
     groups = sentences.groups[known]

@@ -182,12 +182,9 @@ class GpuWatch:
         """
         samples = list(self._samples)
         held = self._torch.cuda.max_memory_reserved(self._device)
-        return {
-            "name": self._name,
-            "memory_mb": round(held / 1e6),
-            "busy_percent": round(sum(samples) / len(samples), 1) if samples else None,
-            "samples": len(samples),
-        }
+        busy = round(sum(samples) / len(samples), 1) if samples else None
+        used = {"name": self._name, "memory_mb": round(held / 1e6)}
+        return {**used, "busy_percent": busy, "samples": len(samples)}
 
 
 def busy_percent(identity: str) -> float | None:
@@ -249,9 +246,8 @@ def check_sha256(path: str | Path, expected: str, name: str | None = None) -> No
         with open(path, "rb") as file:
             beginning = file.read(40)
         raise InputError(
-            f"{name or path}: SHA-256 is {found}, expected {expected}; "
-            f"the file begins with {beginning!r}. "
-            "Check the URL, or correct sha256 if the file is the right one"
+            f"{name or path}: SHA-256 is {found}, expected {expected}; the file begins with "
+            f"{beginning!r}. Check the URL, or correct sha256 if the file is the right one"
         )
 
 

@@ -1,11 +1,8 @@
 """What a cluster does to jobs: preemption, limits of time and memory, nodes and controllers lost.
 
-Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and two
-to three minutes, most of them spent waiting for SLURM: one run of five tiny jobs on three nodes of
-this machine, each of which meets another fault. A job is stopped (SIGSTOP) once it has begun its
-work, so that the fault finds it in the middle; SLURM lets it go on when it asks it to end. The
-oracle of the results is the same work without a fault, byte for byte; the oracle of what happened
-is SLURM's own record of its jobs.
+Needs root, slurm-wlm and munge (else skipped), and three minutes: five tiny jobs meet a fault each,
+stopped (SIGSTOP) in the middle of their work. Oracles: the same work without a fault, byte for
+byte; SLURM's own record.
 """
 
 import json
@@ -232,9 +229,7 @@ def test_trainings_end_as_without_a_fault(faulty: FaultyRun, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["preempted", "timed"])
-def test_trainings_that_slurm_asked_to_end_went_on_from_where_they_were(
-    faulty: FaultyRun, name: str
-) -> None:
+def test_trainings_that_slurm_asked_to_end_went_on_from_where_they_were(faulty, name):
     """The checkpoint of the signal is of a step at which none was due.
 
     A log is of the last attempt; that of a failed one is printed by the run.
@@ -249,9 +244,7 @@ def test_trainings_that_slurm_asked_to_end_went_on_from_where_they_were(
 
 
 @pytest.mark.parametrize("name", ["preempted", "lost"])
-def test_slurm_queues_a_job_again_that_was_preempted_or_lost_its_node(
-    faulty: FaultyRun, name: str
-) -> None:
+def test_slurm_queues_a_job_again_that_was_preempted_or_lost_its_node(faulty: FaultyRun, name: str):
     (job,) = jobs_of(faulty, f"rule_train_wildcards_{name}")
     assert job["JobState"] == "COMPLETED"
     assert int(job["Restarts"]) >= 1
@@ -266,9 +259,7 @@ def test_a_job_out_of_time_is_submitted_with_more(faulty: FaultyRun, comment: st
     assert last["TimeLimit"] > cut[0]["TimeLimit"]
 
 
-def test_a_shard_cut_by_the_limit_is_made_whole_and_nothing_is_left_of_it(
-    faulty: FaultyRun,
-) -> None:
+def test_a_shard_cut_by_the_limit_is_made_whole_and_nothing_is_left_of_it(faulty: FaultyRun):
     shard = faulty.folder / "shard.parquet"
     expected = faulty.folder / "expected.parquet"
     command = [sys.executable, "-m", "scripts.generate", "--model", "data/whole", "--device", "cpu"]
@@ -281,9 +272,7 @@ def test_a_shard_cut_by_the_limit_is_made_whole_and_nothing_is_left_of_it(
     assert not list(faulty.folder.rglob("*.partial*"))
 
 
-def test_a_job_over_its_memory_is_killed_and_submitted_with_twice_as_much(
-    faulty: FaultyRun,
-) -> None:
+def test_a_job_over_its_memory_is_killed_and_submitted_with_twice_as_much(faulty: FaultyRun):
     first, second = jobs_of(faulty, "rule_hungry")
     assert first["JobState"] != "COMPLETED"
     assert second["JobState"] == "COMPLETED"

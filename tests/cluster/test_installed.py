@@ -1,9 +1,7 @@
 """The installed package on a real SLURM: its jobs find the workflow and the Python it came from.
 
-Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and half
-a minute. The environment is not activated and another `python` is first on the path; the folder
-has a blank, an accent and a package `scripts` of its own. Oracles: SLURM's own record of its jobs;
-the tokens of a sentence, by hand; the fingerprint of the code of the checkout.
+Needs root, slurm-wlm and munge (else skipped). Another `python` is first on the path. Oracles:
+SLURM's own record; the tokens of a sentence, by hand; the fingerprint of the checkout's code.
 """
 
 import os

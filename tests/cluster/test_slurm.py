@@ -1,9 +1,7 @@
 """The workflow on a real SLURM: GPUs are given out, a killed shard is made again, results equal.
 
-Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and
-some minutes: configs/smoke.yaml runs once on this machine without SLURM and once through
-profiles/slurm. The oracle of the results is the run without SLURM, byte for byte; the oracle of
-what SLURM did is its own record of its jobs.
+Needs root, slurm-wlm and munge (else skipped), and some minutes. Oracles: the same run without
+SLURM, byte for byte; SLURM's own record of its jobs.
 """
 
 import os
@@ -25,11 +23,8 @@ from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
 # What this machine needs on top of the profile: no accounting database, two cores, short jobs. More
 # jobs than cores outlast the second look, 12 s after they start, and wait for the third, at 33 s.
 MACHINE = [
-    "--slurm-status-command=squeue",
-    "--slurm-init-seconds-before-status-checks=1",
-    "--seconds-between-status-checks=1",
-    "--latency-wait=10",
-    "--jobs=2",
+    *("--slurm-status-command=squeue", "--slurm-init-seconds-before-status-checks=1"),
+    *("--seconds-between-status-checks=1", "--latency-wait=10", "--jobs=2"),
 ]
 KILLED = "results/samples/lstm/ancestral/00001.parquet"
 # A job through SLURM costs seconds of its own: one model stands for all that generate documents,
@@ -209,9 +204,7 @@ def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
             assert job["Requeue"] == "1"
 
 
-def test_a_second_run_submits_nothing(
-    cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
-) -> None:
+def test_a_second_run_submits_nothing(cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path):
     """Not even for a finished shard whose job still runs, as Snakemake notes it, under another."""
     before = len(cluster.jobs())
     note = (

@@ -1,7 +1,6 @@
 """The package as a user installs it: built by `build`, its dependencies from PyPI, extra by extra.
 
-Needs PyPI, some minutes and 3 GB below the temporary folder. Oracles: what pip says it installed;
-the exit status of a command of every extra; README's first command.
+Needs PyPI and 3 GB. Oracles: what pip says; the exit status of a command of every extra.
 """
 
 import json

@@ -1,10 +1,7 @@
 r"""Every table is compiled by pdfLaTeX and fits its page.
 
-Needs pdflatex with adjustbox, booktabs and rotating (Debian's texlive-latex-extra); is skipped
-without. Times needs texlive-fonts-recommended as well.
-Oracle: TeX's own log: no error, no box too wide or too high, no character that a font lacks.
-Compiled are the tables of the finished run in results/ (``make run``; or in the folder that the
-variable LATEX_RESULTS names), and tables made to be hard to print.
+Needs pdflatex with adjustbox, booktabs, rotating (texlive-latex-extra, texlive-fonts-recommended),
+else skipped. Oracle: TeX's log of the tables in results/ (or LATEX_RESULTS) and of nasty ones.
 """
 
 import os

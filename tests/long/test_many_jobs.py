@@ -1,8 +1,7 @@
 """Hundreds of jobs of many shards through a real SLURM, without an error; the overhead of a job.
 
-Needs root, Debian's packages slurm-wlm and munge (else it is skipped), and about half an hour. The
-oracles are SLURM's own record of its jobs, and the same statistics counted in one process. What a
-job costs beside its work is printed.
+Needs root, slurm-wlm and munge (else skipped), and half an hour. Oracles: SLURM's own record; the
+same statistics counted in one process. What a job costs beside its work is printed.
 """
 
 import os
@@ -19,10 +18,8 @@ import pytest
 import yaml
 
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies import document_files, tokens, word_classes
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
-from beyond_perplexity.tendencies.word_classes import load_stop_words
 from tests.cluster.conftest import cluster  # noqa: F401 (a fixture)
 from tests.cluster.slurm import Cluster
 from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
@@ -30,12 +27,8 @@ from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
 COUNTING = int(os.environ.get("COUNTING_JOBS", "200"))  # jobs, of five shards each
 PER_SHARD, PER_COUNT = 4, 20
 MACHINE = [
-    "--slurm-status-command=squeue",
-    "--slurm-init-seconds-before-status-checks=1",
-    "--seconds-between-status-checks=2",
-    "--latency-wait=10",
-    "--jobs=4",
-    "--retries=0",
+    *("--slurm-status-command=squeue", "--slurm-init-seconds-before-status-checks=1"),
+    *("--seconds-between-status-checks=2", "--latency-wait=10", "--jobs=4", "--retries=0"),
 ]
 
 
@@ -101,9 +94,9 @@ def count_at_once(checkout: Checkout) -> pa.Table:  # noqa: F811
     shards = sorted((checkout.path / "results/samples/trigram/ancestral").glob("*.parquet"))
     output = checkout.path / "at_once.parquet"
     words = checkout.path / "results/shared_vocabulary/wikipedia/words.txt"
-    view = TextView(vocabulary_words(str(words)))
-    with StatisticsCounter(load_stop_words("gensim"), view=view) as counter:
-        for texts in DocumentFiles([*map(str, shards)], view=view).texts():
+    view = tokens.TextView(tokens.vocabulary_words(str(words)))
+    with StatisticsCounter(word_classes.load_stop_words("gensim"), view=view) as counter:
+        for texts in document_files.DocumentFiles([*map(str, shards)], view=view).texts():
             counter.add(texts)
         counter.write(output, {})
     return pq.read_table(output)

@@ -1,7 +1,6 @@
 """Estimating n-grams from long texts: time and memory, with ``make long``.
 
-A text is drawn part by part and never held. Oracles: memory per distinct n-gram has a bound, a text
-that says the same ten times takes no more than one, and the model that comes out sums to 1.
+Oracles: memory per distinct n-gram is bounded, repeats take no more, the model sums to 1.
 """
 
 import json

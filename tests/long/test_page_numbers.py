@@ -1,8 +1,7 @@
 """The numbers of `docs/numbers.json` are those of the default run that this tree makes.
 
-Needs the results of a default run (`make run`), in `results` or where RESULTS says, on the kind of
-CPU that the file names: training on another rounds otherwise. Times and sizes are of a machine and
-not compared. Oracle: the files of the run.
+Needs the results of a default run, in `results` or where RESULTS says, on the kind of CPU that the
+file names. Oracle: the files of the run, without times and sizes.
 """
 
 import json

@@ -1,9 +1,7 @@
 """Plans: of thousands of jobs; a pilot of the tiny run, and what dry runs make of it; a larger run.
 
-Needs some minutes. Oracles: the configuration, which says what is counted and measured; the folder
-of the results, in which nothing of the large run may have been made that it does not share; what
-the jobs of a run took that was four times as large. Time and memory of a plan are printed, and may
-not exceed a minute (of the processor: other work on the machine is none of ours) and a GB.
+Oracles: the configuration; the folder of results; what the jobs of a run took that was four times
+as large. A plan may take a minute of the processor and a GB.
 """
 
 import json

@@ -1,14 +1,9 @@
 """The numbers of other programs, against the programs themselves, to 1e-4.
 
-Oracles, in an environment of their own (minutes and 2 GB; ``ROSETTA_PYTHON`` names the interpreter
-of one that is there): lm-eval 0.4.13, which runs its own task of rolling windows; the recipe of
-Hugging Face with the loss of transformers 5.23; the mean of perplexities with transformers' loss
-(evaluate 0.4.6 fetches the script of its metric from the hub; ``EVALUATE_SCRIPT`` names it where it
-is, and then it is run); kenlm 0.3.0, whose scores are added up as ``query`` does; llama.cpp b11549
-(in xllamacpp), which predicts each token of the chunks of ``llama-perplexity`` with the same GPT-2
-as a GGUF file; ``LLAMA_PERPLEXITY`` names llama.cpp's own program where it is built (the source
-distribution of llama-cpp-python holds it), and then it is run too. Needs the network for pip, and
-none for models.
+Oracles, in an environment of their own (or ``ROSETTA_PYTHON``): lm-eval 0.4.13; Hugging Face's
+recipe with transformers 5.23; evaluate's mean of perplexities (its script too where
+``EVALUATE_SCRIPT`` is); kenlm 0.3.0; llama.cpp b11549 (xllamacpp; its program too where
+``LLAMA_PERPLEXITY`` is). Needs pip.
 """
 
 import json

@@ -1,12 +1,8 @@
 """How often claims of two-sided bounds miss: a row a case, with 1,000 sets of documents.
 
-Needs half an hour; every part prints its rows as they come. Oracle: log p, known by construction
-or by enumeration. Claimed: the share of the sets for which a claim is made; missed: the share of
-the claims that do not hold log p. A row fails only where the one-sided 99.9% lower limit (Clopper
-& Pearson) of what is missed is above 5%, and the estimate above its goal: 5% on tiny models and on
-weights whose mean has an error that can be estimated, 10% on tails that k̂ can see. Modes that q
-sees once in a thousand draws are what nobody can see: their rows are printed, and what is asked
-for is that 20 documents of the model refute the claim.
+Needs half an hour. Oracle: log p by construction or enumeration. A row fails where the one-sided
+99.9% lower limit (Clopper & Pearson) of missed claims is above 5% and the estimate above its goal:
+5%, 10% on tails that k̂ sees. Modes that q never sees are printed; 20 documents must refute them.
 """
 
 import math
@@ -19,9 +15,7 @@ import torch
 from beyond_perplexity.importance.bidirectional_gaps import shown_lack
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_log_prob
 from beyond_perplexity.inference.log_space import log_mean_exp
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
-from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
+from beyond_perplexity.models.latents import kglm_tagger, rnng_discriminative, rnng_span_crf
 from tests.long.test_particle_levels import case
 from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm, test_rnng
 from tests.unit import test_rnng_top_down as top_down
@@ -129,14 +123,14 @@ def table(model, proposal, batch, rows) -> Table:
 
 
 def binary() -> list[Table]:
-    pair = test_rnng.make(), test_rnng.make(SpanCRF)
+    pair = test_rnng.make(), test_rnng.make(rnng_span_crf.SpanCRF)
     rows = {n: test_rnng.rows_of(rnng_reference.all_trees(n)) for n in range(3, 7)}
     found = texts(9, 3, 6)
     return [table(*pair, test_rnng.batch_of(words), rows[len(words)]) for words in found]
 
 
 def labelled() -> list[Table]:
-    model, proposal = top_down.make(), top_down.make(DiscriminativeRNNG)
+    model, proposal = top_down.make(), top_down.make(rnng_discriminative.DiscriminativeRNNG)
     rows = top_down.rows_of(top_down.trees_of(model, 2))
     found = texts(9, 2, 2)
     return [table(model, proposal, top_down.batch_of(words), rows) for words in found]
@@ -151,7 +145,7 @@ def entities(context: str) -> list[Table]:
 
 def graph(context: str) -> list[Table]:
     model = test_kglm.make().double()
-    proposal = test_kglm.make(KGLMTagger, seed=3, context=context).double()
+    proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, context=context).double()
     rows = {n: torch.tensor(kglm_reference.enumerate_codes(model, n)) for n in (2, 3)}
     found = texts(5, 2, 3)
     return [table(model, proposal, test_kglm.batch_of(words), rows[len(words)]) for words in found]

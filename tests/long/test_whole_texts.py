@@ -1,7 +1,6 @@
 """A million documents from end to end, with ``make long``: all are read, memory stays bounded.
 
-Property: a word of the last document shows in the result. Texts are drawn part by part and never
-held; the same at a tenth of the size says how memory grows.
+Property: a word of the last document shows in the result; a tenth of the size says the growth.
 """
 
 import subprocess

@@ -1,7 +1,6 @@
 """EntityNLM and its proposal once more: NumPy, one word after the other, one sample at a time.
 
-Written from the definition of the model, with nothing of the package but the trained weights. The
-tests take it as an oracle, the benchmark as the plain loop.
+Written from the definition, sharing the weights alone: an oracle, and the benchmark's plain loop.
 """
 
 import math

@@ -9,32 +9,17 @@ import pyarrow as pa
 
 from beyond_perplexity.report.inputs import INPUTS, as_rows, schema_of
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.semantics.differences import (
-    SemanticTests,
-    compare_semantics,
-    correlate_measures,
-)
+from beyond_perplexity.semantics import differences
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.tendencies.definitions import EMBEDDING
+from tests.unit import synthetic_tables, test_tables, test_two_sided
 from tests.unit import test_contrastive_exhibits as contrastive
 from tests.unit import test_report_importance as importance
 from tests.unit import test_semantic_exhibits as semantic
 from tests.unit.semantic_tables import sentences, write_scores
-from tests.unit.synthetic_tables import (
-    MeasuredRows,
-    make_curves,
-    make_differences,
-    make_measures,
-    make_sample_size,
-    make_sensitivity,
-    make_training,
-    sources_of,
-)
 from tests.unit.test_report_importance import costs, posterior_rows
-from tests.unit.test_tables import PERPLEXITIES
-from tests.unit.test_two_sided import ROWS as GAPS
 
-SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
+SOURCES = [*synthetic_tables.sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 
 
 def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +58,7 @@ def _importance() -> dict[str, Any]:
             for model, proposals in importance.PROPOSALS.items()
             for proposal in proposals
         ),
-        "gaps": pd.DataFrame(GAPS),
+        "gaps": pd.DataFrame(test_two_sided.ROWS),
         "posteriors": posterior_rows(model="mine", proposal="mine-peeking"),
         "latents": [
             {"model": "mine", "title": "b", "tokens": ["a"], "tree": "(S #0)"},
@@ -83,19 +68,19 @@ def _importance() -> dict[str, Any]:
 
 
 def _tendencies() -> dict[str, Any]:
-    measures = make_measures(SOURCES)
+    measures = synthetic_tables.make_measures(SOURCES)
     texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
-    embedded = MeasuredRows()
+    embedded = synthetic_tables.MeasuredRows()
     for source in SOURCES:
         for measure in ("mmd", "squared_mmd", "minimum_detectable_effect", "embedded", "cut"):
             embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
     return {
         **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),
         "embedding_measures": embedded.table(),
-        "curves": make_curves(SOURCES),
-        "sample_size": make_sample_size(SOURCES),
-        "sensitivity": make_sensitivity(),
-        "perplexity_differences": make_differences(["lstm", "trigram", "gru"]),
+        "curves": synthetic_tables.make_curves(SOURCES),
+        "sample_size": synthetic_tables.make_sample_size(SOURCES),
+        "sensitivity": synthetic_tables.make_sensitivity(),
+        "perplexity_differences": synthetic_tables.make_differences(["lstm", "trigram", "gru"]),
         "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
         "example_documents": pd.DataFrame({**texts, "source": "reference"}),
     }
@@ -105,8 +90,10 @@ def make_inputs(folder: Path) -> dict[str, Any]:
     """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
     paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
     compared = {
-        "semantic_differences": compare_semantics(paired, SemanticTests(199)).to_pandas(),
-        "semantic_correlations": correlate_measures(paired).to_pandas(),
+        "semantic_differences": differences.compare_semantics(
+            paired, differences.SemanticTests(199)
+        ).to_pandas(),
+        "semantic_correlations": differences.correlate_measures(paired).to_pandas(),
     }
     own = contrastive.given()
     described = {**own.pop("models"), **semantic.MODELS}
@@ -116,8 +103,8 @@ def make_inputs(folder: Path) -> dict[str, Any]:
     }
     for found in own["perplexities"].values():
         found["perplexity"]["token"] = 3.0
-    own["perplexities"] |= PERPLEXITIES
-    training = pd.concat([make_training(["lstm"]), own.pop("training")])
+    own["perplexities"] |= test_tables.PERPLEXITIES
+    training = pd.concat([synthetic_tables.make_training(["lstm"]), own.pop("training")])
     models = {"models": described, "training": training}
     given = {**_tendencies(), **_importance(), **own, **semantic.given(**compared), **models}
     tables = {kind: as_read(kind, given[kind]) for kind, row in INPUTS.items() if row.schema}

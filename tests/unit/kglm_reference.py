@@ -1,7 +1,6 @@
 """KGLM and its proposals once more, one document, one sample and one token at a time.
 
-Written from the description of the model with Python's own containers, it shares nothing with the
-batched code but the weights. The tests compare with it, and the benchmark measures against it.
+Written from the description, sharing the weights alone: an oracle, and the benchmark's plain loop.
 """
 
 import math

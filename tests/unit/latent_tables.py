@@ -1,7 +1,6 @@
 """Tiny latent models as tables, files of their samples, and sums over all latents.
 
-A model is p(x_n, z) for every instance n and latent z; a proposal is q(z | x_n). Both are small
-enough to enumerate, which is the oracle of the tests of importance sampling.
+A model is p(x_n, z), a proposal q(z | x_n), small enough to enumerate: the oracle of the tests.
 """
 
 from collections.abc import Sequence

@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.planning import run, validation
 
 ROOT = Path(__file__).parents[2]
 SMOKE = "configs/smoke.yaml"
@@ -32,17 +31,17 @@ def load(name: str = SMOKE, changes: dict[str, Any] | None = None, **sections: A
 
 def checked(*given: Any, **sections: Any) -> dict[str, Any]:
     config = load(*given, **sections)
-    validate(config)
+    validation.validate(config)
     return config
 
 
-def run_of(*given: Any, **sections: Any) -> Run:
-    return Run(checked(*given, **sections))
+def run_of(*given: Any, **sections: Any) -> run.Run:
+    return run.Run(checked(*given, **sections))
 
 
 def refused(config: dict[str, Any]) -> str:
     """Return what is said of a configuration, in one line."""
     with pytest.raises(InputError) as error:
-        validate(config)
+        validation.validate(config)
     assert "\n" not in str(error.value)
     return str(error.value)

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.corpus.latent_instances import (
-    CorpusFiles,
-    Instance,
-    InstanceBatch,
-    InstanceStore,
-    WholeInstances,
-)
+from beyond_perplexity.corpus import latent_instances
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_instances import parse
 from beyond_perplexity.schemas.corpora import TREES
@@ -47,14 +41,14 @@ def write_corpus(folder):
     numbers, places, brackets = zip(*trees, strict=True)
     rows = {"doc_id": numbers, "sentence": places, "tree": brackets}
     write_shard(folder / "trees.parquet", TREES, rows, {})
-    return CorpusFiles.of(folder)
+    return latent_instances.CorpusFiles.of(folder)
 
 
 def make_batch(sentences, trees):
     """Make a batch of sentences, lists of ids, with the actions of a tree each."""
     pairs = zip(sentences, trees, strict=True)
-    return InstanceBatch.of(
-        Instance(number, {"tokens": np.array(words), "actions": np.array(actions)})
+    return latent_instances.InstanceBatch.of(
+        latent_instances.Instance(number, {"tokens": np.array(words), "actions": np.array(actions)})
         for number, (words, actions) in enumerate(pairs)
     )
 
@@ -71,10 +65,12 @@ def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY, **options):
     The training tells that loss, and the model is the same when it is rebuilt.
     """
     stores = [
-        InstanceStore.write(folder, name, model.instances(corpus, name, vocabulary))
+        latent_instances.InstanceStore.write(
+            folder, name, model.instances(corpus, name, vocabulary)
+        )
         for name in ("train", "valid")
     ]
-    sources = tuple(WholeInstances(store, 256) for store in stores)
+    sources = tuple(latent_instances.WholeInstances(store, 256) for store in stores)
     batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
 
     @torch.no_grad()

@@ -1,7 +1,6 @@
 """Plain programs of the binary RNNG and its span CRF: one sentence, one tree, one step at a time.
 
-They share nothing with the library but the weights. The tests take them as oracles and the
-benchmark as what the published programs do.
+They share the weights alone: oracles, and what the published programs do for the benchmark.
 """
 
 import math

@@ -72,8 +72,7 @@ def score_table(model, evaluator, text, skill, measures, *, kinds=KINDS, seed=1)
     parts = []
     for measure in measures:
         for kind in kinds if measure != "cross_entropy" else ("predicted",):
-            numbers = [sum(map(ord, model + measure + kind)), seed]
-            random = np.random.default_rng(numbers)
+            random = np.random.default_rng([sum(map(ord, model + measure + kind)), seed])
             values = _values(measure, kind, text, skill, random)
             counts: list[list[int] | None] = [None] * len(values)
             if measure in BLEU_NAMES:
@@ -147,8 +146,7 @@ def make_human(spearman, file="sts"):
 
 def make_pair_scores(noise, file="sts"):
     """Give pairs what people gave them and an error of a size; all measures err alike, by size."""
-    random = np.random.default_rng(3)
-    gold, error = random.normal(size=(2, 500))
+    gold, error = np.random.default_rng(3).normal(size=(2, 500))
     rows = [
         {"evaluator": evaluator, "measure": measure, "file": file, "pair": pair}
         | {"gold": gold[pair], "value": gold[pair] + size * error[pair]}

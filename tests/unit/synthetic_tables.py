@@ -11,9 +11,7 @@ from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity import verdicts
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
-from beyond_perplexity.schemas import contrastive
-from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
+from beyond_perplexity.schemas import contrastive, perplexity, tendencies
 from scripts import tabulate
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
@@ -160,7 +158,7 @@ def make_curves(
         human = is_reference(source)
         shift = -0.02 * references.index(source) if human else random.normal() * 0.03
         parts += _curves_of(source, shift, random)
-    return pd.concat(parts, ignore_index=True)[CURVES.names]
+    return pd.concat(parts, ignore_index=True)[tendencies.CURVES.names]
 
 
 def _part(
@@ -236,7 +234,7 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
             "baseline_high": 1.6 * baseline,
         }
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
-    return pd.concat(parts, ignore_index=True)[SAMPLE_SIZE.names]
+    return pd.concat(parts, ignore_index=True)[tendencies.SAMPLE_SIZE.names]
 
 
 def make_sensitivity() -> pd.DataFrame:
@@ -253,7 +251,7 @@ def make_sensitivity() -> pd.DataFrame:
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]
     ]
-    return pd.DataFrame(rows, columns=SENSITIVITY.names)
+    return pd.DataFrame(rows, columns=tendencies.SENSITIVITY.names)
 
 
 # Markup to TeX and to matplotlib, which fails on it, and no name that a table would refuse.
@@ -290,7 +288,7 @@ def make_differences(models: list[str]) -> pd.DataFrame:
         | (dict.fromkeys(tested) if second is None else tested)
         for first, second, value in [*own, *pairs]
     ]
-    return pd.DataFrame(rows, columns=PERPLEXITY_DIFFERENCES.names)
+    return pd.DataFrame(rows, columns=perplexity.PERPLEXITY_DIFFERENCES.names)
 
 
 LEVELS = tuple(round(0.1 * step, 1) for step in range(11))

@@ -1,7 +1,6 @@
 """Input that nobody means: absurd sizes, values of other kinds, names that act on who reads them.
 
-Needs no data. Each ends in one line that says what is wrong, where it once ended in a traceback, a
-process that never ends, or silence. Oracles: the messages, and the files themselves.
+Oracles: the one line that says what is wrong; the files themselves.
 """
 
 import json
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.text import Text
 
-from beyond_perplexity.arguments import COUNT
+from beyond_perplexity import arguments, options
 from beyond_perplexity.commands import provenance, run
 from beyond_perplexity.commands.progress import main as progress
 from beyond_perplexity.corpus.linked import _edge
@@ -25,7 +24,6 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.inputs import unreadable
@@ -61,9 +59,9 @@ def test_sizes_have_limits(size: int) -> None:
         assert str(limit) in refused(path, size).replace(",", "")
     check_refused("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
     with pytest.raises(InputError, match=r"subsets: is .* at most 1000000"):
-        parse_options(ReductionOptions, {"subsets": 10**12}, "options")
+        options.parse_options(ReductionOptions, {"subsets": 10**12}, "options")
     with pytest.raises(Exception, match="at most 100,000,000"):
-        COUNT(str(size))
+        arguments.COUNT(str(size))
     check_refused("'meta' is not supported; use auto, cpu or cuda", choose_device, "meta")
 
 
@@ -97,9 +95,6 @@ def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown() ->
         assert "s3cret" not in said
         assert "s3cret" not in refused("corpora.wikipedia.source.paths", [url])
         assert "s3cret" not in str(unreadable(url, FileNotFoundError()))
-
-
-# ---- numbers ----
 
 
 def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> None:
@@ -137,9 +132,6 @@ def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:
         raise OSError(words)
     assert str(tmp_path / "x.npy") in describe_os_error(caught.value)
     assert "No space left on device; make room" in describe_os_error(OSError(words))
-
-
-# ---- records of other shapes, names that act ----
 
 
 def write_differences(path: Path) -> None:

@@ -1,7 +1,6 @@
 """What an addition changes among the fingerprints of all jobs: nothing that does not use it.
 
-Each thing is really added, in a temporary copy of the code. The oracle is what was added, and which
-jobs use it: the names of the jobs whose code differs.
+Each is added to a temporary copy of the code. Oracle: the jobs that use what was added.
 """
 
 import dataclasses

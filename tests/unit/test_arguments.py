@@ -1,10 +1,7 @@
 """Arguments of commands: what a wrong value says, and that every command has bounds for all.
 
-Oracles: the bounds that are written down here; every command's own parser, whose options are fed
-hostile values by hypothesis: each ends with one line, status 1 or 2, and nothing on the disk.
-Hypothesis also gives every command hostile values of all its options: the oracle is the contract of
-`run_command` (status 0, 1 or 2; with 1 one line that begins with "error: ") and the folder's
-listing: no temporary file is left.
+Oracles: bounds written down here; the contract of `run_command` (status 0, 1 or 2; with 1 one line
+of error) on hostile values of every option by hypothesis, and nothing left on the disk.
 """
 
 import argparse
@@ -22,18 +19,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity import arguments
-from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
+from beyond_perplexity import __main__, arguments, options
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.registry import find, save_model
-from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_contrastive import write_documents
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
-COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
+COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in __main__.SUBCOMMANDS if name != "run")]
 FILTERS = {"audit", "tokenize", "progress", "provenance"}  # which write no file
 OUTPUTS = {arguments.output_file, arguments.output_path, arguments.output_folder}
 
@@ -41,7 +36,7 @@ OUTPUTS = {arguments.output_file, arguments.output_path, arguments.output_folder
 def main_function(command):
     if command in SCRIPTS:
         return importlib.import_module(f"scripts.{command}").main
-    return main_of(command.replace("_", "-"))
+    return __main__.main_of(command.replace("_", "-"))
 
 
 def parse(*flags, kind=arguments.ITEM):
@@ -53,12 +48,9 @@ def parse(*flags, kind=arguments.ITEM):
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (arguments.SEED, "0", 0),
-        (arguments.SEED, str(2**63 - 1), 2**63 - 1),
-        (arguments.ITEM, str(2**62 - 1), 2**62 - 1),
-        (arguments.THREADS, "4_096", 4096),
-        (arguments.whole(1, 3), "+3", 3),
-        (arguments.whole(-5), "-5", -5),
+        *((arguments.SEED, "0", 0), (arguments.SEED, str(2**63 - 1), 2**63 - 1)),
+        *((arguments.ITEM, str(2**62 - 1), 2**62 - 1), (arguments.THREADS, "4_096", 4096)),
+        *((arguments.whole(1, 3), "+3", 3), (arguments.whole(-5), "-5", -5)),
         (arguments.real(above=0), "1e-300", 1e-300),
         (arguments.real(minimum=0, below=1), "0", 0.0),
     ],
@@ -113,7 +105,7 @@ def test_usage_is_how_the_command_was_called_and_wrong_use_is_status_2(monkeypat
 
 @pytest.mark.parametrize("given_text", ['{"a": NaN}', '{"a": -Infinity}', "[1]", "{", "[" * 10**5])
 def test_options_that_are_no_json(given_text):
-    check_refused("no JSON", json_object, given_text)
+    check_refused("no JSON", options.json_object, given_text)
 
 
 def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
@@ -183,13 +175,7 @@ NAMES = ["a", "", "-", "é\u202e", "a\nb", "$x^{", "<b>", "\udcff", "train", "te
 FILES = ["documents.parquet", "words.json", "text.txt", "empty", "bytes", "lstm", "none", "."]
 FILES += ["lstm/model.json", "lstm/model.safetensors", "x" * 300, "text.txt/below", "new\nline"]
 PLACES = [
-    "o.parquet",
-    "o.csv",
-    "o.svg",
-    "new/o.json",
-    ".",
-    "text.txt/below",
-    "x" * 300,
+    *("o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300),
     "/dev/full",
 ]
 # What most commands can use; without it few would come as far as their work.
@@ -241,7 +227,7 @@ def _usual(action, home):
         return str(home / PLAUSIBLE[action.dest])
     if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return f"OUT/{action.dest}.parquet"
-    if action.type is json_object:
+    if action.type is options.json_object:
         return "{}"
     return "2" if callable(action.type) and action.type is not Path else None
 
@@ -252,7 +238,7 @@ def hostile(action, home):
         return st.sampled_from([*map(str, action.choices), "none"])
     if action.type in (arguments.output_file, arguments.output_path, arguments.output_folder):
         return st.sampled_from([place if place[0] == "/" else f"OUT/{place}" for place in PLACES])
-    if action.type is json_object:
+    if action.type is options.json_object:
         return st.one_of(st.sampled_from(OBJECTS), st.text(max_size=5).map(json.dumps))
     if callable(action.type) and action.type is not Path:
         return st.one_of(st.sampled_from(NUMBERS), st.integers().map(str))

@@ -1,11 +1,8 @@
 """The audit finds planted faults by the check that names them, and is silent on sound models.
 
-Oracles: faults that are planted, one at a time, into a sound model, tokenizer or scoring program
-(`audited_faults`), and sound models of five kinds, whose families' own tests compare them with
-enumeration and other implementations. Needs torch and transformers.
-Of Rosetta: windows, sums and means with the logits of a model of Hugging Face's own, its own
-tokenizer and softmax (`tests/long/test_rosetta.py` has the programs themselves); of special
-tokens that a text says, with and without ``split_special_tokens``.
+Oracles: faults planted one at a time (`audited_faults`) and sound models of five kinds. Of Rosetta:
+windows, sums and means from the logits, tokenizer and softmax of Hugging Face (the programs are in
+`tests/long`).
 """
 
 import json
@@ -40,10 +37,9 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.commands.perplexity import main as score
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
-from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models import huggingface_vocabulary, trigram
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.perplexities.external import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
@@ -100,7 +96,7 @@ def sound(kind, seed, folder):
         model = build({"family": "lstm", "architecture": SIZES["lstm"]}, closed.size)
         fit(model, closed, 20)
     else:
-        maker = {"Kneser-Ney": KneserNey, "trigram": Trigram}[kind]
+        maker = {"Kneser-Ney": KneserNey, "trigram": trigram.Trigram}[kind]
         model = maker.fit([closed.encode(TEXTS)], closed.size)
     return Subject(model.eval(), closed, TEXTS, seed=seed)
 
@@ -208,14 +204,13 @@ def test_a_fault_that_shows_late_is_found(name):
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
 @pytest.mark.parametrize("context", [1, 2, 5, 48])
 def test_short_and_empty_texts_and_contexts_raise_no_failed_check(texts, context):
-    subject = bpe_subject(context=context)
-    assert failed_checks(replace(subject, texts=texts)) == {}
+    assert failed_checks(replace(bpe_subject(context=context), texts=texts)) == {}
 
 
 def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_window_is():
     """A trigram model backs off after words that it never saw together."""
     closed = ClosedVocabulary.build([TEXTS], minimum_count=1)
-    model = Trigram.fit([closed.encode(TEXTS)], closed.size)
+    model = trigram.Trigram.fit([closed.encode(TEXTS)], closed.size)
     subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
     assert failed_checks(subject) == {}
 
@@ -236,7 +231,7 @@ def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
     assert set(none["program"]) == {"stride recipe", "evaluate", "llama.cpp"}
 
 
-class AddsItsOwn(HuggingFaceVocabulary):
+class AddsItsOwn(huggingface_vocabulary.HuggingFaceVocabulary):
     """A program that lets the tokenizer add what it adds, and adds <s> as well."""
 
     def encode(self, texts):
@@ -278,7 +273,7 @@ def test_special_tokens_that_a_text_says_are_characters(maker, tmp_path):
 def test_a_sample_without_probability_is_no_model_without_one():
     """An unsmoothed trigram finds other texts impossible, but not what it writes itself."""
     vocabulary = ClosedVocabulary.build([TEXTS])
-    model = Trigram.fit([vocabulary.encode(TEXTS)], vocabulary.size).eval()
+    model = trigram.Trigram.fit([vocabulary.encode(TEXTS)], vocabulary.size).eval()
     (found,) = audit_subject(Subject(model, vocabulary, ["mat on the"]), ["possible"])
     assert found.sound
     assert "what the model writes ends after" in found.detail
@@ -327,10 +322,7 @@ def test_the_page_names_every_check_with_its_tolerance():
 
 
 ASKED = [
-    "The cat sat on the mat",
-    "a dog <b>barks</b>",
-    "the cat and the dog",
-    "a mat",
+    *("The cat sat on the mat", "a dog <b>barks</b>", "the cat and the dog", "a mat"),
 ] * 3
 
 
@@ -385,8 +377,7 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
     (row,) = [row for row in found["table"] if not row["sound"]]
     assert row["detail"] == "'The' comes back as 'the'"
     assert row["worst"] >= 1
-    assert row["tolerance"] == 0
-    assert row["explanation"] == CHECKS["round trip"].explanation
+    assert (row["tolerance"], row["explanation"]) == (0, CHECKS["round trip"].explanation)
 
 
 def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):

@@ -1,7 +1,6 @@
 """The baseline: human text against human text of the same sizes.
 
-Needs nothing but the package. Oracles: the nominal 95% of the band where nothing differs; distances
-of independent draws of the same population; the documents themselves; what differs by construction.
+Oracles: the nominal 95%; independent draws of the same population; differences by construction.
 """
 
 import numpy as np
@@ -15,16 +14,13 @@ from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import human_baselines
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, is_distance
-from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies import definitions, human_baselines, measures, word_distances
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.word_distances import equal_tokens
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
-PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-OPTIONS = MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
+PLAIN = definitions.MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
+OPTIONS = definitions.MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
 ALONE = (False, False)
 
 
@@ -39,9 +35,9 @@ def alone(reference: Drawn, samples: Drawn):
     return opened(reference, samples, TEXT.classes, ALONE)
 
 
-def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAIN):
+def rows_of(reference: Drawn, samples: Drawn, options: definitions.MeasurementOptions = PLAIN):
     with alone(reference, samples) as pair:
-        return {row.key: row for row in measure_rows(pair, options, 1)}
+        return {row.key: row for row in measures.measure_rows(pair, options, 1)}
 
 
 def baselines_of(pair, further, options, seed):
@@ -56,8 +52,10 @@ def baselines_of(pair, further, options, seed):
 
 
 def measured(pair, further, seed):
-    rows = measure_rows(pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed))
-    return [row for row in rows if is_distance(row.measure)]
+    rows = measures.measure_rows(
+        pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed)
+    )
+    return [row for row in rows if definitions.is_distance(row.measure)]
 
 
 @pytest.mark.parametrize("with_further", [True, False])
@@ -180,7 +178,7 @@ def test_too_few_documents_have_no_baseline():
         assert baselines_of(pair, human(other), OPTIONS, 1) == {}
         assert baselines_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
         assert baselines_of(pair, None, OPTIONS, 1)
-        none = MeasurementOptions(permutations=0, bootstrap=1)
+        none = definitions.MeasurementOptions(permutations=0, bootstrap=1)
         assert baselines_of(pair, None, none, 1) == {}
     for sizes in ((3, 12), (20, 1)):
         few = [TEXT.documents(rng, n) for n in sizes]
@@ -315,8 +313,7 @@ def test_groups_stay_whole(samples_grouped):
     with opened(reference, samples, TEXT.classes, grouped) as pair:
         with further_pair(pair, human(other, grouped=True)) as further:
             codes = further.groups[1]
-            taken = np.bincount(codes)
-            assert set(taken) <= set(np.bincount(other.groups))
+            assert set(np.bincount(codes)) <= set(np.bincount(other.groups))
             assert abs(len(codes) - len(samples)) <= np.bincount(other.groups).max()
             assert further.samples.n_documents == len(codes)
         assert baselines_of(pair, human(other), OPTIONS, 1) == {}
@@ -325,7 +322,7 @@ def test_groups_stay_whole(samples_grouped):
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
 
 
-TESTED = MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
+TESTED = definitions.MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
 WORDS = ("rank_frequency", "unigram")
 
 
@@ -389,8 +386,7 @@ def test_distances_are_of_random_documents_in_any_order_and_long_ones_are_skippe
     assert rows["unigram", "tvd"].p_value > 0
     rng = np.random.default_rng(7)
     long = TEXT.documents(rng, 40, factor=30)
-    short = TEXT.documents(rng, 2, factor=0.2)
-    rows = rows_of(long, short, TESTED)
+    rows = rows_of(long, TEXT.documents(rng, 2, factor=0.2), TESTED)
     words = [row for key, row in rows.items() if key[0] in WORDS]
     assert words
     for row in words:
@@ -404,7 +400,7 @@ def test_the_spread_is_that_of_the_documents_that_are_kept():
     rng = np.random.default_rng(8)
     reference, samples = TEXT.groups(rng, 60), TEXT.groups(rng, 12)
     with opened(reference, samples, TEXT.classes, (True, False)) as pair:
-        equal = equal_tokens(pair, 1)
+        equal = word_distances.equal_tokens(pair, 1)
         kept = equal.kept[0]
         assert 0 < kept.sum() < len(reference)
         own = spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])

@@ -1,8 +1,7 @@
 """How a command ends, and outlives SIGTERM until SLURM queues its job again.
 
-Its status, its one line, and nothing half written beside its output. Needs bash and /dev/full.
-Oracle: the statuses that the contract of the commands names (0, 1, 2, 128 + signal), the moment at
-which a process ends, and what is on the disk afterwards.
+Needs bash and /dev/full. Oracles: the statuses of the contract (0, 1, 2, 128 + signal), the moment
+at which a process ends, and what is on the disk afterwards.
 """
 
 import errno
@@ -75,9 +74,7 @@ def test_status_and_line(raised: str, status: int, line: str | None, capsys) -> 
     assert said.count("\n") == (line is not None)
 
 
-def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_middle(
-    capsys,
-) -> None:
+def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_middle(capsys):
     def main(error: Exception) -> None:
         raise error
 
@@ -133,9 +130,6 @@ def test_standard_output_that_takes_nothing(lines: int) -> None:
     reason = "an output, standard output or the temporary folder .*: No space left"
     assert re.match(f"error: {reason}", done.stderr)
     assert done.stderr.count("\n") == 1
-
-
-# ---- requeue ----
 
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:

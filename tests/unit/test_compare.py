@@ -1,10 +1,7 @@
 """Comparisons of two texts: how they are read, what they claim, and the page about them.
 
-Needs no data: texts are drawn here, some from a Zipf law whose topics change from page to page, or
-tables are made. Oracles: a text against itself has p = 1 in every row; texts of one law get no star
-at a fixed seed; the same texts without the reading in one vocabulary get stars, so that the tests
-can can fail; the difference of the numbers as they are printed; texts read by hand beforehand; the
-parser of HTML; counting with plain Python; equal texts in different formats.
+Oracles: a text against itself (p = 1), texts of one law (no star) and out of one vocabulary
+(stars), printed numbers, texts read by hand, the parser of HTML, plain counts, other formats.
 """
 
 import gzip
@@ -141,9 +138,7 @@ def test_a_verdict_is_one_of_four(measures) -> None:
     assert largest["Note"] == WORD_NOTE
 
 
-def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(
-    measures,
-) -> None:
+def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_itself(measures):
     table = put(
         measures, "length", "ks", value=0.18, baseline=0.05, excess=0.13, low=np.nan, high=0.3
     )
@@ -228,8 +223,7 @@ def test_names_and_notes_are_no_markup(measures) -> None:
     table = put(measures, "unigram", "max_difference", note=f'word "{nasty}": 0.1 here, 0.2 there')
     text = page(comparison(withhold(table, "length", "ks", nasty), name=f"{nasty}.txt"))
     made = Page(text)
-    assert made.open == []
-    assert made.images == []
+    assert (made.open, made.images) == ([], [])
     assert not {"\x1b", "\u202e"} & set(text)
     assert "&lt;img src=x onerror=alert(1)&gt;" in text
 
@@ -262,8 +256,7 @@ def made(request, tmp_path_factory) -> tuple[Comparison, Path]:
     reference = write_text(folder / "a.txt", reference)
     samples = write_jsonl(folder / "b.jsonl", samples, **groups)
     options = CompareOptions(reference, samples, permutations=39, bootstrap=0, tokenized=True)
-    found = run_comparison(options, folder / "out")
-    return found, folder / "out"
+    return run_comparison(options, folder / "out"), folder / "out"
 
 
 def printed_rows(text: str) -> list[dict[str, str]]:
@@ -430,10 +423,7 @@ LAW /= LAW.sum()
 
 
 def pages(seed: int, n: int, topic: float = 3.0) -> tuple[list[str], list[str]]:
-    """Draw n pages of 1 to 8 documents; the smaller `topic`, the more a page has words of its own.
-
-    Returns the documents and the pages that they are of.
-    """
+    """Draw n pages of 1 to 8 documents, and their pages; smaller `topic`: more own words."""
     rng = np.random.default_rng(seed)
     texts, names = [], []
     for page in range(n):
@@ -614,16 +604,15 @@ def test_the_word_unk_that_the_tokenizer_cuts_is_told_of_each_text(tmp_path, cap
     raw = read_both(*paths, tokenized=False).reference.statistics.types.to_pylist()
     said = capsys.readouterr().err
     for path in paths:
-        assert said.count(f"warning: {path}: the tokenizer cuts <unk> into three tokens (3 ti") == 1
+        told = f"warning: {path}: the tokenizer cuts <unk> into three tokens (occurrences: 3; "
+        assert said.count(told + "texts: 3)") == 1
     assert {"<", "unk", ">"} <= set(raw)
     kept = read_both(*paths).reference.statistics.types.to_pylist()
     assert "<unk>" in kept
     assert "cuts" not in capsys.readouterr().err
 
 
-def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
-    both, tmp_path
-) -> None:
+def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(both, tmp_path):
     found = read_both(*both, minimum_tokens=5, maximum_tokens=12)
     told = values(found.measures)
     for suffix, seed, n, sample_set in (
@@ -653,16 +642,11 @@ def test_short_documents_are_left_out_long_ones_cut_and_copies_of_training_told(
     assert ("text", "unfinished_share") not in told  # nobody knows
 
 
-# ---- groups ----
-
-
 def in_pages(n: int, size: int) -> list[object]:
     return [f"p{i // size}" for i in range(n)]
 
 
-def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_none(
-    both, tmp_path
-) -> None:
+def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_none(both, tmp_path):
     reference, samples = documents(1, 60), documents(2, 50)
     by_default = write_jsonl(tmp_path / "a.jsonl", reference, group=in_pages(60, 2), page=[3] * 60)
     table = {"text": reference, "page": [i // 2 for i in range(60)]}
@@ -688,13 +672,10 @@ def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_no
     samples = write_text(tmp_path / "b.txt", documents(2, 50))
     found = read_both(reference, samples)
     kept = [i // 2 for i in range(60) if i % 3]
-    assert found.reference.groups.tolist() == kept
-    assert found.reference.left_out == 20
+    assert (found.reference.groups.tolist(), found.reference.left_out) == (kept, 20)
 
 
-def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(
-    tmp_path, capsys
-) -> None:
+def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(tmp_path, capsys):
     """Either text must have a title in every document, or in none."""
     titles = [f"t{i // 4}" for i in range(60)]
     reference = write_jsonl(tmp_path / "a.jsonl", documents(1, 60), title=titles)
@@ -807,8 +788,6 @@ def test_wrong_options_are_one_clear_error(both, more, message) -> None:
     check_refused(message, read_both, *both, **more)
 
 
-# ---- end to end ----
-
 ODD = "<odd> & 'name'.txt"
 
 
@@ -857,8 +836,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
     assert {"p_adjusted", "baseline", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
     page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
-    assert page.open == []
-    assert len(page.images) == len(PAGE_FIGURES)
+    assert (page.open, len(page.images)) == ([], len(PAGE_FIGURES))
     assert all(image["alt"] for image in page.images)
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 
@@ -873,8 +851,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         with compare_sample_sets(options(both[0], str(tmp_path / name))) as found:
             tables.append(found.measures)
     assert all(table.equals(tables[0]) for table in tables[1:])
-    assert guess_format(Path("x.jsonl.gz")) == "jsonl"
-    assert guess_format(Path("x")) == "text"
+    assert (guess_format(Path("x.jsonl.gz")), guess_format(Path("x"))) == ("jsonl", "text")
     # cleaning, unless the texts are tokens
     Path(both[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
     n_types = []
@@ -901,9 +878,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
         ("cut.txt.gz", gzip.compress(b"a b c\n" * 99, mtime=0)[:-9], r"cut\.txt\.gz: .*truncated"),
     ],
 )
-def test_wrong_input_is_one_clear_error_and_leaves_nothing(
-    both, tmp_path, name, content, message
-) -> None:
+def test_wrong_input_is_one_clear_error_and_leaves_nothing(both, tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     out = tmp_path / "out"

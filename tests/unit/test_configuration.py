@@ -28,10 +28,8 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import configuration_file
-from beyond_perplexity.planning.configuration import Configuration
+from beyond_perplexity.planning import configuration, configuration_file, run
 from beyond_perplexity.planning.configuration_file import caps, check_path, check_values
-from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
@@ -66,9 +64,8 @@ def test_a_typo_at_any_level_is_named_with_its_path(path):
     assert "allowed are" in said
 
 
-# ---- what is refused: other values at paths of keys >> what is said ----
-
 BPE = {"vocabularies.parts": {"kind": "bpe", "size": 300}}
+# Other values at paths of keys >> what is said.
 OF_SMOKE = """
 generation.models: [gpt9] >> generation.models: no model is named 'gpt9'
 generation.decodings: [greedy] >> no decoding is named 'greedy'
@@ -297,7 +294,7 @@ def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
     config = load(SMOKE, {"corpora.wikipedia.split": dict(given)})
     del config["seed"]
     validate(config)
-    corpora, split = Run(config).corpora, config["corpora"]["wikipedia"]["split"]
+    corpora, split = run.Run(config).corpora, config["corpora"]["wikipedia"]["split"]
     assert (config["seed"], config["external_samples"]) == (1, {})  # defaults are filled in
     assert split == {**given, **filled} == json.loads(corpora.options("wikipedia"))["split"]
     assert corpora.split_unit("wikipedia") == split["unit"]
@@ -320,13 +317,11 @@ def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):
     config = of_texts({split: [f"{split}.txt"] for split in ("train", "valid", "test")})
     del config["corpora"]["wikipedia"]["split"]
     validate(config)
-    assert Run(config).corpora.split_unit("wikipedia") == "page"  # files keep their pages whole
+    assert run.Run(config).corpora.split_unit("wikipedia") == "page"  # files keep their pages whole
     config["corpora"]["wikipedia"]["source"]["paths"]["train"] = ["*.jsonl"]
     message = r"corpora\.wikipedia\.source\.paths\.train: no file matches \*\.jsonl"
     assert re.search(message, refused(config))
 
-
-# ---- values and paths that no job can use ----
 
 NUMBERS = sorted(
     name
@@ -387,10 +382,8 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
 
 PATHS = [
     ("https://example.org/a.bz2", "is a URL; give it as {url"),
-    ("s3://bucket/a", "is a URL"),
-    ("data/{x}.txt", "has the character {"),
-    ("data/<x>.txt", "has the character <"),
-    ("data/x\n.txt", "control character"),
+    *(("s3://bucket/a", "is a URL"), ("data/{x}.txt", "has the character {")),
+    *(("data/<x>.txt", "has the character <"), ("data/x\n.txt", "control character")),
     ("   ", "is blank"),
 ]
 
@@ -433,9 +426,7 @@ PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
         ({"family": "lstm"}, [PIECE]),
         ({"family": "lstm", "training": {"maximum_steps": 5}}, [PIECE]),
         ({"family": "lstm", "training": {"maximum_length": 7}}, ["training.maximum_length 7"]),
-        ({"family": "trigram"}, []),
-        ({"family": "kneser-ney"}, []),
-        (BROUGHT, []),
+        *(({"family": "trigram"}, []), ({"family": "kneser-ney"}, []), (BROUGHT, [])),
         ({**BROUGHT, "training": {"maximum_epochs": 1}}, [PIECE]),
         (
             {"family": "sentence-rnn", "training": {"maximum_length": 9}},
@@ -453,7 +444,7 @@ def test_caps_are_named_with_their_values(options, expected):
 
 def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
     config = checked(SMOKE, {"generation.maximum_length": 41})
-    report = Run(config).report
+    report = run.Run(config).report
     groups = [group for group in report.groups() if group.startswith("tendencies")]
     assert groups
     for group in groups:
@@ -475,7 +466,7 @@ def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
 def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     advice = "run python -m scripts.update_configuration_page"
     page = REFERENCE.read_text(encoding="utf-8")
-    assert page == render(Configuration), advice
+    assert page == render(configuration.Configuration), advice
     section = page.partition("## models.NAME.architecture (family: rnng)\n")[2].partition("\n## ")[
         0
     ]
@@ -489,7 +480,7 @@ def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     )  # by which vocabularies and evaluators are distinguished
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # keys that have no default
-        schema = Configuration.model_json_schema()
+        schema = configuration.Configuration.model_json_schema()
     for held in (schema, *schema["$defs"].values()):
         keys.update(list(held["properties"]))
     found = [resolve_name(row.options) for row in FAMILIES.values() if row.options]

@@ -20,11 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.corpus.conll import Reader
+from beyond_perplexity.corpus import conll, external, extraction_options, penn
 from beyond_perplexity.corpus.coreference import merge_entities, parse_marks, renumber
-from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.evaluator_oracles import check_refused
@@ -38,8 +35,8 @@ LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
 
 def read(path, *, skip=False, **options):
     problems = Problems(skip)
-    source = SourceOptions("conll", [str(path)], **options)
-    return list(Reader(source, problems).read(path)), problems
+    source = extraction_options.SourceOptions("conll", [str(path)], **options)
+    return list(conll.Reader(source, problems).read(path)), problems
 
 
 def narrow(*rows, begin="(d); part 0"):
@@ -52,19 +49,12 @@ def spans(document):
     return {mention[:3] for mention in document.mentions}
 
 
-# ---- the column ----
-
-
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        ("-", []),
-        ("_", []),
-        ("(8)", [("single", "8")]),
-        ("(1", [("begin", "1")]),
+        *(("-", []), ("_", []), ("(8)", [("single", "8")]), ("(1", [("begin", "1")])),
         ("(23|5)", [("begin", "23"), ("end", "5")]),
-        ("(3(4)", [("begin", "3"), ("single", "4")]),
-        ("1)2)", [("end", "1"), ("end", "2")]),
+        *(("(3(4)", [("begin", "3"), ("single", "4")]), ("1)2)", [("end", "1"), ("end", "2")])),
         ("(1|(12)|1)", [("begin", "1"), ("single", "12"), ("end", "1")]),
         ("(animal-1", [("begin", "1")]),
         ("(person-3-Ada_Lovelace(time-17)", [("begin", "3"), ("single", "17")]),
@@ -154,8 +144,7 @@ def test_merging_is_the_closure_of_sharing_a_span(seed):
     assert len({span[:2] for span in merged}) == len(merged)
     of_place = {span[:2]: span[2] for span in merged}
     for a, b, entity in given_spans:
-        group = next(g for g in groups if entity in g)
-        assert of_place[a, b] in group
+        assert of_place[a, b] in next(g for g in groups if entity in g)
     for (p, e), (q, f) in itertools.combinations(of_place.items(), 2):
         held = [next(g for g in groups if entity in g) for entity in (e, f)]
         assert (e == f) == (held[0] is held[1] or held[0] == held[1]), (p, q)
@@ -183,9 +172,6 @@ def test_outermost_mentions_are_those_inside_no_other(seed):
     assert skips.skips.counts == {"crossing mentions": 1}
 
 
-# ---- files ----
-
-
 def test_the_wide_layout_with_parts_and_parses(tmp_path):
     rows = [("The", "(TOP(S(NP*", "(3"), ("cat", "*)", "3)"), ("(sat)", "(VP*)))", "-"), None]
     rows += [("It", "(TOP(NP*))", "(3)|(7)"), "end", ("Ann", "*", "(0)")]
@@ -202,8 +188,7 @@ def test_the_wide_layout_with_parts_and_parses(tmp_path):
     assert first.mentions == [(0, 2, "0", "gold"), (3, 4, "0", "gold")]
     sentence = "(S (NP (NN The) (NN cat)) (VP (NN -LRB-sat-RRB-)))"
     assert first.trees == [(0, sentence), (1, "(NP (NN It))")]
-    assert second.tokens == ["Ann"]
-    assert (second.mentions, second.trees) == ([(0, 1, "0", "gold")], [])
+    assert (second.tokens, second.mentions, second.trees) == (["Ann"], [(0, 1, "0", "gold")], [])
 
 
 def test_litbanks_layout_names_of_narrow_files_and_a_column_that_is_given(tmp_path):
@@ -226,8 +211,7 @@ def test_nested_mentions_and_shared_spans(tmp_path):
     path = put(tmp_path / "x.conll", narrow(*rows))
     (found,), _ = read(path)
     assert spans(found) == {(0, 3, "0"), (3, 4, "1"), (4, 5, "1")}
-    assert found.counts["nested mentions"] == 2
-    assert found.counts["mentions that shared a span"] == 1
+    assert (found.counts["nested mentions"], found.counts["mentions that shared a span"]) == (2, 1)
     (found,), _ = read(path, mentions="all")
     expected = [(0, 3, "0"), (0, 2, "1"), (1, 2, "2"), (3, 4, "1"), (4, 5, "1")]
     assert found.mentions == [(*span, "gold") for span in expected]
@@ -236,8 +220,7 @@ def test_nested_mentions_and_shared_spans(tmp_path):
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
     draw = random.Random(seed)
-    column = format_column(30, random_spans(draw, 30, 15))
-    text = narrow(*words(column))
+    text = narrow(*words(format_column(30, random_spans(draw, 30, 15))))
     characters = list(text)
     for _ in range(8):
         characters[draw.randrange(len(characters))] = draw.choice("()|\t\n #1-")
@@ -269,10 +252,7 @@ def test_coreference_becomes_documents_and_mentions(tmp_path):
 
 
 def wide(*rows, name="d1"):
-    """Write a document of twelve columns separated by blanks; None ends a sentence.
-
-    A row is its word and its coreference, or a whole line.
-    """
+    """Write a document of twelve columns of such rows or whole lines; None ends a sentence."""
     lines = []
     for n, row in enumerate(rows):
         word, _, column = (row or "").partition(" ")
@@ -342,11 +322,8 @@ def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
 @pytest.mark.parametrize(
     "comment",
     [
-        "text = She looked at him and said no -",
-        "text = She looked at him and said (no)",
-        "1 2 3 4 5 6 7 8 9 10 -",
-        "sent_id = x",
-        "",
+        *("text = She looked at him and said no -", "text = She looked at him and said (no)"),
+        *("1 2 3 4 5 6 7 8 9 10 -", "sent_id = x", ""),
     ],
 )
 @pytest.mark.parametrize("place", [0, 1])
@@ -375,15 +352,10 @@ def test_a_comment_may_hold_a_tab_and_a_name_begin_with_a_number_sign(tmp_path, 
     assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
-# ---- CoNLL-U ----
-
 CONLLU = [
-    "1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}",
-    "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_",
-    "2\tdid\tdo\tAUX\tVBD\t_\t3\taux\t_\t_",
-    "3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_",
-    "3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_",
-    "4\t1984\t1984\tNUM\tCD\t_\t3\tobl\t_\t_",
+    *("1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}", "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_"),
+    *("2\tdid\tdo\tAUX\tVBD\t_\t3\taux\t_\t_", "3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_"),
+    *("3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_", "4\t1984\t1984\tNUM\tCD\t_\t3\tobl\t_\t_"),
 ]
 
 
@@ -560,9 +532,6 @@ def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
     assert warning.startswith("0 trees were found")
 
 
-# ---- real data ----
-
-
 @pytest.mark.parametrize(
     ("folder", "column", "documents"), [("coreference-litbank", 3, 80), ("coreference-gum", 1, 96)]
 )
@@ -596,8 +565,7 @@ def test_real_documents_are_the_same_in_every_scheme(name):
         pytest.skip("needs the data that lies beside the checkout")
     (columns,), _ = read(DATA / "coreference-gum" / f"{name}.conll", mentions="all", skip=True)
     (conllu_found,), _ = read(folder / f"{name}.ontogum.conllu", mentions="all")
-    assert conllu_found.tokens == columns.tokens
-    assert conllu_found.mentions == columns.mentions
+    assert (conllu_found.tokens, conllu_found.mentions) == (columns.tokens, columns.mentions)
     assert conllu_found.mentions
     path = folder / f"{name}.gum.conll"
     (gum,), _ = read(path, mentions="all")
@@ -696,8 +664,7 @@ def test_coreference_as_it_comes(tmp_path, text, tokens, expected, counts):
     assert found.title == ("d" if "# newdoc" in text or "#begin" in text else "x")
     assert found.tokens == tokens.split(" ")
     assert problems.skips.counts.total() == len(re.findall(r"^\d+[-.]\d+\t", text, re.MULTILINE))
-    assert spans(found) == expected
-    assert {reason: found.counts[reason] for reason in counts} == counts
+    assert (spans(found), {reason: found.counts[reason] for reason in counts}) == (expected, counts)
 
 
 NER = "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
@@ -738,15 +705,13 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
     lines = [WIDE.format(n=n, **dict(zip(keys, row, strict=True))) for n, row in enumerate(rows)]
     (found,), _ = read(put(tmp_path / "x.v4_gold_conll", wide(*lines)))
     ((_, tree),) = found.trees
-    assert found.tokens == ["(", "Ann", ")"] == leaves(tree)
+    assert found.tokens == ["(", "Ann", ")"] == penn.leaves(tree)
 
 
 @pytest.mark.parametrize(
     ("paths", "documents", "expected"),
     [
-        (["{0}"], 1, 2),
-        (["{0}"], 200, 0),
-        ({"train": ["{0}"]}, 1, 0),
+        *((["{0}"], 1, 2), (["{0}"], 200, 0), ({"train": ["{0}"]}, 1, 0)),
         ({"train": ["{0}"], "test": ["{0}"]}, 1, 1),
     ],
 )
@@ -764,15 +729,12 @@ def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, e
         assert warning in said
 
 
-# ---- texts ----
-
-
 def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path):
     for line in (
         '{"x": {"text": "b"}, "text": "a"}',
         '{"text": "a", "y": "text", "x": 1, "x": 2}',
     ):
-        assert list(read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
+        assert list(external.read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
 
 
 def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
@@ -781,12 +743,11 @@ def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
     views = plain.cast(pa.string_view())
     for column in (plain.dictionary_encode(), large, large.dictionary_encode(), views):
         pq.write_table(pa.table({"text": column}), tmp_path / "x.parquet")
-        assert list(read_cleaned(tmp_path / "x.parquet", None)) == [["a", "b", "a"]]
+        assert list(external.read_cleaned(tmp_path / "x.parquet", None)) == [["a", "b", "a"]]
     for name in ("x.txt", "x.jsonl", "x"):
         path = (tmp_path / "x.parquet").rename(tmp_path / name)
         said = re.escape(f"{path}: is a Parquet file; give it a name")
-        with pytest.raises(InputError, match=said):
-            list(read_cleaned(path, None))
+        check_refused(said, external.read_cleaned, path, None)
         path.rename(tmp_path / "x.parquet")
 
 
@@ -795,5 +756,5 @@ def test_parquet_has_strings_of_every_type_and_a_name_that_says_so(tmp_path):
 )
 def test_json_under_the_name_of_a_text_is_warned_of(tmp_path, capsys, text, warned):
     path = put(tmp_path / "x.txt", text)
-    assert list(read_cleaned(path, None)) == [[text.strip()]]
+    assert list(external.read_cleaned(path, None)) == [[text.strip()]]
     assert ("first line is a JSON object" in capsys.readouterr().err) == warned

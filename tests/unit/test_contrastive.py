@@ -34,15 +34,12 @@ from beyond_perplexity.contrastive.pairs import (
     read_pairs,
     wilson_interval,
 )
-from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.likelihoods import score_documents
+from beyond_perplexity.models import huggingface_bring, likelihoods
 from beyond_perplexity.models.registry import build, find, save_model
-from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
-from beyond_perplexity.ngrams.sentence_files import UnknownRule
+from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
@@ -54,7 +51,7 @@ WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
 SUBSTITUTES = scoring.Substitutes(WORDS, "words")
 VERSIONS = {0.0: (0, 1), 0.1: (0, 3), 0.5: (0, 4), 1.0: (0, 2)}
-HALVES = DistortionOptions()
+HALVES = distortions.DistortionOptions()
 
 
 def random_units(count, seed=0, longest=12, types=43):
@@ -164,9 +161,6 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     assert take_units(path, "test", 5, 2, seed=1) == []
 
 
-# ---- scores ----
-
-
 def texts_of(count, seed, longest):
     units = random_units(count, seed, longest)
     return [[" ".join(words) for words in unit.sentences] for unit in units]
@@ -174,13 +168,10 @@ def texts_of(count, seed, longest):
 
 @pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn", "gpt2", "llama"])
 def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
-    """Oracle: the same text alone, and in other batches, bit for bit; the scoring of documents.
-
-    Texts go beyond the context of 64 of the models of Hugging Face.
-    """
+    """Oracle: the text alone and in other batches, bit for bit, beyond contexts of 64 too."""
     if family in MAKERS:
         MAKERS[family](tmp_path)
-        model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
     else:
         torch.manual_seed(1)
         vocabulary = VOCABULARY
@@ -191,7 +182,7 @@ def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
     assert np.array_equal(scoring.score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
     alone = [scoring.score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
     assert np.array_equal(alone, whole[:15])
-    plain = score_documents(model, vocabulary, [" ".join(text) for text in texts])
+    plain = likelihoods.score_documents(model, vocabulary, [" ".join(text) for text in texts])
     assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
 
 
@@ -201,7 +192,7 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     model = build(options, VOCABULARY.size).eval()
     texts = [[" ".join(w for s in unit.sentences for w in s)] for unit in random_units(20, 5, 30)]
     found = scoring.score_texts(scoring.document_scorer(model, VOCABULARY), texts)
-    plain = list(score_documents(model, VOCABULARY, [text for (text,) in texts]))
+    plain = list(likelihoods.score_documents(model, VOCABULARY, [text for (text,) in texts]))
     assert np.allclose(found.log_score, [score.log_prob for score in plain], rtol=1e-5)
     assert found.unknown.tolist() == [score.unknown for score in plain]
     scorer = scoring.sentence_scorer(Energies(), VOCABULARY)
@@ -234,25 +225,21 @@ def test_all_models_score_the_same_words():
     assert len(set(seen[0])) > 60
 
 
-# ---- measures ----
-
-
 def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_path):
     """Oracle: H_C(d) = x_S (mean weight of the text − mean weight of the substitutes)."""
     units = random_units(1500)
-    options = DistortionOptions(1.0, 0.0)
+    options = distortions.DistortionOptions(1.0, 0.0)
     versions = {0.0: (0, 1), 0.3: (0, 20)}
     own_weights = weights()
     scorer = unigram(own_weights)
     paths = write_scores(tmp_path, scorer, units, options=options, versions=versions)
     row = rows_of(read_sums(paths), 0.3)["word", "contrastive_entropy", 0.3]
     ids = VOCABULARY.encode([" ".join(w) for unit in units for w in unit.sentences])
-    own = own_weights[np.concatenate(ids)].mean()
-    exact = 0.3 * (own - own_weights[3:].mean())
+    exact = 0.3 * (own_weights[np.concatenate(ids)].mean() - own_weights[3:].mean())
     assert abs(row["value"] - exact) < 4 * row["deviation"] / math.sqrt(20)
     assert row["low"] < exact < row["high"]
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
-    options = DistortionOptions(0.0, 1.0)
+    options = distortions.DistortionOptions(0.0, 1.0)
     sums = read_sums(
         write_scores(tmp_path / "a", unigram(weights()), random_units(50), options=options)
     )
@@ -339,7 +326,7 @@ def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_pat
     found = rows_of(read_sums(write_scores(tmp_path / "a", scorer, random_units(30))))
     assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio"}
     assert all(row["sentence_level"] for row in found.values())
-    options = DistortionOptions(0.25, 0.25, 0.25, 0.25)
+    options = distortions.DistortionOptions(0.25, 0.25, 0.25, 0.25)
     paths = write_scores(tmp_path / "b", unigram(weights()), random_units(60), options=options)
     found = rows_of(read_sums(paths))
     assert {unit for unit, *_ in found} == {"sentence"}
@@ -445,8 +432,7 @@ def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
         with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
             compare({"first": first, "second": second})
     sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
-    tests = ContrastTests(base_level=0.2, flips=99)
-    found = compare_contrasts(sums, tests).to_pandas()
+    found = compare_contrasts(sums, ContrastTests(base_level=0.2, flips=99)).to_pandas()
     assert set(found["measure"]) == {"contrastive_entropy"}
     assert found["reading"].isna().all()
     assert read_table_1(1.0, None, -1, 1) is None
@@ -586,7 +572,7 @@ def test_pairs_that_are_identical_impossible_or_empty_and_their_intervals(monkey
     row = pair_rows([("w0", "w1", "a"), ("w0", "w2", "a")], never)[0]
     assert (row["accuracy"], row["contrastive_entropy"]) == (1.0, None)
     assert "1 pairs have an impossible sentence" in row["note"]
-    lower = Preprocessing(lower_case=True)
+    lower = normalization.Preprocessing(lower_case=True)
     pairs = [SentencePair("W1", "w1", "a", "p: line 1"), SentencePair("w1", "w3", "a", "p: line 2")]
     row = contrast_pairs(unigram(VALUES), pairs, lower.apply, "model").to_pylist()[0]
     assert (row["identical"], row["contrastive_entropy"]) == (1, 2.0)
@@ -664,11 +650,11 @@ def test_a_folder_of_files_under_an_arpa_file_and_the_means_over_files(tmp_path)
             else ["good\tbad", *("\t".join(pair) for pair in pairs)]
         )
         (folder / name).write_text("\n".join(held) + "\n")
-    model = read_arpa(tmp_path / "model.arpa")
+    model = arpa.read_arpa(tmp_path / "model.arpa")
 
     def score(sentence):
         (tmp_path / "s.txt").write_text(sentence + "\n")
-        found = summarize_arpa(model, [tmp_path / "s.txt"], UnknownRule())
+        found = arpa.summarize_arpa(model, [tmp_path / "s.txt"], sentence_files.UnknownRule())
         return float(found["log10_prob"] * math.log(10))
 
     gains = [[score(good) - score(bad) for good, bad in pairs] for pairs in PAIRS.values()]

@@ -34,16 +34,8 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.planned import run_of
-from tests.unit.synthetic_tables import (
-    make_contrast_differences,
-    make_contrasts,
-    make_margin_training,
-    make_pair_contrasts,
-    make_partitions,
-    sentence_description,
-)
+from tests.unit import evaluator_oracles, planned, synthetic_tables
+from tests.unit.synthetic_tables import make_contrasts, make_pair_contrasts, sentence_description
 
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
@@ -75,14 +67,14 @@ def given() -> dict[str, object]:
     bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
     return {
         "contrasts": contrasts,
-        "contrast_differences": make_contrast_differences(contrasts),
+        "contrast_differences": synthetic_tables.make_contrast_differences(contrasts),
         "models": models,
         "perplexities": perplexities,
         "given_lengths": dict.fromkeys(SENTENCES, bounded),
         "sentence_models": sentence_models,
-        "training": make_margin_training(list(SENTENCES)),
+        "training": synthetic_tables.make_margin_training(list(SENTENCES)),
         "pair_contrasts": make_pair_contrasts(MODELS, ["npi", "agreement"]),
-        "partitions": make_partitions(list(SENTENCES)),
+        "partitions": synthetic_tables.make_partitions(list(SENTENCES)),
     }
 
 
@@ -145,8 +137,6 @@ def test_a_model_has_the_row_of_the_paper_that_it_is_made_like() -> None:
         training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
 
 
-# ---- Table 1 ----
-
 LIMITS = {"higher": (0.1, 0.2), "similar": (-0.1, 0.2), "lower": (-0.2, -0.1)}
 # As the paper prints it: H_C of the row, H_CR of the column.
 TABLE_1 = {
@@ -182,8 +172,7 @@ def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) ->
 def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
     pairs = ordered_readings(given()["contrast_differences"])
     assert not (pairs["level"] == pairs["base_level"]).any()
-    word = pairs[pairs["unit"] == "word"]
-    assert set(word["first"]) == set(WORDS)
+    assert set(pairs[pairs["unit"] == "word"]["first"]) == set(WORDS)
     assert set(pairs[pairs["unit"] == "sentence"]["first"]) == set(MODELS)
     at = pairs[(pairs["unit"] == "word") & (pairs["level"] == 0.3)].set_index(["first", "second"])
     assert len(at) == len(WORDS) * (len(WORDS) - 1)
@@ -210,9 +199,6 @@ def test_table_1_has_a_block_for_each_unit_and_level() -> None:
         assert part in table.note
     none = given()["contrast_differences"].query("measure != 'ratio'")
     assert make("table_1", contrast_differences=none).rows == []
-
-
-# ---- Tables 2 and 3, cross-entropy ----
 
 
 def test_table_2_has_every_unit_in_three_logarithms() -> None:
@@ -268,8 +254,7 @@ def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_en
     ratio = math.sqrt(5)
     assert cell(table, "H_CR, 50% to 10%", "this run ±", row) == f"{ratio:.3f} ± {ratio / 100:.3f}"
     assert cell(table, "H_CR, 50% to 10%", "published", row) == "5.257"
-    others = make_contrasts(WORDS).assign(base_level=0.2)
-    table = make("table_3", contrasts=others)
+    table = make("table_3", contrasts=make_contrasts(WORDS).assign(base_level=0.2))
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
     table = make("cross_entropy")
     assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
@@ -308,10 +293,7 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
         "pairs", Labels(models=["a", "b"]), pair_contrasts=read_input("pair_contrasts", paths)
     )
     assert [row[:3] for row in table.rows[:4]] == [
-        ["blimp", "npi", "a"],
-        ["", "", "b"],
-        ["blimp", "agreement 1", "a"],
-        ["", "", "b"],
+        *(["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]),
     ]
     assert [row[0] for row in table.rows[4:]] == ["own", "", "own", ""]
     row = table.rows[0]
@@ -328,8 +310,7 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert lengths[0] == 1
     assert 40 in lengths
     assert len(lengths) <= 3 * 10
-    assert table.rows[0][:2] == ["s-75-10", "LSTM"]
-    assert len(table.tidy) == 3 * 40
+    assert (table.rows[0][:2], len(table.tidy)) == (["s-75-10", "LSTM"], 3 * 40)
     assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
@@ -337,11 +318,8 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
     runs["s-75-10"]["interval"] = [None, None]
     assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
-    few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
+    few = make("partition", partitions=synthetic_tables.make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
-
-
-# ---- what was found ----
 
 
 def found(question: str, **changed: object) -> pd.DataFrame:
@@ -351,8 +329,7 @@ def found(question: str, **changed: object) -> pd.DataFrame:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_orders_agree_as_kendall_says(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    one, other = random.integers(0, 5, (2, 8)).astype(float)
+    one, other = np.random.default_rng(seed).integers(0, 5, (2, 8)).astype(float)
     tau, agreeing, pairs = order_agreement(list(one), list(other))
     assert tau == pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
     assert pairs == 28
@@ -446,7 +423,7 @@ def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: li
 
 
 def test_directions_over_training_and_with_its_margin() -> None:
-    training = make_margin_training(["s-75-10", "s-75-50"])
+    training = synthetic_tables.make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
     rows = found("over training", training=training)
@@ -491,7 +468,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert said.count("the highest of 4 models with a likelihood") == 2
     assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    check_refused("lacks the column 'about'", read_findings, paths)
+    evaluator_oracles.check_refused("lacks the column 'about'", read_findings, paths)
 
 
 def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
@@ -509,8 +486,7 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
     contrasts = make_contrasts(["lstm"], levels=(0.1, 0.3, 0.5))
     contrasts.loc[contrasts["level"] == 0.5, "value"] = np.inf
     (line,) = draw("figure_1", contrasts=contrasts).axes[0].lines
-    assert line.get_xdata().tolist() == [0.0, 0.1, 0.3]
-    assert line.get_ydata()[0] == 0
+    assert (line.get_xdata().tolist(), line.get_ydata()[0]) == ([0.0, 0.1, 0.3], 0)
     both = pd.concat([contrasts, make_contrasts(["trigram"]).assign(value=np.nan)])
     (legend,) = draw("figure_1", contrasts=both).legends
     assert [text.get_text() for text in legend.get_texts()] == ["LSTM"]
@@ -532,13 +508,13 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    check_refused(
+    evaluator_oracles.check_refused(
         "no model that is trained against distortion", draw, "figure_3", sentence_models={}
     )
 
 
 def planned_files(**contrastive: object) -> dict[str, list[str]]:
-    report = run_of(contrastive=contrastive).report
+    report = planned.run_of(contrastive=contrastive).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
 
@@ -546,7 +522,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     without, both = planned_files(models=[]), planned_files()
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
-    none = run_of(contrastive={"models": []}).report
+    none = planned.run_of(contrastive={"models": []}).report
     assert none.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
     def shown(**changed: object) -> set[str]:
@@ -564,7 +540,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
 
 
 def test_inputs_are_those_of_the_models_that_are_listed() -> None:
-    run = run_of(contrastive={"partition": {"proposal": "lstm"}})
+    run = planned.run_of(contrastive={"partition": {"proposal": "lstm"}})
     report, listed = run.report, run.config["contrastive"]["models"]
     group = "contrastive/wikipedia"
     files = report.inputs(TABLES, group, "table_2")

@@ -171,8 +171,7 @@ def test_groups_are_numbered_as_they_come(names, size):
     for batch in batched(names, size):
         numbers.add(batch)
     codes = numbers.codes()
-    assert codes.tolist() == expected
-    assert codes.dtype == np.int32
+    assert (codes.tolist(), codes.dtype) == (expected, np.int32)
 
 
 def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):

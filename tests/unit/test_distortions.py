@@ -1,8 +1,7 @@
 """Distortions of sentences: what happens at what rate, and that nothing else matters.
 
-Oracles: a plain loop over one sentence with its own stream; χ² tests of rates, of uniform choices
-and of independence between places; a level that is hit stays hit above. Needs nothing beyond the
-package.
+Oracles: a plain loop over one sentence with its own stream; χ² tests of rates, choices,
+independence.
 """
 
 from typing import Any
@@ -15,6 +14,7 @@ from beyond_perplexity.corpus.distortions import DistortionOptions, distort
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream
+from tests.unit.evaluator_oracles import check_refused
 
 HALVES = DistortionOptions()
 ALL_FOUR = DistortionOptions(0.4, 0.3, 0.2, 0.1)
@@ -126,8 +126,7 @@ def test_places_of_a_sentence_are_hit_independently():
     only = DistortionOptions(1, 0)
     first, second = (run(tokens, lengths, 0.4, only, draw=draw)[0] >= 100 for draw in (0, 1))
     for one, two in ((first[:, 0], first[:, 1]), (first[:, 0], second[:, 0])):
-        table = np.histogram2d(one, two, 2)[0]
-        assert contingency.chi2_contingency(table).pvalue > 1e-3
+        assert contingency.chi2_contingency(np.histogram2d(one, two, 2)[0]).pvalue > 1e-3
 
 
 def test_levels_are_nested():
@@ -161,8 +160,7 @@ def test_one_word_and_none():
 
 def test_levels_shares_and_substitutes_that_are_not_possible():
     for level in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match=r"level: is .*expected 0"):
-            run(*sentences(2, 3), level)
+        check_refused(r"level: is .*expected 0", run, *sentences(2, 3), level)
     with pytest.raises(InputError, match=r"the shares add up to 0\.9, not to 1"):
         parse_options(DistortionOptions, {"substitution": 0.4}, "contrastive.distortion")
     with pytest.raises(InputError, match="substitution: is 2, expected at least 0 and at most 1"):

@@ -1,8 +1,7 @@
 """The documentation: it builds without a warning, its links lead somewhere, it asks for nothing.
 
-Needs mkdocs (extra `docs`). Oracles: the parser of HTML, the files of the site and of the tree.
-What pages tell their readers to type is run as it stands (README, tutorials) or read by the
-commands' own parsers; configurations by the schema. Needs the extra `hf`.
+Needs mkdocs (`docs`) and `hf`. Oracles: the parser of HTML, the files of site and tree; what
+readers are told to type is run (README, tutorials) or parsed; the schema of configurations.
 """
 
 import argparse
@@ -37,9 +36,7 @@ from beyond_perplexity.__main__ import main as run_subcommand
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from tests.unit.huggingface_models import make_gpt2
-from tests.unit.test_linked import run_options, write
-from tests.unit.test_results_folder import write_tree
+from tests.unit import huggingface_models, test_linked, test_results_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -185,9 +182,7 @@ def _read_requirements(given):
 
 
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "results/README.md",
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results/README.md"),
     *sorted(set((ROOT / "docs").rglob("*.md")) - set((ROOT / "docs/templates").glob("*.md"))),
 ]
 
@@ -363,12 +358,12 @@ def readers_folder(tmp_path_factory):
     (folder / "human.txt").write_text(lines_of_words(1))
     (folder / "generated.txt").write_text(lines_of_words(2))
     (folder / "test.txt").write_text(lines_of_words(3, 6))
-    make_gpt2(folder / "gpt2", seed=0)
-    make_gpt2(folder / "gpt2-tuned", seed=1)
+    huggingface_models.make_gpt2(folder / "gpt2", seed=0)
+    huggingface_models.make_gpt2(folder / "gpt2-tuned", seed=1)
     rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
     pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
-    write_tree(folder / "results")
+    test_results_folder.write_tree(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 
@@ -492,7 +487,7 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / "wsj" / f"{name}.mrg").write_text("".join(map(TREE.format, range(3))))
     for n in range(60):  # so that every split has some
         (tmp_path / "litbank" / f"{n}.conll").write_text(COLUMNS.format(n))
-    write(tmp_path, LINKED)
+    test_linked.write(tmp_path, LINKED)
     for split in ("train", "valid", "test"):
         (tmp_path / f"{split}.jsonl").write_text((tmp_path / "d.jsonl").read_text())
     monkeypatch.chdir(tmp_path)
@@ -512,9 +507,8 @@ def test_annotated_examples_are_whole_plan_their_jobs_and_are_read(folder):
             paths = corpus["source"]["paths"]
             if isinstance(paths, list):  # the workflow expands patterns
                 paths[:] = [str(path) for pattern in paths for path in sorted(Path().glob(pattern))]
-            found[name] = run_options(folder / "out" / name, corpus)
+            found[name] = test_linked.run_options(folder / "out" / name, corpus)
     assert len(found["treebank"]["trees"]) == 9
     assert found["treebank"]["documents"][0]["text"].startswith("The cat")
-    assert len(found["coreference"]["mentions"]) == 120
-    assert len(found["linked"]["documents"]) == 1
+    assert (len(found["coreference"]["mentions"]), len(found["linked"]["documents"])) == (120, 1)
     assert not any(held["report"]["warnings"] for name, held in found.items() if name != "linked")

@@ -1,7 +1,6 @@
 """Draws of a pair: weights by blocks and shards, documents simulated and estimated from both sides.
 
-Oracles: sums over all latents, and over all pairs of them, of the toy of `toy_latent`, EntityNLM
-and KGLM; the estimator's formula; NumPy; the same draws cut otherwise.
+Oracles: sums over all latents, and pairs, of tiny models; the formula; draws cut otherwise.
 """
 
 import math
@@ -48,8 +47,7 @@ from beyond_perplexity.importance.ways_to_draw import (
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.models.latent import PADDING, Simulated
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_tagger
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import (
@@ -63,6 +61,7 @@ from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import test_kglm
 from tests.unit.entitynlm_reference import all_codes
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
@@ -247,8 +246,8 @@ def entities() -> Simulating:
 
 def links() -> Simulating:
     words = ClosedVocabulary(["w3", "w4"], 3)
-    model = test_kglm.make(KGLM, seed=1, size=5).double()
-    proposal = test_kglm.make(KGLMTagger, seed=3, size=5).double()
+    model = test_kglm.make(kglm.KGLM, seed=1, size=5).double()
+    proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, size=5).double()
     ids = [i if i < 5 else UNK for i in range(test_kglm.ALIAS_WORDS)]
     model.word_ids[:] = torch.tensor(ids)
     with torch.no_grad():
@@ -397,8 +396,7 @@ def test_what_is_cut_is_counted_what_q_misses_infinite_and_strange_files_refused
     columns["log_q"][5], columns["log_reverse"][5] = -np.inf, np.inf
     write(tmp_path / "a", columns)
     (row,) = gap_rows(SimulatedRuns([tmp_path / "a"], reader))
-    assert (row["n_documents"], row["n_cut"], row["n_missed"]) == (29, 1, 1)
-    assert row["gap"] == math.inf
+    assert (row["n_documents"], row["n_cut"], row["n_missed"], row["gap"]) == (29, 1, 1, math.inf)
     assert np.isnan(row["gap_error"])
     columns["log_forward"][:] = np.nan
     write(tmp_path / "b", columns)
@@ -455,7 +453,7 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
         table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
         rows = [row for row in table if row["method"] == "two_sided"]
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
-        said = "on 30 simulated documents the two-sided bounds of this setting is"
+        said = "on 30 simulated documents the two-sided bounds of this setting are"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
     assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
     (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
@@ -529,12 +527,10 @@ def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair
 
 def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
     # Oracle: equality of the rows themselves.
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randint(0, 3, (500, 6), generator=generator)
+    rows = torch.randint(0, 3, (500, 6), generator=torch.Generator().manual_seed(0))
     wide = torch.cat([rows, torch.full((500, 3), PADDING)], 1)
     assert np.array_equal(hash_latents(rows), hash_latents(wide))
-    distinct = len(torch.unique(rows, dim=0))
-    assert len(np.unique(hash_latents(rows))) == distinct
+    assert len(np.unique(hash_latents(rows))) == len(torch.unique(rows, dim=0))
 
 
 def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> None:
@@ -551,7 +547,7 @@ def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> No
 
 
 def kglm_pair() -> tuple[Pair, list[Instance]]:
-    model, proposal = test_kglm.make(KGLM), test_kglm.make(KGLMTagger, seed=3)
+    model, proposal = test_kglm.make(kglm.KGLM), test_kglm.make(kglm_tagger.KGLMTagger, seed=3)
     tokens = np.array([4, 3, 2, 3, 4, 4, 3, 2, 2])
     arrays = {"tokens": tokens, "latents": np.zeros(len(tokens), int)}
     arrays["spellings"] = np.full(len(tokens), -1)  # no word of an alias
@@ -614,8 +610,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
     assert not WeightReader(weights).has_grid
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
         words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"
-        with pytest.raises(InputError, match=words):
-            list(WeightReader(weights, log_q=files))
+        check_refused(words, lambda files=files: list(WeightReader(weights, log_q=files)))
     (tmp_path / "other").mkdir()
     other = Pair(pair.model, pair.proposal, 6, pair.purpose)
     with pytest.raises(InputError, match="is another latent than was weighed"):

@@ -1,8 +1,7 @@
 """The commands that embed documents and compare their vectors, from files to tables.
 
-Needs nothing but the package: the encoder is a stand-in that counts letters. Oracles: the vectors
-of the very documents, read by plain Python; how samples are cut into shards; the adjusted p-values
-of one test more.
+The encoder counts letters. Oracles: the vectors of the documents by plain Python; how samples are
+cut into shards; the adjusted p-values of one test more.
 """
 
 import json
@@ -16,9 +15,7 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report.compare import CompareOptions
-from beyond_perplexity.report.comparison_page import run_comparison
-from beyond_perplexity.report.sensitivity import embeddings_table
+from beyond_perplexity.report import compare, comparison_page, sensitivity
 from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.signature import sign
@@ -114,8 +111,7 @@ def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path):
     assert len(one["lstm/beam", "raw"]) == 40
     assert {tuple(row) for row in one["lstm/beam", "raw"].vectors.tolist()} <= possible
     assert np.array_equal(one["further", "raw"].vectors, _Counter().encode(MORE[:40]))
-    record = read_record(files[0])
-    assert record["evaluator"] == Stand().describe()
+    assert read_record(files[0])["evaluator"] == Stand().describe()
 
 
 def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
@@ -153,7 +149,7 @@ def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
     given = ["--embeddings", vectors, "--measures", *tables, "--output", folder / "joined.parquet"]
     run_script(measure_embeddings, *given, *flags)
     joined = pd.read_parquet(folder / "joined.parquet")
-    page = embeddings_table(joined, Labels())
+    page = sensitivity.embeddings_table(joined, Labels())
     rows = joined[joined["measure"] == "mmd"].set_index("source")
     return joined, rows, {row[1].lower(): row for row in page.rows}
 
@@ -196,10 +192,8 @@ def test_a_body_without_vectors_has_no_verdict(tmp_path):
     assert rows.loc["lstm/alike", "p_value"] > 0
     strange = rows.loc["lstm/strange"]
     assert math.isnan(strange["value"])
-    assert strange["reason"] == reason("few_vectors")
-    assert strange["verdict"] == WITHOUT_VERDICT
-    assert cells["strange"][3] == "†"
-    assert cells["strange"][-2] == " / "
+    assert (strange["reason"], strange["verdict"]) == (reason("few_vectors"), WITHOUT_VERDICT)
+    assert (cells["strange"][3], cells["strange"][-2]) == ("†", " / ")
 
 
 def compared(folder: Path, samples: list[str], out=None, pages=0, **more) -> pd.DataFrame:
@@ -208,8 +202,8 @@ def compared(folder: Path, samples: list[str], out=None, pages=0, **more) -> pd.
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "b.txt").write_text("\n".join(samples) + "\n")
     how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
-    options = CompareOptions(str(folder / "a.jsonl"), str(folder / "b.txt"), **how)
-    table = run_comparison(options, out).measures
+    options = compare.CompareOptions(str(folder / "a.jsonl"), str(folder / "b.txt"), **how)
+    table = comparison_page.run_comparison(options, out).measures
     return table[table["tendency"] == "embedding"].set_index("measure")
 
 

@@ -1,9 +1,7 @@
 """Documents compared by the vectors of an encoder: distance, tests, baseline, limits, effects.
 
-Needs nothing but the package. Oracles: double loops over documents, leaving units out one by one,
-enumeration of all splits of a few documents, Holm's correction by hand, the definition of a shift
-by moving documents; level, limits and power by simulation (small cases of
-`benchmarks/calibration_embeddings.py`).
+Oracles: loops over documents, leaving units out, enumeration of all splits, Holm by hand, moved
+documents; level, limits and power by simulation (cases of `benchmarks/calibration_embeddings.py`).
 """
 
 import math
@@ -284,12 +282,9 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
 @pytest.mark.parametrize(
     ("units", "grouped", "documents", "most"),
     [
-        (40, (False, False), None, 4000),
-        (30, (False, False), 200, 4000),
-        (50, (True, True), None, 4000),
-        (50, (True, True), 150, 120),
-        (50, (True, False), None, 4000),
-        (50, (True, False), 60, 4000),
+        *((40, (False, False), None, 4000), (30, (False, False), 200, 4000)),
+        *((50, (True, True), None, 4000), (50, (True, True), 150, 120)),
+        *((50, (True, False), None, 4000), (50, (True, False), 60, 4000)),
         (60, (True, False), None, 120),
     ],
 )
@@ -311,8 +306,7 @@ def test_documents_of_pages_taken_for_independent_are_distinguished():
 
 def test_documents_are_chosen_at_random_and_groups_of_both_texts_alike():
     first, second = chosen_documents((100, 30), (None, None), 40, 1)
-    assert (len(first), len(second)) == (40, 30)
-    assert len(set(first)) == 40
+    assert ((len(first), len(second)), len(set(first))) == ((40, 30), 40)
     assert np.all(np.diff(first) > 0)
     assert not np.array_equal(first, chosen_documents((100, 30), (None, None), 40, 2)[0])
     groups = np.repeat(np.arange(50), 4), np.repeat(np.arange(300), 4)
@@ -338,8 +332,7 @@ def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
     found = embedded.embedded_text(
         ["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters()
     )
-    assert found.vectors.tolist() == [[1, 1], [3, 2], [0, 1]]
-    assert found.groups.tolist() == [0, 1, 1]
+    assert (found.vectors.tolist(), found.groups.tolist()) == ([[1, 1], [3, 2], [0, 1]], [0, 1, 1])
     assert (found.cut, found.left_out, found.n_documents) == (1, 1, 9)
     cut = text(SECOND, cut=2, left_out=1)
     rows = {row.measure: row for row in embedding_rows(EmbeddedPair.of(text(FIRST), cut), TESTS, 1)}

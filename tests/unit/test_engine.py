@@ -1,9 +1,8 @@
 """How the engine keeps a device busy, and shards of samples.
 
-Oracles: the texts of the same engine with other intervals, undisturbed, or without recordings; the
-float32 model for bfloat16; known sizes of states; one shard against several. What a GPU would do is
-made on the CPU, and on tensors without data, which refuse all that a recording on a GPU would
-refuse: looks at values and shapes that depend on them. Needs nothing beyond the package.
+Oracles: the same engine with other intervals, undisturbed or without recordings; the float32 model;
+sizes of states; one shard. A GPU's recordings are made on tensors without data, which refuse what
+they would.
 """
 
 import json
@@ -20,21 +19,16 @@ from beyond_perplexity.decoding.generation import generate, make_engine, set_pre
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models import kneser_ney, trigram
 from beyond_perplexity.models.registry import load_model, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import check_schema, read_record
+from beyond_perplexity.storage import provenance, shards
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_models import TINY, TableModel, make, same
-from tests.unit.text_pairs import run_script
-from tests.unit.threads import set_threads
+from tests.unit import evaluator_oracles, small_models, text_pairs, threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FAMILIES = [name for name in TINY if name != "rnn"]
+FAMILIES = [name for name in small_models.TINY if name != "rnn"]
 KINDS = {
     "ancestral": {"kind": "ancestral"},
     "min_p": {"kind": "min_p"},
@@ -49,10 +43,10 @@ def small_model(family, size=30):
     if family == "trigram":
         rng = np.random.default_rng(0)
         texts = [rng.integers(3, 12, rng.integers(20, 40)).astype(np.int32) for _ in range(200)]
-        return Trigram.fit([texts], 12)
+        return trigram.Trigram.fit([texts], 12)
     if family == "table":
-        return TableModel.random(seed=2)
-    return make(family, TINY[family], size, seed=1)
+        return small_models.TableModel.random(seed=2)
+    return small_models.make(family, small_models.TINY[family], size, seed=1)
 
 
 def engine(model, kind, batch=32):
@@ -68,7 +62,7 @@ def test_when_the_host_looks_does_not_change_a_text(family, kind):
     for interval, batch in ((1, 32), (3, 16), (64, 16)):  # in 64 steps, the rooms run out
         machine = engine(model, kind, batch)
         machine._interval = interval
-        assert same(expected, list(machine.documents(5, COUNT)))
+        assert small_models.same(expected, list(machine.documents(5, COUNT)))
 
 
 class Recorder:
@@ -99,12 +93,11 @@ class Recorder:
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_steps_give_the_same_texts(family, kind):
-    model = small_model(family)
-    machine = engine(model, kind, 16)
+    machine = engine(small_model(family), kind, 16)
     expected = list(machine.documents(0, COUNT))
     recorder = Recorder(machine)
     machine._graphs = Graphs(recorder)
-    assert same(expected, list(machine.documents(0, COUNT)))
+    assert small_models.same(expected, list(machine.documents(0, COUNT)))
     assert recorder.recorded
     assert recorder.replayed > 5 * recorder.recorded
 
@@ -126,7 +119,7 @@ def test_steps_go_on_where_they_cannot_be_recorded(caplog):
         machine._graphs = Graphs(recorder)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            assert same(expected, list(machine.documents(0, COUNT)))
+            assert small_models.same(expected, list(machine.documents(0, COUNT)))
         assert len(caplog.records) == 1
         assert reason in caplog.text
 
@@ -143,7 +136,7 @@ def test_a_recording_that_fails_half_way_changes_nothing(family, monkeypatch):
         return function
 
     machine._graphs = Graphs(record)
-    assert same(expected, list(machine.documents(0, COUNT)))
+    assert small_models.same(expected, list(machine.documents(0, COUNT)))
     assert not machine._graphs.active
 
 
@@ -193,9 +186,7 @@ def fail_at(function, calls, device):
 @pytest.mark.parametrize(
     ("where", "calls", "device"),
     [
-        ("_extend", {1}, "cpu"),
-        ("_extend", {11, 12}, "cuda"),
-        ("_extend", {18}, "cpu"),
+        *(("_extend", {1}, "cpu"), ("_extend", {11, 12}, "cuda"), ("_extend", {18}, "cpu")),
         ("_collect", {1, 3}, "cpu"),
         ("_arrange", {1, 2}, "cpu"),  # after documents were picked up
         ("_fields", {1}, "cuda"),
@@ -209,7 +200,7 @@ def test_want_of_memory_costs_no_text(family, kind, where, calls, device, caplog
     setattr(machine, where, fail_at(getattr(machine, where), calls, device))
     with caplog.at_level(logging.WARNING):
         found = list(machine.documents(2, 100))
-    assert same(expected, found)
+    assert small_models.same(expected, found)
     assert caplog.text.count("halving") == len(calls)
     assert machine._batch_slots * machine.beams < 128
 
@@ -249,8 +240,7 @@ def test_rows_follow_the_free_memory_that_the_job_may_hold(monkeypatch):
 def test_bfloat16_is_near_the_float32_model(family):
     exact, model = small_model(family), small_model(family)
     assert set(generation.PRECISIONS) == {"float32", "bfloat16"}
-    assert set_precision(exact) == "float32"
-    assert set_precision(model, "bfloat16") == "bfloat16"
+    assert (set_precision(exact), set_precision(model, "bfloat16")) == ("float32", "bfloat16")
     tokens = torch.randint(3, 30, (16, 9), generator=torch.Generator().manual_seed(0))  # (B, T)
     states = exact.initial_state(16, 9), model.initial_state(16, 9)
     with torch.inference_mode():
@@ -264,7 +254,7 @@ def test_bfloat16_is_near_the_float32_model(family):
             assert float(difference.abs().sum(-1).max()) < 0.05
     options = parse_decoding({"kind": "ancestral"})
     engines = (make_engine(model, options, 1, "x", 20, batch) for batch in (16, 64))
-    assert same(*(list(machine.documents(0, 20)) for machine in engines))
+    assert small_models.same(*(list(machine.documents(0, 20)) for machine in engines))
 
 
 WORDS = [f"w{index}" for index in range(20)]
@@ -273,11 +263,11 @@ WORDS = [f"w{index}" for index in range(20)]
 @pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
 def folder(request, tmp_path_factory):
     vocabulary = ClosedVocabulary(WORDS, 3)
-    model = make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
+    model = small_models.make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
     if request.param != "lstm":
         generator = np.random.default_rng(0)
         texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
-        counted = Trigram if request.param == "trigram" else KneserNey
+        counted = trigram.Trigram if request.param == "trigram" else kneser_ney.KneserNey
         model = counted.fit([vocabulary.encode(texts)], vocabulary.size)
     path = tmp_path_factory.mktemp("model")
     save_model(path, model, vocabulary, {})
@@ -296,27 +286,27 @@ def run(folder, output, **options):
         "output": output,
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
-    with set_threads(torch.get_num_threads()):  # the command sets its own
-        run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
+    with threads.set_threads(torch.get_num_threads()):  # the command sets its own
+        text_pairs.run_script(
+            script, *(part for key, value in flags.items() for part in (f"--{key}", value))
+        )
 
 
 def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(folder, output, decoding=json.dumps(values), first=5, count=9)
-    check_schema(output, TEXT_SAMPLES)
-    record = read_record(output)
-    assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
-    assert record["seed"] == 3
-    assert record["precision"] == "float32"
+    shards.check_schema(output, TEXT_SAMPLES)
+    record = shards.read_record(output)
+    assert record["checkpoint_hash"] == provenance.content_hash(folder / "model.safetensors")
+    assert (record["seed"], record["precision"]) == (3, "float32")
     model, vocabulary, _ = load_model(folder)
     how = {"seed": 3, "purpose": "generate/m/nucleus", "first": 5, "count": 9}
     documents = generate(model, parse_decoding(values), maximum_length=30, **how)
     for row, document in zip(pq.read_table(output).to_pylist(), documents, strict=True):
         assert row["doc_id"] == document.doc_id
         assert row["text"] == vocabulary.decode([document.tokens])[0]
-        assert row["n_tokens"] == len(document.tokens)
-        assert row["log_prob"] == document.log_prob
+        assert (row["n_tokens"], row["log_prob"]) == (len(document.tokens), document.log_prob)
         assert row["log_prob_decoding"] is None
         assert row["finished"] == document.finished
     run(folder, tmp_path / "whole.parquet")
@@ -331,7 +321,7 @@ def test_shards_have_schema_record_and_documents_join_and_record_precision(folde
     run(folder, tmp_path / "a.parquet", precision="bfloat16")
     run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
-    assert read_record(first)["precision"] == "bfloat16"
+    assert shards.read_record(first)["precision"] == "bfloat16"
     assert pq.read_table(first).equals(pq.read_table(second))
 
 
@@ -345,7 +335,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"first": -1}, "--first: is -1, expected at least 0"),
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ):
-        check_refused(message, run, folder, tmp_path / "x.parquet", **options)
+        evaluator_oracles.check_refused(message, run, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
     model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     for changed, message in (  # a caller of the library is told the same
@@ -354,5 +344,4 @@ def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
         ({"maximum_length": 0}, "maximum length: is 0"),
     ):
         numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
-        with pytest.raises(InputError, match=message):
-            list(generate(model, ancestral, purpose="x", **numbers))
+        evaluator_oracles.check_refused(message, generate, model, ancestral, purpose="x", **numbers)

@@ -1,9 +1,7 @@
 """EntityNLM, its proposals, the documents that it simulates, and their data.
 
-Oracles: enumeration of all z of short documents (their numbers are known: Bell numbers for mentions
-of one word), an independent implementation in NumPy that goes word by word
-(`entitynlm_reference`), q* from the probabilities of all beginnings, frequencies of samples, the
-same training without an interruption. What all families share is in `test_latent_families`.
+Oracles: enumeration of all z (Bell numbers), `entitynlm_reference`, q* from all beginnings,
+frequencies, an uninterrupted training. What all families share is in `test_latent_families`.
 """
 
 import itertools
@@ -14,12 +12,8 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from beyond_perplexity.corpus.latent_instances import (
-    CorpusFiles,
-    Instance,
-    InstanceBatch,
-    MentionSpan,
-)
+from beyond_perplexity.corpus import latent_instances
+from beyond_perplexity.corpus.latent_instances import MentionSpan
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.models.factored import class_ends
@@ -36,6 +30,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit import evaluator_oracles, rnng_corpus
 from tests.unit.entitynlm_reference import (
     all_codes,
     log_softmax,
@@ -43,8 +38,6 @@ from tests.unit.entitynlm_reference import (
     plain_log_prob,
     weights_of,
 )
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.rnng_corpus import fit as train_tiny
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
 CONTEXTS = ("peeking", "causal", "bidirectional")
@@ -81,8 +74,8 @@ def make_batch(*documents):
         tokens, codes = document if isinstance(document[0], tuple) else (document, None)
         codes = [0] * len(tokens) if codes is None else codes
         arrays = {"tokens": np.array(tokens), "latents": np.array(codes)}
-        instances.append(Instance(number, arrays))
-    return InstanceBatch.of(instances)
+        instances.append(latent_instances.Instance(number, arrays))
+    return latent_instances.InstanceBatch.of(instances)
 
 
 def rows_of(*codes):
@@ -143,8 +136,7 @@ def test_log_joint_equals_the_plain_implementation(classes, tied):
     codes = all_codes(len(TOKENS), 3, 2)
     weights = weights_of(model)
     expected = [plain_log_joint(weights, model.options, TOKENS, row) for row in codes]
-    values = scored(model, TOKENS, codes)
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(scored(model, TOKENS, codes), expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -206,8 +198,7 @@ def many(double=False):
     owner = torch.arange(3).repeat_interleave(48)
     uniforms = torch.from_numpy(generator.random((144, 120)))
     sizes = {"size": 16, "maximum_entities": 20, "maximum_length": 4}
-    model = make_model(double=double, **sizes)
-    return documents, owner, uniforms, model, sizes
+    return documents, owner, uniforms, make_model(double=double, **sizes), sizes
 
 
 def test_gradients_take_the_same_values_and_are_numbers():
@@ -245,8 +236,7 @@ def test_nothing_is_random_at_evaluation_and_numbers_at_the_edges_draw():
 
 def test_softmax_by_classes():
     """Σ p = 1 with and without the end; one class is the full softmax of torch."""
-    assert class_ends(100, 5) == [4, 16, 36, 64, 100]
-    assert class_ends(3, 50) == [1, 2, 3]
+    assert (class_ends(100, 5), class_ends(3, 50)) == ([4, 16, 36, 64, 100], [1, 2, 3])
     torch.manual_seed(0)
     features = torch.randn(20, 6).double()
     for classes in (1, 4, 100):
@@ -266,11 +256,8 @@ def test_softmax_by_classes():
 def test_mentions_that_are_chosen():
     """Too long ones go first, then those inside others or across them, then late entities."""
     spans = [
-        MentionSpan(3, 5, "b"),
-        MentionSpan(0, 9, "a"),
-        MentionSpan(4, 6, "c"),
-        MentionSpan(3, 4, "d"),
-        MentionSpan(6, 7, "b"),
+        *(MentionSpan(3, 5, "b"), MentionSpan(0, 9, "a"), MentionSpan(4, 6, "c")),
+        *(MentionSpan(3, 4, "d"), MentionSpan(6, 7, "b")),
     ]
     assert chosen_mentions(spans, 10, 5) == [MentionSpan(0, 9, "a")]
     chosen = chosen_mentions([*spans, MentionSpan(8, 9, "e")], 3, 1)
@@ -304,7 +291,7 @@ def write_corpus(folder, documents, mentions):
     ):
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         write_shard(folder / f"{kind}.parquet", getattr(corpora, kind.upper()), columns, {})
-    return CorpusFiles.of(folder)
+    return latent_instances.CorpusFiles.of(folder)
 
 
 def words_of(corpus):
@@ -316,7 +303,7 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
     model = EntityNLM.create(CAPS, vocabulary, corpus)
     instances = list(model.instances(corpus, "valid", vocabulary))
     assert [instance.instance_id for instance in instances] == list(range(90, 120, 2))
-    batch = InstanceBatch.of(instances)
+    batch = latent_instances.InstanceBatch.of(instances)
     assert batch.arrays["latents"][0].tolist() == [2, 1, 0, 1 + RADIX, 0, 0, 1, 0]
     assert model.n_tokens(batch).tolist() == [9] * 15
     assert model.readable(instances[0], model.annotated(batch)[0])["mentions"] == [
@@ -324,8 +311,7 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
         {"start": 3, "end": 4, "entity": 1},
         {"start": 6, "end": 7, "entity": 0},
     ]
-    owner = torch.arange(15)
-    joint = model.eval().log_joint(batch, owner, model.annotated(batch))
+    joint = model.eval().log_joint(batch, torch.arange(15), model.annotated(batch))
     assert float(model.loss(batch).detach()) == pytest.approx(
         -float(joint.detach().sum()), rel=1e-6
     )
@@ -339,10 +325,10 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
 def test_wrong_options_are_errors(tmp_path, corpus):
     with pytest.raises(InputError, match="expected one of 'peeking', 'causal', 'bidirectional'"):
         EntityTagger(9, {"context": "all"})
-    check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
-    check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
+    evaluator_oracles.check_refused("maximum_length", EntityNLM, 9, {"maximum_length": RADIX + 1})
+    evaluator_oracles.check_refused("word_classes", EntityNLM, 9, {"word_classes": 0})
     subwords = BPEVocabulary.build([["some text"]], 260)
-    check_refused(
+    evaluator_oracles.check_refused(
         "closed vocabulary", lambda: list(make_model().instances(corpus, "train", subwords))
     )
 
@@ -356,7 +342,7 @@ def test_training_lowers_the_loss_and_goes_on_bit_for_bit_where_it_was_ended(
     for _ in ("whole", "resumed"):
         torch.manual_seed(0)
         module = kind.create({"size": 16, "dropout": 0.3, **CAPS}, vocabulary, corpus)
-        before, after = train_tiny(module, corpus, tmp_path, 24, vocabulary, **options)
+        before, after = rnng_corpus.fit(module, corpus, tmp_path, 24, vocabulary, **options)
         assert after < 0.5 * before
         found.append((after, module.state_dict()))
         max((tmp_path / "checkpoints").glob("[0-9]*-*.safetensors")).unlink()

@@ -1,7 +1,6 @@
 """Bring your own weights: the command, Parquet and CSV, and what is said of wrong rows.
 
-Needs nothing. Oracles: SciPy's logsumexp, equality of the two formats, and the row that was made
-wrong.
+Oracles: SciPy's logsumexp, equality of the two formats, and the row that was made wrong.
 """
 
 import csv
@@ -81,8 +80,7 @@ def test_the_error_that_is_shown_and_its_source_and_a_k_hat_that_is_undefined():
     assert sampling_error(both) == (2.0, "bootstrap")
     assert sampling_error({**both, "standard_error": 1.0}) == (1.0, "delta method")
     assert k_hat_cell(0, 20, 20) == "– (20 undefined)"
-    assert k_hat_cell(26, 10, 40) == "26/30 (10 undefined)"
-    assert k_hat_cell(0, 0, 20) == "0/20"
+    assert (k_hat_cell(26, 10, 40), k_hat_cell(0, 0, 20)) == ("26/30 (10 undefined)", "0/20")
     assert k_hat_cell(None, None, 20) == "–"
 
 

@@ -1,8 +1,7 @@
 """Estimators of log p(x): unbiased, bounded, debiased; their subsets, pairings and diagnostics.
 
-The oracle is enumeration: a model with four latents, every outcome of drawing K samples with its
-probability, every subset and pairing of samples; SciPy's logsumexp. Of diagnostics: closed forms,
-distributions of known shape, SciPy's maximum likelihood fit, and the spread of many replicates.
+Oracles: every outcome of K samples of four latents, every subset and pairing; SciPy's logsumexp and
+fit; closed forms, known shapes and the spread of replicates for diagnostics.
 """
 
 from collections import Counter
@@ -17,11 +16,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from beyond_perplexity.importance import importance_sampling as subsets
+from beyond_perplexity.importance import reduction, weight_files
 from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
 from beyond_perplexity.importance.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference import weight_diagnostics as tails
 from beyond_perplexity.inference.log_space import (
     jackknife,
@@ -105,8 +103,7 @@ def test_the_mixture_is_unbiased_and_bounds_in_expectation():
 def test_the_beam_rises_to_the_truth_at_full_support():
     order = np.argsort(-Q)
     sums = [beam_log_likelihood(LOG_P[order[:k]], order[:k]) for k in range(1, 5)]
-    assert sums == sorted(sums)
-    assert sums[-1] == pytest.approx(TRUE, rel=1e-14)
+    assert (sums, sums[-1]) == (sorted(sums), pytest.approx(TRUE, rel=1e-14))
     assert sums[0] == LOG_P[order[0]]
     # A latent counts once, and at its least.
     twice = beam_log_likelihood(np.log([0.2, 0.1, 0.2 + 1e-9]), np.array([5, -6, 5]))
@@ -161,8 +158,7 @@ def test_the_jackknife_is_what_leaving_out_gives_and_closer_to_the_truth():
 
 
 def test_all_pairings_have_the_product_as_mean_and_one_is_below_the_instance_level():
-    random = np.random.default_rng(3)
-    weights = random.normal(-5, 2, (3, 4))  # (N, K)
+    weights = np.random.default_rng(3).normal(-5, 2, (3, 4))  # (N, K)
     products = [
         float(np.exp(log_mean_exp(weights[0] + weights[1][list(a)] + weights[2][list(b)])))
         for a in permutations(range(4))
@@ -188,7 +184,7 @@ def test_perplexity_and_its_infinities():
 
 
 def reduced(path):
-    found = reduce_weights(WeightReader([path])).estimators
+    found = reduction.reduce_weights(weight_files.WeightReader([path])).estimators
     return next(one for _, one in found if type(one) is subsets.ImportanceSampling)
 
 
@@ -299,8 +295,7 @@ def test_no_set_of_discrete_weights_breaks_the_fit():
     for _ in range(300):
         values = random.normal(0, random.choice([0.1, 3.0, 200.0]), random.integers(2, 60))
         values[0] = random.choice([-np.inf, 0.0])
-        chosen = random.choice(values, random.integers(1, 400))
-        k_hat, tail = tails.pareto_k_hat(chosen)
+        k_hat, tail = tails.pareto_k_hat(random.choice(values, random.integers(1, 400)))
         assert (tail == tails.FITTED) == np.isfinite(k_hat)
 
 
@@ -309,8 +304,7 @@ def test_k_hat_and_its_threshold_do_not_depend_on_the_scale():
     assert tails.pareto_k_hat(log_weights + 5000)[0] == pytest.approx(
         tails.pareto_k_hat(log_weights)[0], rel=1e-9
     )
-    assert tails.k_hat_threshold(100) == 0.5
-    assert tails.k_hat_threshold(10_000) == 0.7
+    assert (tails.k_hat_threshold(100), tails.k_hat_threshold(10_000)) == (0.5, 0.7)
     assert np.isnan(tails.k_hat_threshold(1))
 
 

@@ -1,7 +1,6 @@
 """Tables and figures as rows: each says all, and a new one needs a function and a row.
 
-Needs no data. A toy table and a toy figure are written to a temporary folder; the oracle is what
-their functions do with the numbers that they are given.
+Oracle: what the functions of a toy table and a toy figure do with given numbers.
 """
 
 import json
@@ -40,18 +39,15 @@ from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
 from beyond_perplexity.report.tendency_findings import by_corpus
-from beyond_perplexity.schemas.contrastive import CONTRASTS
+from beyond_perplexity.schemas import contrastive, perplexity
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from tests.unit import synthetic_tables
+from tests.unit import small_corpora, synthetic_tables, test_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
 from tests.unit.planned import load, run_of
-from tests.unit.small_corpora import write_documents
-from tests.unit.test_tables import PERPLEXITIES
 
 TOYS = """
 import pandas as pd
@@ -152,8 +148,8 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     points = synthetic_tables.make_training(["lstm"]).drop(columns="model")
     path = tmp_path / "lstm" / "training.parquet"
     path.parent.mkdir()
-    rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
-    write_shard(path, TRAINING, rows, {})
+    rows = pa.Table.from_pandas(points, perplexity.TRAINING, preserve_index=False)
+    write_shard(path, perplexity.TRAINING, rows, {})
     given, labels = {"training": [str(path)]}, ["--labels", report.labels(group)]
     csv, *_ = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "tendencies/toy", given, *labels)
     assert pd.read_csv(csv).to_dict("records") == [{"model": "LSTM", "points": len(points)}]
@@ -252,8 +248,7 @@ def test_titles_are_shown_distinguished_and_names_are_written() -> None:
     validate(config)
     titles = Run(config).importance.titles()
     assert (titles["rnng"], titles["kglm"]) == ("RNNG", "KGLM")
-    assert titles["rnng-crf"] == "Span CRF (crf)"
-    assert titles["rnng-again"] == "Span CRF (again)"
+    assert (titles["rnng-crf"], titles["rnng-again"]) == ("Span CRF (crf)", "Span CRF (again)")
     assert titles["entitynlm-peeking"] == "Entity tagger (peeking)"
     assert titles["kglm-optimal"] == titles["entitynlm-optimal"] == "Optimal proposal"
 
@@ -403,7 +398,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
     found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
     text = render_overview(
         told,
-        PERPLEXITIES,
+        test_tables.PERPLEXITIES,
         compared,
         {"trained"},
         given["estimates"],
@@ -416,7 +411,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
 def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monkeypatch, capsys):
     """Of contrasts without rows: the report is made, and the first page says nothing of them."""
     source = tmp_path / "contrasts.parquet"
-    write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
+    write_shard(source, contrastive.CONTRASTS, contrastive.CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
     csv, _, html = synthetic_tables.run_tabulate(
         monkeypatch, tmp_path, "contrastive/findings", given
@@ -450,7 +445,7 @@ def files(tmp_path) -> tuple[str, str]:
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
     splits = ["train"] * 3000 + ["test", "valid"] * 5
     texts = [f"document {place}" for place in range(len(splits))]
-    return samples, write_documents(tmp_path / "documents.parquet", texts, splits)
+    return samples, small_corpora.write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
 def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -459,8 +454,7 @@ def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
     samples, documents = read_examples(files)
-    assert samples["doc_id"].tolist() == [0, 1, 2]
-    assert set(samples["source"]) == {"lstm/beam"}
+    assert (samples["doc_id"].tolist(), set(samples["source"])) == ([0, 1, 2], {"lstm/beam"})
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
     check_refused(
         r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]
@@ -495,8 +489,7 @@ def test_texts_are_no_markup(files) -> None:
     assert r"\input" not in latex
     assert r"\textbackslash{}input\{/etc/passwd\} \$y\_2\textasciicircum{} 50\%" in latex
     assert re.search(r"p\{[\d.]+em\}@\{\}\}", latex)  # passages stand last, and wrap
-    csv = table.tidy.to_csv(index=False)
-    assert len(csv.splitlines()) == 1 + len(table.rows)
+    assert len(table.tidy.to_csv(index=False).splitlines()) == 1 + len(table.rows)
 
 
 def test_marks_that_act_are_not_handed_on() -> None:
@@ -507,8 +500,7 @@ def test_marks_that_act_are_not_handed_on() -> None:
 
 
 def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
-    report = run_of().report
-    found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
+    found = run_of().report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     given = {"example_samples": [files[0]], "example_documents": [files[1]]}

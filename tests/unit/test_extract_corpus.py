@@ -1,10 +1,7 @@
 """The extraction of whole corpora: tables, report, splits, duplicates, errors, the command.
 
-Needs the dump excerpt that gensim's wheel ships. Oracles: documents written by hand; the same
-corpus in another order, with more pages, or through other numbers of workers; independent counts of
-the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib; the raw text,
-cleaned again by itself; the binomial standard error of the shares.
-Of splits: the BLAKE2b digest as a hexadecimal number; the same corpus with more pages.
+Needs gensim's dump excerpt. Oracles: documents by hand; other orders, pages and workers; a plain
+XML parser; hashlib's keyed hashes (BLAKE2b); the raw text cleaned again; binomial errors.
 """
 
 import bz2
@@ -21,13 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus import extraction
-from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus import extraction, normalization, readers, shallow_trees
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import SplitOptions, hash_uniform
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import resolve_path
-from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import EXTRACTED as TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -48,7 +41,7 @@ def outputs(folder):
 def run_options(folder, config, *, workers=1, seed=1):
     """Extract into a folder; return the report with each table's rows."""
     options = ExtractionOptions.from_config(config)
-    report = extract(options, outputs(folder), RECORD, seed=seed, workers=workers)
+    report = extraction.extract(options, outputs(folder), RECORD, seed=seed, workers=workers)
     assert json.loads((folder / "extraction.json").read_text()) == report
     tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
     return {"report": report, **tables}
@@ -68,11 +61,8 @@ def excerpt(tmp_path_factory):
     return result
 
 
-# ---- the embedded dump ----
-
-
 def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
-    content = resolve_path("embedded:enwiki-excerpt").read_bytes()
+    content = readers.resolve_path("embedded:enwiki-excerpt").read_bytes()
     root = ElementTree.fromstring(bz2.decompress(content))
     space = "{http://www.mediawiki.org/xml/export-0.10/}"
     articles = [page for page in root.iter(f"{space}page") if page.findtext(f"{space}ns") == "0"]
@@ -125,17 +115,14 @@ def raw_quotes(text):
 
 
 def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
-    """Oracle: where quotes stand to blanks in the text before it was cut into tokens.
-
-    The tokens themselves do not say: at most one of 5,000 sentences may begin with such a quote.
-    """
+    """Oracle: quotes beside blanks before the text was cut: at most one of 5,000 sentences."""
     raw = {row["doc_id"]: row["text"] for row in excerpt["raw"]}
     begins: Counter[str] = Counter()
     for document in excerpt["documents"]:
         tokens = document["text"].split()
         kinds = raw_quotes(raw[document["doc_id"]])
         assert len(kinds) == tokens.count('"')
-        for number, sentence in enumerate(sentences(tokens)):
+        for number, sentence in enumerate(shallow_trees.sentences(tokens)):
             closing = kinds[0] if sentence[0] == '"' else sentence[0]
             begins[closing if number else ""] += 1
             kinds = kinds[sentence.count('"') :]
@@ -148,7 +135,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
 def test_excerpt_raw_text_is_that_before_cleaning_and_the_order_the_keyed_hash(excerpt):
     raw = excerpt["raw"]
     assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
-    cleaned = Preprocessing().apply([row["text"] for row in raw])
+    cleaned = normalization.Preprocessing().apply([row["text"] for row in raw])
     assert cleaned == [row["text"] for row in excerpt["documents"]]
     changed = sum(row["text"] != text for row, text in zip(raw, cleaned, strict=True))
     assert changed > 0.99 * len(raw)
@@ -176,8 +163,6 @@ def test_excerpt_mentions_are_apart_inside_their_documents_and_spell_titles(exce
         spelled = "".join(tokens[row["doc_id"]][row["start"] : row["end"]])
         assert spelled == row["entity"].lower().replace(" ", "")
 
-
-# ---- small dumps ----
 
 PROSE = "The [[Ada Lovelace|countess]] wrote number {} on the [[Analytical engine]] in [[London]]."
 
@@ -270,9 +255,6 @@ def test_a_truncated_dump_or_worker_error_leaves_nothing_or_what_was_read(tmp_pa
     with pytest.raises(InputError, match="no such file"):
         run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-# ---- text formats ----
 
 
 def lines(path, *texts):
@@ -392,9 +374,6 @@ def test_wrong_options_name_their_key(config, message):
     check_refused(message, ExtractionOptions.from_config, config)
 
 
-# ---- the command ----
-
-
 def command(folder, config, *more):
     flags = [f"--{name.replace('_', '-')}={folder / name}.parquet" for name in TABLES]
     line = [sys.executable, "-m", "scripts.extract_corpus", f"--config={json.dumps(config)}"]
@@ -464,9 +443,6 @@ def test_by_document_title_and_text_both_decide_and_their_border_counts():
     assert all(options.choose(*one) == by_page.choose(*one) for one in untitled)
 
 
-# ---- splits of whole corpora ----
-
-
 def chapters(count, *shared):
     """Return pages of three paragraphs of their own, and those that all pages have."""
     own = ([f"Line {k} of it is {n}." for k in range(3)] for n in range(count))
@@ -498,8 +474,7 @@ def test_cleaning_does_not_decide_the_split(unit, tmp_path):
         result = run(tmp_path / name, [str(dump)], preprocessing=steps, split={"unit": unit})
         raw = {row["doc_id"]: row["text"] for row in result["raw"]}
         splits.append({(d["title"], raw[d["doc_id"]]): d["split"] for d in result["documents"]})
-    assert splits[0] == splits[1]
-    assert len(set(splits[0].values())) == 3
+    assert (splits[0], len(set(splits[0].values()))) == (splits[1], 3)
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])

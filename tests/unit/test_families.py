@@ -1,7 +1,6 @@
 """Families and folders of models: every row is true, nothing else tests for a family's name.
 
-Oracles: the classes that the rows name, and the syntax trees of the whole package; a sound folder,
-of which the test itself breaks one thing; what torch raises on its own.
+Oracles: the classes of the rows, the syntax trees, a folder with a thing broken, torch's errors.
 """
 
 import ast
@@ -18,7 +17,7 @@ import safetensors.torch
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import contract, registry
+from beyond_perplexity.models import contract, kneser_ney, latent, registry, trigram, word_by_word
 from beyond_perplexity.models.families import (
     FAMILIES,
     families_of,
@@ -28,11 +27,7 @@ from beyond_perplexity.models.families import (
     proposal_modules,
     training_modules,
 )
-from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.latent import LatentModel, Proposal, UnnormalizedModel
 from beyond_perplexity.models.registry import check_finite, load_any, load_model, save_model
-from beyond_perplexity.models.trigram import Trigram, TrigramOptions
-from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.options import TrainingOptions
@@ -46,9 +41,9 @@ KINDS = {
     "counted": contract.CountedModel,
     "trained": contract.LanguageModel,
     "external": contract.LanguageModel,
-    "unnormalized": UnnormalizedModel,
-    "latent": LatentModel,
-    "proposal": Proposal,
+    "unnormalized": latent.UnnormalizedModel,
+    "latent": latent.LatentModel,
+    "proposal": latent.Proposal,
 }
 # The papers' numbers are listed by family; a kind of vocabulary is called like the family with it.
 ALLOWED = {
@@ -77,7 +72,7 @@ def test_a_row_agrees_with_its_class(family):
     assert issubclass(registry.find_training(family), TrainingOptions)
     assert not found.__abstractmethods__
     if issubclass(found, contract.ConfiguredModel):
-        expected = resolve(row.options) if row.options else TrigramOptions
+        expected = resolve(row.options) if row.options else trigram.TrigramOptions
         assert found.options_kind is expected
     walked = {"start", "extend", "finish"} <= set(dir(found))
     assert row.sequential == (row.kind == "latent" and walked)
@@ -112,7 +107,7 @@ def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
     found = registry.find_named(row.optimal)
     assert (found is not None) == ("optimal" in row.proposals)
     if found is not None:
-        assert issubclass(found, OptimalProposal)
+        assert issubclass(found, word_by_word.OptimalProposal)
         assert not found.__abstractmethods__
         file = f"{found.__module__.replace('.', '/')}.py"
         assert file in proposal_modules(family, "optimal")
@@ -213,11 +208,8 @@ def test_no_module_script_benchmark_or_rule_names_a_family():
 @pytest.mark.parametrize(
     "code",
     [
-        'f == "lstm"',
-        'f in ("cnn", "x")',
-        'f.startswith("rnng")',
-        "match f:\n    case 'kglm':\n        pass",
-        'HELD = frozenset({"trigram"})',
+        *('f == "lstm"', 'f in ("cnn", "x")', 'f.startswith("rnng")'),
+        *("match f:\n    case 'kglm':\n        pass", 'HELD = frozenset({"trigram"})'),
     ],
 )
 def test_the_search_finds_a_name(code):
@@ -230,8 +222,6 @@ def test_the_search_lets_a_class_say_what_it_is():
     assert names_outside('family = "lstm"') == ["lstm"]
 
 
-# ---- folders of models that somebody else wrote ----
-
 VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
 TEXT = [[np.array([3, 4, 5, 3, 4], np.int32), np.array([4, 4, 3], np.int32)]]
 LSTM = {"embedding_size": 8, "hidden_size": 8, "layers": 1}
@@ -241,7 +231,7 @@ OTHER_WORDS = '{"kind": "closed", "words": ["b"], "unknown_types": 0}'
 def model_of(family):
     if family == "lstm":
         return make("lstm", LSTM, VOCABULARY.size)
-    kind = {"trigram": Trigram, "kneser-ney": KneserNey}[family]
+    kind = {"trigram": trigram.Trigram, "kneser-ney": kneser_ney.KneserNey}[family]
     return kind.fit(TEXT, VOCABULARY.size)
 
 

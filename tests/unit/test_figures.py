@@ -1,7 +1,6 @@
 """Figures: what they draw, stable bytes, legends that cover nothing, fixed colours, clear errors.
 
-Needs no data: tables come from `synthetic_tables`. Oracles: the table that was drawn, an average
-computed cell by cell, and properties of the layout that matplotlib measures.
+Oracles: the table that was drawn, an average cell by cell, the layout that matplotlib measures.
 """
 
 import json
@@ -23,17 +22,9 @@ from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_sourc
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
+from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.synthetic_tables import (
-    make_curves,
-    make_measures,
-    make_sample_size,
-    make_sensitivity,
-    make_training,
-    set_distance,
-    sources_of,
-    withhold,
-)
+from tests.unit.synthetic_tables import make_curves, make_measures, sources_of
 
 SMALL = ["external/mine"]
 DECODED = ["ancestral", "nucleus", "beam"]
@@ -48,10 +39,14 @@ WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
 def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
     models = sorted({parse_source(name).model.split("/")[-1] for name in sources})
     if kind == "training":
-        return make_training(models)
+        return synthetic_tables.make_training(models)
     if kind == "sensitivity":
-        return make_sensitivity()
-    makers = {"measures": make_measures, "curves": make_curves, "sample_size": make_sample_size}
+        return synthetic_tables.make_sensitivity()
+    makers = {
+        "measures": make_measures,
+        "curves": make_curves,
+        "sample_size": synthetic_tables.make_sample_size,
+    }
     return makers[kind](list(sources))
 
 
@@ -157,10 +152,10 @@ def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
 def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> None:
     measures = make_measures(["lstm/ancestral", "lstm/beam", "lstm/nucleus", "lstm/top_k"])
     for source, value in zip(measures["source"].unique(), (0.06, 0.2, 0.4, 0.01), strict=True):
-        measures = set_distance(measures, "length", "ks", value, source)
+        measures = synthetic_tables.set_distance(measures, "length", "ks", value, source)
     chosen = measures["measure"] == "ks"
     measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
-    measures = withhold(measures, "symbols", "ks", "too few groups")
+    measures = synthetic_tables.withhold(measures, "symbols", "ks", "too few groups")
     figure = draw("main", measures, Labels(decodings=["ancestral", "beam", "nucleus", "top_k"]))
     found = cells(figure)
     inside, far, farther, close = (found[line, 4] for line in (1, 2, 3, 4))
@@ -183,11 +178,13 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
 def test_colour_is_the_place_beside_the_band_and_no_star_is_on_white(place, verdict, mark) -> None:
     """Oracle: a cell of each place beside the band and each verdict, by the legend's words."""
     value = {"inside": 0.06, "above": 0.3, "below": 0.01, "no band": 0.06}[place]
-    measures = set_distance(make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam")
+    measures = synthetic_tables.set_distance(
+        make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam"
+    )
     chosen = (measures["tendency"] == "length") & (measures["measure"] == "ks")
     measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.001, 0.03 if verdict == "differs" else 0.2]
     if verdict == "withheld":
-        measures = withhold(measures, "length", "ks", "too few groups")
+        measures = synthetic_tables.withhold(measures, "length", "ks", "too few groups")
     if place == "no band":
         measures.loc[chosen, ["baseline_low", "baseline_high"]] = np.nan
     figure = draw("main", measures, Labels())
@@ -246,7 +243,7 @@ def test_every_reference_that_occurs_is_drawn_and_named() -> None:
 
 
 def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() -> None:
-    rows = make_sample_size(USUAL)
+    rows = synthetic_tables.make_sample_size(USUAL)
     axis = draw("sample_size", rows, Labels()).axes[1]
     chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
     chosen = chosen[chosen["source"] == USUAL[0]]
@@ -267,7 +264,7 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     assert "Human against human" not in names
     p_values = draw("sample_size_p_values", rows, Labels())
     assert "Human against human" not in [t.get_text() for t in p_values.legends[0].texts]
-    rows = make_sensitivity()
+    rows = synthetic_tables.make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
     check_refused(
@@ -276,8 +273,7 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
 
 
 def test_bins_are_averages_weighted_by_documents() -> None:
-    random = np.random.default_rng(3)
-    n = random.integers(1, 50, 400)
+    n = np.random.default_rng(3).integers(1, 50, 400)
     x = np.arange(1.0, 401)
     points = pd.DataFrame({"x": x, "y": np.sqrt(x), "low": x, "high": x, "n": n}, index=x + 7)
     means = _bins(points)

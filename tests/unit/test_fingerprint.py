@@ -1,8 +1,7 @@
 """Fingerprints: which edits of the code change them, which do not, and that nothing is left out.
 
-Needs nothing. A small package is written to a temporary folder; the oracle is what was edited and
-whether the script reaches it; of whole jobs Python's own tracer: the definition that holds each
-code object that was entered must be among the parts that the fingerprint follows.
+Oracles: what was edited of a small package and whether the script reaches it; of whole jobs
+Python's own tracer: what holds a code object that was entered must be followed.
 """
 
 import ast
@@ -17,9 +16,6 @@ import pytest
 
 from beyond_perplexity.storage import fingerprint as fingerprints
 from beyond_perplexity.tendencies.definitions import SHARES
-
-# ---- fingerprint ----
-
 
 FILES = {
     "beyond_perplexity/__init__.py": "",

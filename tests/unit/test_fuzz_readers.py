@@ -1,9 +1,7 @@
 """Every reader is given files that are broken somewhere: it reads them or says why not, in a line.
 
-A sound file of each kind is changed by hypothesis: bytes that upset parsers are put in, parts are
-cut out, doubled or moved, the end is missing. Needs hypothesis. Oracle: the contract of readers.
-A reader returns, or raises `InputError` with one line that is short and names the file; nothing
-else is raised, a warning neither. The examples are always the same.
+Sound files are changed by hypothesis, always in the same ways. Oracle: a reader returns, or raises
+`InputError` with one short line that names the file; nothing else, no warning.
 """
 
 import functools
@@ -31,36 +29,25 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.contrastive.pairs import read_pairs
-from beyond_perplexity.corpus import conll, linked, markup, penn
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.markup import MarkupError
-from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
+from beyond_perplexity.corpus import conll, extraction_options, linked, markup, mediawiki, penn
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import file_labels
-from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models import kneser_ney, trigram
 from beyond_perplexity.models.registry import build, load_any, open_any, save_model
-from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.ngrams import arpa, spelling_model
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
-from beyond_perplexity.ngrams.spelling_model import load_spelling_model
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.scored_pairs import (
-    PairColumns,
-    read_labelled_texts,
-    read_scored_pairs,
-)
-from beyond_perplexity.storage.inputs import copy_member
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage import inputs, provenance, table_files
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
-from beyond_perplexity.storage.table_files import TableFile
 from beyond_perplexity.tendencies.tokens import vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
@@ -83,7 +70,7 @@ def drained(reader, *arguments):
 
 def annotated(kind, name, **options):
     def read(path):
-        source = SourceOptions(name, [str(path)], **options)
+        source = extraction_options.SourceOptions(name, [str(path)], **options)
         for skip in (True, False):
             drain(kind.Reader(source, Problems(skip)).read(path))
 
@@ -100,7 +87,7 @@ def find_words(path):
 
 def read_side_file(key):
     def read(path):
-        source = SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
+        source = extraction_options.SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
         reader = linked.Reader(source, Problems(False))
         return drain(reader.aliases() if key == "aliases" else reader.triples())
 
@@ -108,15 +95,15 @@ def read_side_file(key):
 
 
 def read_dump(path):
-    for raw in PageStream(path, Problems(False)):
+    for raw in mediawiki.PageStream(path, Problems(False)):
         try:
-            markup.parse_article(parse_page(raw).text)
-        except (PageError, MarkupError):
+            markup.parse_article(mediawiki.parse_page(raw).text)
+        except (mediawiki.PageError, markup.MarkupError):
             continue
 
 
 def read_table(path):
-    file = TableFile(path)
+    file = table_files.TableFile(path)
     file_labels(file)
     kinds = {"log_p": pa.float64(), "instance_id": pa.int64()}
     file.require(list(kinds), "files")
@@ -125,7 +112,7 @@ def read_table(path):
 
 def read_member(path):
     with tempfile.TemporaryFile() as target:
-        copy_member(path, "a.txt", target)
+        inputs.copy_member(path, "a.txt", target)
 
 
 def written(save, suffix=""):
@@ -228,7 +215,7 @@ JSON_LINE, WORDS_BIN = b'{"text": "a b", "title": "c"}\n', struct.pack("<2f", 1,
 BPE_TEXTS, TWO_GRAMS = [["a b ab"]], f"{ARPA}\\2-grams:\n-1\t<s> a\n\n\\end\\\n"
 CSV_PAIRS = b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n'
 MODULES = b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
-labelled = drained(read_labelled_texts, PairColumns())
+labelled = drained(scored_pairs.read_labelled_texts, scored_pairs.PairColumns())
 as_linked = annotated(linked, "linked-wikitext", mentions="all")
 as_conll = annotated(conll, "conll", mentions="all")
 CASES: dict[str, Case] = {
@@ -262,9 +249,9 @@ CASES: dict[str, Case] = {
     "spelling_model": (
         "s.json",
         spelling_model_file,
-        lambda path: load_spelling_model(path, VOCABULARY),
+        lambda path: spelling_model.load_spelling_model(path, VOCABULARY),
     ),
-    "ARPA": ("a.arpa", TWO_GRAMS.encode, read_arpa),
+    "ARPA": ("a.arpa", TWO_GRAMS.encode, arpa.read_arpa),
     "sentences": (
         "a.txt",
         lambda: b"a b c\n\nd <unk>\n",
@@ -276,7 +263,7 @@ CASES: dict[str, Case] = {
     "scored pairs": (
         "a.csv",
         lambda: b'first,second,gold\n"a, b",c,1.5\nd,e,0\n',
-        drained(read_scored_pairs, "gold"),
+        drained(scored_pairs.read_scored_pairs, "gold"),
     ),
     "sentence pairs": ("a.jsonl", lambda: json.dumps(GOOD).encode() + b"\n", drained(read_pairs)),
     "word vectors": ("a.txt", lambda: b"2 3\na 1 2 3\nb .5 0 -1e-3\n", find_words),
@@ -304,9 +291,7 @@ NASTY = [
     *(b"[" * 2000, b"{", b"}", b'"', b"\\ud800", b"9" * 5000, b"-1", b"1e999", b"NaN", b"null"),
     *(b"<", b"<page>", b"</page>", b"&#x1;", b"<!--", b"{{", b"[[", b"<ref name=", b"(", b")"),
     *(b",", b"\t", b" ", b"#begin document (x)", b"(1", b"1)", b"t.", b"R", b"\x85", b"\x94"),
-    struct.pack("<q", -1),
-    struct.pack("<q", 1 << 62),
-    struct.pack("<i", -2),
+    *(struct.pack("<q", -1), struct.pack("<q", 1 << 62), struct.pack("<i", -2)),
 ]
 PLACE = st.floats(0, 1)
 EDIT = st.one_of(
@@ -380,17 +365,14 @@ def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
     read(tmp_path / file)
 
 
-# ---- folders of models ----
-
-
 @functools.cache
 def model_folder(family):
     """Return description, weights and vocabulary of a small model."""
     text = [[np.array([3, 4, 5, 3], np.int32)]]
     sizes = {"embedding_size": 4, "hidden_size": 4, "layers": 1}
     model = {
-        "trigram": lambda: Trigram.fit(text, VOCABULARY.size),
-        "kneser-ney": lambda: KneserNey.fit(text, VOCABULARY.size),
+        "trigram": lambda: trigram.Trigram.fit(text, VOCABULARY.size),
+        "kneser-ney": lambda: kneser_ney.KneserNey.fit(text, VOCABULARY.size),
         "lstm": lambda: build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
     }[family]()
     with tempfile.TemporaryDirectory() as folder:
@@ -467,7 +449,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         write_folder(Path(folder), b"", safetensors.torch.save(tensors), vocabulary)
-        held["weights_sha256"] = content_hash(path)
+        held["weights_sha256"] = provenance.content_hash(path)
         (Path(folder) / "model.json").write_text(json.dumps(held))
 
         def score():
@@ -516,9 +498,6 @@ def test_another_value_in_a_configuration_of_hugging_face_is_told(data):
     open_folder({**files, "config.json": json.dumps(held).encode()})
 
 
-# ---- configurations ----
-
-
 @functools.cache
 def smoke():
     return (Path(__file__).parents[2] / "configs" / "smoke.yaml").read_text(encoding="utf-8")
@@ -528,8 +507,7 @@ def smoke():
 @given(data=st.data())
 def test_another_value_in_a_configuration_is_told(data):
     config = yaml.safe_load(smoke())
-    path = data.draw(st.sampled_from(list(places(config))))
-    replaced(config, path, data.draw(VALUES))
+    replaced(config, data.draw(st.sampled_from(list(places(config)))), data.draw(VALUES))
     check(lambda: validate(config), Path("config.yaml"))
 
 

@@ -1,8 +1,7 @@
 """Hugging Face models: scoring, steps, decoding, the vocabulary, the way into a model folder.
 
-Oracles: the models' own forward pass, loss and `generate` in transformers, rescoring, softmaxes by
-hand. Needs transformers (extra ``dev`` or ``hf``); the models are tiny, random and made here,
-nothing is fetched.
+Oracles: the forward pass, loss and `generate` of transformers (`dev` or `hf`), rescoring, softmaxes
+by hand. The models are tiny, random and made here.
 """
 
 import copy
@@ -30,8 +29,7 @@ from beyond_perplexity.models.huggingface_model import CACHE_STEP
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import is_foreign, load_model, open_any, open_scorer
 from beyond_perplexity.perplexities.summary import ScoredText, measure
-from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import read_record
+from beyond_perplexity.storage import provenance, shards
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.evaluator_oracles import check_refusals, check_refused
@@ -91,11 +89,9 @@ def documents(vocabulary, rows=4, length=40):
 def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
     theirs, ours, vocabulary = case
     tokens = documents(vocabulary)
-    ids = their_ids(vocabulary, tokens)
-    truth = theirs(input_ids=ids).logits
+    truth = theirs(input_ids=their_ids(vocabulary, tokens)).logits
     found = ours(tokens)
-    assert found.shape == (4, 40, vocabulary.size)
-    assert found.dtype == torch.float32
+    assert (found.shape, found.dtype) == ((4, 40, vocabulary.size), torch.float32)
     possible = np.setdiff1d(np.arange(vocabulary.size), vocabulary.impossible)
     wanted = truth[:, :, their_ids(vocabulary, torch.from_numpy(possible))]
     assert torch.allclose(found[:, :, possible], wanted, atol=1e-4)
@@ -117,8 +113,7 @@ def test_logits_are_the_models_own_and_what_is_possible_sums_to_one(case):
 def test_what_is_impossible(case):
     theirs, _, vocabulary = case
     if theirs.config.model_type == "gpt2":
-        assert vocabulary.special_ids == (0, 0, None)
-        assert vocabulary.impossible == [BOS, UNK, 3]
+        assert (vocabulary.special_ids, vocabulary.impossible) == ((0, 0, None), [BOS, UNK, 3])
         assert vocabulary.size == theirs.config.vocab_size + 3
     else:  # unk, bos, eos, pad are ids 0 to 3; the last seven rows are no token
         assert vocabulary.special_ids == (1, 2, 0)
@@ -144,8 +139,7 @@ def test_steps_equal_the_whole_pass_with_rows_of_their_own_lengths(case):
     generator = np.random.default_rng(1)
     seen = 0
     for step in range(100):
-        newest = tokens[document, place]
-        logits, state = ours.step(newest, state)
+        logits, state = ours.step(tokens[document, place], state)
         assert torch.allclose(logits, whole[document, place], atol=2e-4)
         seen = max(seen, place.max())
         place += 1
@@ -243,9 +237,7 @@ def test_the_context_limits_what_is_asked_and_longer_documents_are_scored_in_win
 
 
 DECODINGS = [
-    {"kind": "ancestral"},
-    {"kind": "nucleus", "mass": 0.8},
-    {"kind": "beam", "size": 3},
+    *({"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "beam", "size": 3}),
     {"kind": "typical", "mass": 0.5},
 ]
 
@@ -321,9 +313,6 @@ def test_other_architectures(kind, tmp_path):
     assert len(texts_of(model, {"kind": "ancestral"}, count=5, maximum_length=16)) == 5
 
 
-# ---- the vocabulary ----
-
-
 def assert_texts_come_back(vocabulary, texts):
     """Assert it also of special tokens that are written in a text, which are ordinary."""
     encoded = vocabulary.encode(texts)
@@ -365,8 +354,7 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
     theirs.save_pretrained(tmp_path)
     model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
     (ids,) = vocabulary.encode(["the dog sat </s>"])
-    assert ids.tolist() == [5, UNK, 7, UNK]
-    assert vocabulary.decode([ids]) == ["the <unk> sat <unk>"]
+    assert (ids.tolist(), vocabulary.decode([ids])) == ([5, UNK, 7, UNK], ["the <unk> sat <unk>"])
     assert torch.isfinite(model(torch.tensor([[BOS]]))[0, 0, UNK])
 
 
@@ -425,7 +413,7 @@ def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
     assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
-    assert description["source"]["weights"] == {WEIGHTS: content_hash(source / WEIGHTS)}
+    assert description["source"]["weights"] == {WEIGHTS: provenance.content_hash(source / WEIGHTS)}
     (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
     table = pq.read_table(corpus).to_pylist()
     valid = [line["text"] for line in table if line["split"] == "valid"]
@@ -446,9 +434,6 @@ def test_a_model_is_trained_further(corpus, tmp_path):
     # What is trained on the corpus writes its tokens: nothing is cleaned.
     assert vocabulary.describe()["cleaning"] is None
     assert len(pq.read_table(tmp_path / "b" / "m" / "training.parquet")) > 1
-
-
-# ---- what is wrong is named ----
 
 
 def change_config(folder, **changes):
@@ -608,9 +593,6 @@ def test_bfloat16_keeps_the_frequencies_of_places_and_a_row_needs_its_whole_cach
     assert generation.bytes_per_row(ours, 40) == expected
 
 
-# ---- models that a user names ----
-
-
 @torch.no_grad()
 def log_likelihood(folder, text):
     """Score a short text, its end included, by the library alone; return tokens too."""
@@ -640,14 +622,13 @@ def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, c
     run(monkeypatch, perplexity, *given)
     found = json.loads(capsys.readouterr().out)
     expected = [log_likelihood(folder, line) for line in TEXTS]
-    assert found["text"] == "raw"
-    assert found["n"]["token"] == sum(count for _, count in expected)
+    assert (found["text"], found["n"]["token"]) == ("raw", sum(count for _, count in expected))
     assert found["log_prob"] == pytest.approx(sum(value for value, _ in expected), rel=1e-5)
     each = pq.read_table(rows).to_pylist()
     assert [row["log_likelihood"] for row in each] == pytest.approx(
         [value for value, _ in expected], rel=1e-5
     )
-    record = read_record(rows)
+    record = shards.read_record(rows)
     assert list(record["options"]["source"]["weights"]) == ["model.safetensors"]
     assert record["checkpoint_hash"] is None
 

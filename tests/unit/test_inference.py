@@ -1,9 +1,7 @@
 """What a comparison may claim: units that are permuted, held-out distance, families, limits.
 
-Needs nothing but the package. Oracles: enumeration of all swaps and of all permutations of groups
-in plain Python, the formulas of the held-out distance as loops over documents, the jackknife by
-leaving units out, adjusted p-values by hand, level and coverage by simulation. Of
-`beyond_perplexity.inference` on arrays of one's own: SciPy's tests, the examples of the docstrings.
+Oracles: enumeration of all swaps and permutations, held-out distances in loops, the jackknife by
+leaving units out, p-values by hand, level and coverage by simulation, SciPy's tests, doctests.
 """
 
 import ast
@@ -91,8 +89,7 @@ def test_swaps_are_all_the_swaps(n):
         drawn = null_draws(Measuring(pair, NO_LIMITS, 3, permuted))
     assert permuted.scheme == "swaps"
     pseudo = permuted.codes[1] - 4
-    sizes = np.bincount(pseudo, minlength=4)
-    assert np.abs(sizes - np.bincount(GROUPS) * n / 9).max() <= 1
+    assert np.abs(np.bincount(pseudo, minlength=4) - np.bincount(GROUPS) * n / 9).max() <= 1
     exact = []
     for kept in product([False, True], repeat=4):
         sides: tuple[list[str], list[str]] = [], []
@@ -121,8 +118,7 @@ def test_groups_count_by_what_they_are_and_thresholds_are_fixed():
     assert measures.EFFECTIVE_GROUPS == 20
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
-    assert power_laws.OCCURRENCES == 10
-    assert power_laws.SPLIT_RANKS == 30
+    assert (power_laws.OCCURRENCES, power_laws.SPLIT_RANKS) == (10, 30)
     assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (2, 0.9)
 
 
@@ -180,8 +176,7 @@ def test_the_held_out_distance_is_that_of_a_loop():
     some = [text for text, own in zip(first, kept, strict=True) if own]
     with pair_of(some, second) as pair:
         alone = held_out.held_out_distance(pair.documents, (None, None), 9)
-    assert cut.estimate == pytest.approx(alone.estimate)
-    assert cut.df == pytest.approx(alone.df)
+    assert (cut.estimate, cut.df) == (pytest.approx(alone.estimate), pytest.approx(alone.df))
 
 
 COMPARED = [
@@ -288,8 +283,7 @@ def test_groups_of_other_sizes_are_not_permuted(size, own, scheme, reason):
 def test_holm_is_that_of_hand_and_children_follow_their_parents():
     assert p_values.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert p_values.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
-    assert p_values.holm([0.6, 0.9]) == pytest.approx([1, 1])
-    assert len(p_values.holm([])) == 0
+    assert (p_values.holm([0.6, 0.9]), len(p_values.holm([]))) == (pytest.approx([1, 1]), 0)
     given = {
         ("length", "ks"): 0.01,
         ("length", TWO_SIDED): 0.5,
@@ -622,8 +616,7 @@ def test_it_imports_numpy_alone_and_its_distances_are_those_of_scipy():
         inference.permutation_test(x, y, statistic=inference.mean_difference, two_sided=both)
         for both in (False, True)
     )
-    assert (one.p_value, two.p_value) == (1, 1 / 2000)
-    assert two.statistic == -12
+    assert (one.p_value, two.p_value, two.statistic) == (1, 1 / 2000, -12)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,10 +1,8 @@
 """KGLM and its proposals: probabilities, samples, training; the optimal one; unknown words.
 
-Oracles: enumeration of all latents of short documents over a graph with a parallel edge, a
-self-loop and an entity without edges; an unbatched implementation (`kglm_reference`) with the same
-weights; the laws of probability; frequencies of samples; the definition of the optimal proposal
-where no estimate enters it; particle filters, whose mean is p(x). What all families share is in
-`test_latent_families`.
+Oracles: enumeration over a graph with a parallel edge, a self-loop and an entity without edges;
+`kglm_reference`; probability's laws; frequencies; the optimal proposal by definition; particle
+filters. What families share is in `test_latent_families`.
 """
 
 import argparse
@@ -34,20 +32,12 @@ from beyond_perplexity.importance.ways_to_draw import (
     WeightOptions,
 )
 from beyond_perplexity.models import registry
+from beyond_perplexity.models.latents import kglm, kglm_instances, kglm_words
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents import kglm_steps as simulation
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_instances import (
-    NEW,
-    RELATED,
-    SPELLINGS,
-    KnowledgeGraph,
-    encode_latents,
-    pack_strings,
-)
+from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph, pack_strings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
-from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
@@ -85,7 +75,7 @@ def make_graph(edges=EDGES, entities=4, cutoff=2, width=3, seed=0):
     return KnowledgeGraph.of(tensors, cutoff, [f"w{number}" for number in range(ALIAS_WORDS)])
 
 
-def make(kind=KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options):
+def make(kind=kglm.KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options):
     """Make a model whose distributions are far from uniform."""
     graph = make_graph() if graph is None else graph
     torch.manual_seed(seed)
@@ -94,12 +84,12 @@ def make(kind=KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(2.5).add_(torch.randn_like(parameter) * 0.3)
-    if kind is KGLM:
+    if kind is kglm.KGLM:
         module.word_ids[:KNOWN] = torch.arange(KNOWN)
         for entity, held in held_aliases.items():
             for place, words in enumerate(held[: module.options.aliases]):
                 cut = torch.tensor(words[: module.options.alias_words])
-                cut[cut == UNK] = UNCOPIED
+                cut[cut == UNK] = kglm_words.UNCOPIED
                 module.alias_words[entity, place, : len(cut)] = cut
     return module.eval()
 
@@ -116,7 +106,7 @@ def spelled(document):
 
 def instance_of(number, document, codes=None):
     codes = np.zeros(len(document), np.int64) if codes is None else codes
-    held = {TOKENS: ids(document), SPELLINGS: spelled(document), LATENTS: codes}
+    held = {TOKENS: ids(document), kglm_instances.SPELLINGS: spelled(document), LATENTS: codes}
     return Instance(number, {name: np.array(row, np.int64) for name, row in held.items()})
 
 
@@ -131,8 +121,7 @@ def plain_joint(model, document, codes, edges=None, unknown_types=1):
 
 def score(model, documents, codes):
     """Score codes of one document each: log p, (R,)."""
-    width = max(map(len, codes))
-    rows = torch.full((len(codes), width), -1)
+    rows = torch.full((len(codes), max(map(len, codes))), -1)
     for row, held in zip(rows, codes, strict=True):
         row[: len(held)] = torch.tensor(held)
     return model.log_joint(batch_of(*documents), torch.arange(len(documents)), rows)
@@ -227,8 +216,7 @@ def masses(model, words, longest, unknown_types):
     """Sum p over all texts of some words, unknown words penalized, and what goes on after them."""
     for length in range(longest + 1):
         documents = [list(x) for x in itertools.product(words, repeat=length)]
-        codes = reference.enumerate_codes(model, length)
-        pairs = list(itertools.product(documents, codes))
+        pairs = list(itertools.product(documents, reference.enumerate_codes(model, length)))
         log_p = score(model, [x for x, _ in pairs], [z for _, z in pairs])
         rows = torch.tensor([z for _, z in pairs], dtype=torch.int64).view(len(pairs), length)
         batch = batch_of(*(x for x, _ in pairs))
@@ -275,7 +263,7 @@ def larger(seed=0, count=40, length=60):
     edges = {(int(s), int(r), int(o)) for s, r, o in draw.integers(0, [count, 3, count], (90, 3))}
     graph = make_graph(sorted(edges), count, cutoff=10, width=8, seed=seed)
     aliases = {e: [draw.integers(2, 300, 1 + e % 9).tolist()[:8]] for e in range(1, count)}
-    model = make(KGLM, graph, 300, seed, aliases, embedding_size=16)
+    model = make(kglm.KGLM, graph, 300, seed, aliases, embedding_size=16)
     proposal = make(KGLMTagger, graph, 300, seed + 1, embedding_size=16)
     documents = [draw.integers(2, 300, n).tolist() for n in (length, 35, 1)]
     return model, proposal, documents
@@ -301,7 +289,7 @@ def test_steps_score_every_row_possible_or_not_as_a_whole(edges):
         batch, owner = batch_of(documents[0], documents[0][::-1]), torch.arange(2).repeat(64)
         uniforms = torch.from_numpy(np.random.default_rng(1).random((128, proposal.draws(batch))))
         codes, temperature, most = proposal.sample(batch, owner, uniforms, 2.0), 2.0, 1e-10
-        assert (codes.ge(NEW) & (codes % 2 == RELATED % 2)).any(), "some are related"
+        assert (codes.ge(NEW) & (codes % 2 == kglm_instances.RELATED % 2)).any(), "some are related"
     else:
         graph = make_graph(edges)
         model, proposal = make(graph=graph), make(KGLMTagger, graph=graph, seed=3)
@@ -346,19 +334,19 @@ def annotated_batch(model, seed=6):
             words = [w for w in model.alias_words[entity, 0].tolist() if w >= 0]
             spans.append((len(tokens), len(tokens) + len(words), entity))
             tokens += words
-        codes = encode_latents(spans, len(tokens), edges, model.graph)
+        codes = kglm_instances.encode_latents(spans, len(tokens), edges, model.graph)
         instances.append(instance_of(number, tokens, codes))
     return instances
 
 
-@pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
+@pytest.mark.parametrize("kind", [kglm.KGLM, KGLMTagger])
 def test_loss_is_that_of_the_annotated_latents(kind):
     model, proposal, _ = larger()
-    module = model if kind is KGLM else proposal
+    module = model if kind is kglm.KGLM else proposal
     batch = InstanceBatch.of(annotated_batch(model)[:7])
     owner = torch.arange(7)
     codes = model.annotated(batch)
-    if kind is KGLM:
+    if kind is kglm.KGLM:
         expected = -model.log_joint(batch, owner, codes).sum()
     else:
         expected = -proposal.log_prob(batch, owner, codes, [1.0]).sum()
@@ -373,7 +361,7 @@ def fit(module, instances, folder, **options):
     return train(module.train(), sources, chosen, 1, folder, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
+@pytest.mark.parametrize("kind", [kglm.KGLM, KGLMTagger])
 def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     model = larger()[0]
     instances = annotated_batch(model)
@@ -391,7 +379,7 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     torch.manual_seed(0)
     module = kind(300, architecture, graph=model.graph.sizes)
     module.graph.load_state_dict(model.graph.state_dict())
-    if kind is KGLM:
+    if kind is kglm.KGLM:
         module.alias_words.copy_(model.alias_words)
         module.word_ids.copy_(model.word_ids)
     batch = InstanceBatch.of(instances)
@@ -520,7 +508,7 @@ def test_without_related_entities_or_aliases_the_look_ahead_is_that_of_the_defin
     graph = make_graph()
     bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
     torch.manual_seed(0)
-    model = KGLM(5, {"embedding_size": 6, "hidden_size": 7}, graph=bare.sizes).eval().double()
+    model = kglm.KGLM(5, {"embedding_size": 6, "hidden_size": 7}, graph=bare.sizes).eval().double()
     model.graph.load_state_dict(bare.state_dict())
     proposal, document = OptimalLinks(model), [302, 2]
     listed = torch.tensor(reference.enumerate_codes(model, 2))

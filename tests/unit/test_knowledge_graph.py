@@ -1,7 +1,6 @@
 """The knowledge graph of a corpus: its embedding, its file, and documents that are linked to it.
 
-Oracles: a step of TransE in plain NumPy with its gradient in closed form; dictionaries for the
-look-ups of edges; codes of mentions written by hand.
+Oracles: a step of TransE in NumPy, closed gradients; dictionaries of edges; codes by hand.
 """
 
 import json
@@ -15,36 +14,10 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from beyond_perplexity.corpus.latent_instances import (
-    LATENTS,
-    TOKENS,
-    CorpusFiles,
-    InstanceBatch,
-)
+from beyond_perplexity.corpus import latent_instances
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_embedding import (
-    SELF_RELATIONS,
-    GraphOptions,
-    Negatives,
-    TransEOptions,
-    embed,
-    embed_corpus_graph,
-    step,
-    triple_distances,
-)
-from beyond_perplexity.models.latents.kglm_instances import (
-    KnowledgeGraph,
-    decode_latents,
-    encode_latents,
-    linked_documents,
-    pack_strings,
-    ranges,
-    read_graph,
-    unpack_strings,
-)
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_embedding, kglm_instances, kglm_tagger
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
@@ -60,9 +33,7 @@ TEXTS = {
     "test": "nothing is said here .",
 }
 MENTIONS = [
-    (0, 0, 2, "Alan Turing"),
-    (0, 6, 7, "Alan Turing"),
-    (0, 9, 10, "London (city)"),
+    *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
     (1, 0, 1, "London (city)"),
 ]
 TRIPLES = [
@@ -73,8 +44,10 @@ TRIPLES = [
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 
-def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) -> CorpusFiles:
-    corpus = CorpusFiles.of(folder)
+def write_corpus(
+    folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES
+) -> latent_instances.CorpusFiles:
+    corpus = latent_instances.CorpusFiles.of(folder)
     write_documents(corpus.documents, [*TEXTS.values()], TEXTS)
     names = ("doc_id", "start", "end", "entity")
     rows = {name: [m[i] for m in mentions] for i, name in enumerate(names)}
@@ -90,8 +63,10 @@ def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) ->
 def embed_files(corpus, **options):
     options = {"dimension": 4, "epochs": 3, **options}
     cleaning = Preprocessing()
-    embed_corpus_graph(corpus, GraphOptions(**options), cleaning, 1, {}, corpus.graph)
-    return read_graph(corpus.graph)
+    kglm_embedding.embed_corpus_graph(
+        corpus, kglm_embedding.GraphOptions(**options), cleaning, 1, {}, corpus.graph
+    )
+    return kglm_instances.read_graph(corpus.graph)
 
 
 def words():
@@ -103,9 +78,9 @@ def test_a_step_equals_its_closed_form():
     entities = draw.normal(size=(5, 3)).astype(np.float32)
     relations = draw.normal(size=(2, 3)).astype(np.float32)
     true, false = [(0, 0, 1), (1, 1, 2), (0, 0, 2)], [(3, 0, 1), (1, 1, 0), (0, 0, 0)]
-    options = TransEOptions(margin=0.7, learning_rate=0.1)
+    options = kglm_embedding.TransEOptions(margin=0.7, learning_rate=0.1)
     found = torch.from_numpy(entities.copy()), torch.from_numpy(relations.copy())
-    step(*found, torch.tensor(true), torch.tensor(false), options)
+    kglm_embedding.step(*found, torch.tensor(true), torch.tensor(false), options)
 
     def slope(triple):
         difference = entities[triple[0]] + relations[triple[1]] - entities[triple[2]]
@@ -141,20 +116,20 @@ def chain(count=6):
 
 def test_true_triples_come_to_rank_above_corrupted_ones():
     triples = chain()
-    options = TransEOptions(dimension=16, epochs=300, batch_size=8)
-    entities, relations = embed(triples, 14, 3, options, seed=1)
+    options = kglm_embedding.TransEOptions(dimension=16, epochs=300, batch_size=8)
+    entities, relations = kglm_embedding.embed(triples, 14, 3, options, seed=1)
     short = replace(options, epochs=20)
-    once, again, other = (embed(triples, 14, 3, short, seed) for seed in (1, 1, 2))
+    once, again, other = (kglm_embedding.embed(triples, 14, 3, short, seed) for seed in (1, 1, 2))
     assert torch.equal(once[0], again[0])
     assert torch.equal(once[1], again[1])
     assert not torch.equal(once[0], other[0])
     known, better, total = set(map(tuple, triples.tolist())), 0, 0
     for s, r, o in known:
         other = torch.tensor([(s, r, x) for x in range(12) if (s, r, x) not in known])
-        here = triple_distances(entities, relations, torch.tensor([(s, r, o)]))
-        better += int((triple_distances(entities, relations, other) > here).sum())
+        here = kglm_embedding.triple_distances(entities, relations, torch.tensor([(s, r, o)]))
+        better += int((kglm_embedding.triple_distances(entities, relations, other) > here).sum())
         total += len(other)
-    untrained = embed(triples, 14, 3, replace(options, epochs=0), seed=1)
+    untrained = kglm_embedding.embed(triples, 14, 3, replace(options, epochs=0), seed=1)
     assert better / total > 0.9
     torch.testing.assert_close(entities.norm(dim=1), torch.ones(14))
     assert torch.equal(entities[12:], untrained[0][12:]), "in no triple, not moved"
@@ -164,18 +139,24 @@ def test_true_triples_come_to_rank_above_corrupted_ones():
 def test_negatives_are_false_and_differ_at_one_end_and_strings_and_ranges():
     triples = chain()
     known = set(map(tuple, triples.tolist()))
-    true, false = Negatives(triples, 2).pairs(triples, stream(1, "test"))
+    true, false = kglm_embedding.Negatives(triples, 2).pairs(triples, stream(1, "test"))
     assert not known & set(map(tuple, false.tolist()))
     assert (true[:, 1] == false[:, 1]).all()
     assert ((true != false).sum(1) == 1).all()
     # Where every corruption is true, there is no negative, and no endless search.
     full = np.array([(s, 0, o) for s in range(2) for o in range(2)])
-    assert not len(Negatives(full, 1).pairs(full, stream(1, "test"))[0])
+    assert not len(kglm_embedding.Negatives(full, 1).pairs(full, stream(1, "test"))[0])
     empty = np.zeros((0, 3), np.int64)
-    assert embed(empty, 3, 1, TransEOptions(dimension=2), 1)[0].shape == (3, 2)
-    assert unpack_strings(pack_strings(["é", "", "b c"])) == ["é", "", "b c"]
-    assert unpack_strings(pack_strings([])) == []
-    owner, number = ranges(torch.tensor([3, 5, 0]), torch.tensor([5, 5, 1]))
+    assert kglm_embedding.embed(empty, 3, 1, kglm_embedding.TransEOptions(dimension=2), 1)[
+        0
+    ].shape == (3, 2)
+    assert kglm_instances.unpack_strings(kglm_instances.pack_strings(["é", "", "b c"])) == [
+        "é",
+        "",
+        "b c",
+    ]
+    assert kglm_instances.unpack_strings(kglm_instances.pack_strings([])) == []
+    owner, number = kglm_instances.ranges(torch.tensor([3, 5, 0]), torch.tensor([5, 5, 1]))
     assert owner.tolist() == [0, 0, 2]
     assert number.tolist() == [3, 4, 0]
 
@@ -192,7 +173,7 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
         (names[int(key) // 3], kinds[relation], names[int(key) % 3])
         for key, relation in zip(graph.edge_keys, graph.edge_relations, strict=True)
     }
-    assert edges == {*TRIPLES, *((name, SELF_RELATIONS, name) for name in names)}
+    assert edges == {*TRIPLES, *((name, kglm_embedding.SELF_RELATIONS, name) for name in names)}
     owner, found = graph.edges_from(torch.tensor([2, 0]))
     assert owner.tolist() == [0, 0, 1, 1, 1]
     assert graph.objects(found).tolist() == [1, 2, 0, 2, 2]
@@ -202,8 +183,7 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     plain, aliases = embed_files(
         corpus, reflexive=False, name_aliases=False, surface_aliases=False, cutoff=7
     )
-    assert plain.degrees.tolist() == [2, 0, 1]
-    assert plain.cutoff == 7
+    assert (plain.degrees.tolist(), plain.cutoff) == ([2, 0, 1], 7)
     assert aliases == [["a. m. turing"], ["albion"], []]
     assert torch.equal(plain.entities, graph.entities), "the reflexive relation is not trained"
     corpus = write_corpus(tmp_path)
@@ -229,13 +209,13 @@ def test_bad_input_is_named(tmp_path):
     with pytest.raises(
         InputError, match=r"is missing; make it with python -m scripts\.embed_graph"
     ):
-        read_graph(corpus.graph)
+        kglm_instances.read_graph(corpus.graph)
     Path(corpus.graph).write_bytes(b"something else")
-    check_refused(r"is no graph of scripts\.embed_graph", read_graph, corpus.graph)
+    check_refused(r"is no graph of scripts\.embed_graph", kglm_instances.read_graph, corpus.graph)
     graph, _ = embed_files(write_corpus(tmp_path))
     bpe = BPEVocabulary.build([["a b"]], 260)
     with pytest.raises(InputError, match="mentions are spans of words"):
-        next(linked_documents(corpus, "train", bpe, graph))
+        next(kglm_instances.linked_documents(corpus, "train", bpe, graph))
     for mentions, message in (
         ([(0, 0, 1, "Nobody")], r"document 0, mention \[0, 1\) of 'Nobody'.*no such entity"),
         ([(0, 9, 14, "England")], "is outside the document's 11 tokens"),
@@ -243,59 +223,61 @@ def test_bad_input_is_named(tmp_path):
         ([*MENTIONS, (9, 0, 1, "England")], "the mentions of document 9 belong to no document"),
     ):
         write_corpus(tmp_path, mentions)
-        check_refused(message, linked_documents, corpus, "train", words(), graph)
+        check_refused(message, kglm_instances.linked_documents, corpus, "train", words(), graph)
     with pytest.raises(ValueError, match="cutoff"):
-        GraphOptions(cutoff=0)
+        kglm_embedding.GraphOptions(cutoff=0)
 
 
 def test_documents_are_read_with_their_codes(tmp_path):
     corpus = write_corpus(tmp_path)
     graph, _ = embed_files(corpus)
-    (found,) = linked_documents(corpus, "train", words(), graph)
+    (found,) = kglm_instances.linked_documents(corpus, "train", words(), graph)
     assert found.instance_id == 0
     # Turing new, himself again by the reflexive edge, London by the two edges from him.
-    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 3, 0, 0, 3 + 4, 0]
-    (found,) = linked_documents(corpus, "valid", words(), graph)
-    assert found.arrays[LATENTS].tolist() == [2 + 4, 0, 0, 0]
-    (found,) = linked_documents(corpus, "test", words(), graph)
-    assert found.arrays[LATENTS].tolist() == [0] * 5
+    assert found.arrays[latent_instances.LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 3, 0, 0, 3 + 4, 0]
+    (found,) = kglm_instances.linked_documents(corpus, "valid", words(), graph)
+    assert found.arrays[latent_instances.LATENTS].tolist() == [2 + 4, 0, 0, 0]
+    (found,) = kglm_instances.linked_documents(corpus, "test", words(), graph)
+    assert found.arrays[latent_instances.LATENTS].tolist() == [0] * 5
     far, _ = embed_files(corpus, cutoff=4)
-    (found,) = linked_documents(corpus, "train", words(), far)
-    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
+    (found,) = kglm_instances.linked_documents(corpus, "train", words(), far)
+    assert found.arrays[latent_instances.LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
     plain, _ = embed_files(corpus, reflexive=False)
-    (found,) = linked_documents(corpus, "train", words(), plain)
-    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
+    (found,) = kglm_instances.linked_documents(corpus, "train", words(), plain)
+    assert found.arrays[latent_instances.LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
 
 
 def test_codes_and_mentions_are_the_same():
-    graph = KnowledgeGraph.of(
+    graph = kglm_instances.KnowledgeGraph.of(
         {
             "entities": torch.zeros(3, 2),
             "relations": torch.zeros(1, 2),
             "edge_offsets": torch.tensor([0, 1, 1, 1]),
             "edge_keys": torch.tensor([1]),
             "edge_relations": torch.tensor([0]),
-            "names": pack_strings(["A", "B", "C"]),
-            "relation_names": pack_strings(["r"]),
+            "names": kglm_instances.pack_strings(["A", "B", "C"]),
+            "relation_names": kglm_instances.pack_strings(["r"]),
         },
         cutoff=3,
     )
     edges = graph.edge_keys.numpy()
     # What overlaps a mention that starts before, or is longer, does not count.
     spans = [(0, 2, 0), (0, 1, 2), (1, 3, 2), (2, 3, 1), (5, 6, 1), (8, 10, 0)]
-    codes = encode_latents(spans, 11, edges, graph)
+    codes = kglm_instances.encode_latents(spans, 11, edges, graph)
     assert codes.tolist() == [2, 1, 5, 0, 0, 4, 0, 0, 2, 1, 0]
     spans = [(0, 2, 0), (2, 3, 1), (4, 5, 1), (5, 6, 1)]
-    codes = encode_latents(spans, 6, edges, graph)
+    codes = kglm_instances.encode_latents(spans, 6, edges, graph)
     assert codes.tolist() == [2, 1, 5, 0, 5, 4]  # A is recent at token 4, not any more at 5
-    read = list(decode_latents(codes))
+    read = list(kglm_instances.decode_latents(codes))
     assert read == [(0, 2, 0, 2), (2, 3, 1, 3), (4, 5, 1, 3), (5, 6, 1, 2)]
-    assert list(decode_latents([])) == []
-    again = encode_latents([(s, e, entity) for s, e, entity, _ in read], 6, edges, graph)
+    assert list(kglm_instances.decode_latents([])) == []
+    again = kglm_instances.encode_latents(
+        [(s, e, entity) for s, e, entity, _ in read], 6, edges, graph
+    )
     assert again.tolist() == codes.tolist()
 
 
-@pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
+@pytest.mark.parametrize("kind", [kglm.KGLM, kglm_tagger.KGLMTagger])
 def test_modules_are_made_from_a_corpus(kind, tmp_path):
     corpus = write_corpus(tmp_path, triples=[])
     graph, _ = embed_files(corpus, reflexive=False)
@@ -306,10 +288,10 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
     assert torch.equal(module.graph.entities, graph.entities)
     assert not module.graph.entities.requires_grad
     (instance,) = module.instances(corpus, "train", vocabulary)
-    assert len(instance.arrays[TOKENS]) == 11
-    batch = InstanceBatch.of([instance])
+    assert len(instance.arrays[latent_instances.TOKENS]) == 11
+    batch = latent_instances.InstanceBatch.of([instance])
     assert torch.isfinite(module.loss(batch))
-    if kind is KGLM:
+    if kind is kglm.KGLM:
         places = {word: place for place, word in enumerate(graph.alias_vocabulary())}
         assert module.alias_words[0, 0, :3].tolist() == [places["alan"], places["turing"], -1]
         assert module.alias_words[0, 1, :2].tolist() == [places["turing"], -1]
@@ -317,8 +299,7 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
         assert (module.alias_words[0, 3] == -1).all()
     else:
         owner = torch.zeros(64, dtype=torch.int64)
-        uniforms = torch.rand(64, 33, dtype=torch.float64)
-        codes = module.sample(batch, owner, uniforms, 2.0)
+        codes = module.sample(batch, owner, torch.rand(64, 33, dtype=torch.float64), 2.0)
         assert not ((codes > 2) & (codes % 2 == 1)).any(), "nothing can be related"
         assert torch.isfinite(module.log_prob(batch, owner, codes, [2.0])).all()
     check_refused(r"architecture\.nonsense", kind.create, {"nonsense": 1}, vocabulary, corpus)

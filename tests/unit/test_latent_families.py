@@ -1,9 +1,7 @@
 """What every model with latent variables keeps to, and its proposals: one check for them all.
 
-Needs no data. Oracles: enumeration of all latents of short texts, sums over all pairs of them and
-over the end and everything that may come next; frequencies of samples; the same rows cut otherwise;
-plain implementations that stop before the end; of samples of these models their probability (χ²),
-the configuration, NLTK's trees.
+Oracles: enumeration of all latents, pairs of them, ends and continuations; frequencies; rows cut
+otherwise; plain implementations; of samples their probability (χ²), NLTK's trees.
 """
 
 import itertools
@@ -27,15 +25,10 @@ from scipy.stats import chisquare
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.corpus.sentences import sentence_documents
-from beyond_perplexity.decoding.generation import (
-    SIMULATED_AT_ONCE,
-    simulate_texts,
-    write_samples,
-)
+from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.families import families_of
-from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.models import families, latent
 from beyond_perplexity.models.latents import kglm_lookahead
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
@@ -61,6 +54,7 @@ from tests.unit import (
     test_rnng,
 )
 from tests.unit import test_rnng_top_down as top_down
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import rows_of
 from tests.unit.toy_latent import STOP, ToyModel
 
@@ -316,13 +310,8 @@ NO_TREES = {
     (test_rnng, SpanCRF): (
         [0, 0, 1, 0, 1],
         [
-            [0, 1, 0, 0, 1],
-            [0, 0, 0, 1, -1],
-            [0, 0, 0, 0, 1],
-            [0, 0, 1, -1, 1],
-            [1, 0, 0, 0, 1],
-            [0, 0, 1, 0, 2],
-            [0, 0, -1, 0, 1],
+            *([0, 1, 0, 0, 1], [0, 0, 0, 1, -1], [0, 0, 0, 0, 1], [0, 0, 1, -1, 1]),
+            *([1, 0, 0, 0, 1], [0, 0, 1, 0, 2], [0, 0, -1, 0, 1]),
         ],
     ),
     (top_down, DiscriminativeRNNG): (
@@ -500,8 +489,7 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
             assert one.instance.arrays["spellings"].tolist() == spelled
 
 
-# ---- without the end, a text stands for all that begin so ----
-
+# Without the end a text stands for all that begin so.
 OPEN = {"count_eos": False}
 WITHOUT = {"count_eos": False, "train_eos": False}
 KNOWN_ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]]}  # no unknown words: then Σ over words is plain
@@ -650,8 +638,7 @@ def test_the_loss_leaves_the_end_out_where_it_is_asked_for(family):
     assert losses["evaluated"][1] == losses["both"][1] < losses["whole"][1]
     for name in ("whole", "both"):
         assert losses[name][0] == pytest.approx(losses[name][1], rel=1e-5)
-    with pytest.raises(InputError, match="train_eos: is false, but count_eos is true"):
-        make(train_eos=False)
+    check_refused("train_eos: is false, but count_eos is true", make, train_eos=False)
 
 
 def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_here():
@@ -659,7 +646,7 @@ def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_
     joint = model.log_joint(batch, torch.arange(2), model.annotated(batch)).detach()
     assert float(model.loss(batch).detach()) == pytest.approx(-float(joint.sum()), rel=1e-6)
     assert model.n_tokens(batch).tolist() == [3, 1]
-    assert set(families_of("latent")) == set(ENDED)
+    assert set(families.families_of("latent")) == set(ENDED)
 
 
 ROOT = Path(__file__).parents[2]
@@ -667,11 +654,11 @@ ANCESTRAL = parse_decoding({"kind": "ancestral"})
 WORDS = ClosedVocabulary(["a", "b", "c"], 0)
 
 
-def draw(first: int, count: int, most: int = 3) -> list[Simulated]:
+def draw(first: int, count: int, most: int = 3) -> list[latent.Simulated]:
     torch.manual_seed(2)
     model = ToyModel(2, {}).eval()
     given = {"seed": 1, "first": first, "count": count, "maximum_length": most}
-    return list(simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
+    return list(generation.simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
 
 
 def test_texts_are_as_probable_as_the_sum_over_their_latents():
@@ -696,13 +683,15 @@ def test_texts_are_as_probable_as_the_sum_over_their_latents():
 
 
 def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tmp_path):
-    whole = draw(0, SIMULATED_AT_ONCE + 30)
-    part = draw(SIMULATED_AT_ONCE - 5, 20)
-    assert [one.instance.instance_id for one in whole] == list(range(SIMULATED_AT_ONCE + 30))
-    expected = whole[SIMULATED_AT_ONCE - 5 : SIMULATED_AT_ONCE + 15]
+    whole = draw(0, generation.SIMULATED_AT_ONCE + 30)
+    part = draw(generation.SIMULATED_AT_ONCE - 5, 20)
+    assert [one.instance.instance_id for one in whole] == list(
+        range(generation.SIMULATED_AT_ONCE + 30)
+    )
+    expected = whole[generation.SIMULATED_AT_ONCE - 5 : generation.SIMULATED_AT_ONCE + 15]
     assert [one.words for one in part] == [one.words for one in expected]
     documents = draw(3, 40)
-    write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
+    generation.write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
     rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
     assert [row["doc_id"] for row in rows] == list(range(3, 43))
     assert [row["text"] for row in rows] == [" ".join(one.words) for one in documents]
@@ -710,7 +699,7 @@ def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tm
     assert [row["finished"] for row in rows] == [not one.truncated for one in documents]
     assert {row["finished"] for row in rows} == {True, False}
     assert not DocumentFiles([tmp_path / "a.parquet"]).are_generated()
-    write_samples(tmp_path / "b.parquet", documents, 40, WORDS, {"precision": "float32"})
+    generation.write_samples(tmp_path / "b.parquet", documents, 40, WORDS, {"precision": "float32"})
     assert DocumentFiles([tmp_path / "b.parquet"]).are_generated()
 
 
@@ -720,7 +709,7 @@ def test_only_the_models_own_distribution_can_be_drawn_from(change):
     assert not options.ancestral
     with pytest.raises(InputError, match="ancestral sampling alone"):
         list(
-            simulate_texts(
+            generation.simulate_texts(
                 ToyModel(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
             )
         )
@@ -808,7 +797,5 @@ def test_sentences_become_documents_in_their_groups(tmp_path, unit):
 
 def test_trees_of_other_documents_are_an_error(tmp_path):
     documents, trees = write_corpus(tmp_path)
-    table = pq.read_table(documents)
-    pq.write_table(table.slice(0, 2), documents)
-    with pytest.raises(InputError, match="document 5 is not in"):
-        list(sentence_documents(documents, trees, "page"))
+    pq.write_table(pq.read_table(documents).slice(0, 2), documents)
+    check_refused("document 5 is not in", sentence_documents, documents, trees, "page")

@@ -1,9 +1,7 @@
 """The library: what a notebook calls, from lists, iterators, DataFrames, Arrow tables and paths.
 
-Needs nothing. Oracles: the command's own files (the same numbers, whatever holds the texts), exact
-enumeration of small cases, JSON and HTML parsers, and the argument that was made wrong.
-Of models and evaluators: probabilities that an ARPA file says, cosines by hand. Of calls: those
-with plain values of Python, and the state of the process before them. Models have random weights.
+Oracles: the command's own files, exact enumeration, an ARPA file's probabilities, cosines by hand,
+parsers of JSON and HTML, the argument that was made wrong, the process before the call.
 """
 
 import inspect
@@ -35,21 +33,19 @@ from beyond_perplexity.commands import perplexity as perplexity_command
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.corpus.external import StrictProblems
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.audit import Audit
-from beyond_perplexity.library.calls import text_source
+from beyond_perplexity.library import audit, calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit import latent_tables, test_compare
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.latent_tables import model, sample_columns
-from tests.unit.test_compare import Page
 
 FAST = {"permutations": 19, "bootstrap": 0, "tokenized": True}
 FLAGS = ["--permutations", "19", "--bootstrap", "0", "--tokenized"]
-SAMPLES = sample_columns(model(3, 4), 1.0, 30)
+SAMPLES = latent_tables.sample_columns(latent_tables.model(3, 4), 1.0, 30)
 QUICK = {"subsets": 10, "bootstrap": 10}
 
 
@@ -92,11 +88,11 @@ def test_whatever_holds_texts_gives_them_as_they_are_and_streamed():
     forms = [MODEL, tuple(MODEL), (text for text in MODEL), np.array(MODEL), pd.Series(MODEL)]
     forms += [table.to_pandas(), table, table.to_reader(max_chunksize=7), table.to_batches()[0]]
     for place, form in enumerate(forms):
-        found = [*text_source(form, f"form {place}").read(StrictProblems(skip=False))]
+        found = [*calls.text_source(form, f"form {place}").read(StrictProblems(skip=False))]
         assert [record.as_it_is for record in found] == MODEL
         assert found[3].place in (f"form {place}: row 4", f"form {place}: text 4")
         assert {record.title for record in found} in ({""}, set(MODEL))
-    assert text_source("a/path", "x") == Path("a/path")
+    assert calls.text_source("a/path", "x") == Path("a/path")
     # No text is read before it is asked for
     read = 0
 
@@ -105,7 +101,7 @@ def test_whatever_holds_texts_gives_them_as_they_are_and_streamed():
         for read in range(1, 10_001):
             yield f"text {read}\nwith a line feed"
 
-    source = text_source(generated(), "x")
+    source = calls.text_source(generated(), "x")
     for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
         assert read == number
         assert record.as_it_is == f"text {number}\nwith a line feed"
@@ -159,7 +155,7 @@ def test_what_a_notebook_shows_is_no_markup_and_json_has_no_nan():
     frame = pd.DataFrame({hostile: [hostile, math.nan], "n": [1, 2]})
     result = Result("x", frame, text=hostile)
     page = result._repr_html_()
-    assert Page(page).tags == {"table", "thead", "tbody", "tr", "th", "td"}
+    assert test_compare.Page(page).tags == {"table", "thead", "tbody", "tr", "th", "td"}
     assert not {"\x1b", "\u202e"} & set(page + repr(result))
     long = Result("x", pd.DataFrame({"n": range(1000)}), text="a\n" * 1000)
     assert len(long._repr_html_()) < 2_000
@@ -260,7 +256,7 @@ def test_results_go_from_process_to_process(kind, compared):
             {"a": scores(1, 0.0), "b": scores(2, 0.2)}, flips=99
         ),
         "estimate": lambda: beyond_perplexity.estimate(pa.table(dict(SAMPLES)), options=QUICK),
-        "audit": lambda: Audit(
+        "audit": lambda: audit.Audit(
             "m", [Finding("normalization", True, 0.0, 0.0, 1, "all are", "numbers")], []
         ),
     }[kind]()
@@ -382,7 +378,8 @@ def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp
     capsys.readouterr()
     raw: dict = {"model": folder, "device": "cpu"}
     beyond_perplexity.contrast(["a <unk>"], ["<unk> <unk>"], **raw)
-    assert "texts: the tokenizer cuts <unk> into three tokens (occurrences: 3" in capsys.readouterr().err
+    told = "texts: the tokenizer cuts <unk> into three tokens (occurrences: 3; "
+    assert told in capsys.readouterr().err
     pairs.write_text("good\tbad\na <unk>\tb\n")
     beyond_perplexity.contrast(pairs, **raw)
     assert f"{pairs}: the tokenizer cuts <unk> into" in capsys.readouterr().err
@@ -617,14 +614,11 @@ class Streamed:
 @pytest.mark.parametrize(
     "form",
     [
-        pa.array(TEXTS),
-        pa.array(TEXTS, pa.large_string()),
-        pa.array(TEXTS).dictionary_encode(),
-        pa.chunked_array([TEXTS[:1], [], TEXTS[1:]]),
+        *(pa.array(TEXTS), pa.array(TEXTS, pa.large_string())),
+        *(pa.array(TEXTS).dictionary_encode(), pa.chunked_array([TEXTS[:1], [], TEXTS[1:]])),
         pa.table({"text": pa.array(TEXTS, pa.string_view())}),
         Streamed(pa.table({"n": range(4), "text": TEXTS})),
-        Streamed(pa.chunked_array([TEXTS])),
-        np.array(TEXTS, object),
+        *(Streamed(pa.chunked_array([TEXTS])), np.array(TEXTS, object)),
         pd.Series(TEXTS, dtype="string"),
     ],
     ids=lambda form: f"{type(form).__name__}",

@@ -1,7 +1,6 @@
 """Linked WikiText-2: documents of both variants, aliases, graph, pickles that must not run.
 
-Needs nothing but the checkout. Oracles: documents and graphs written by hand; pickles made by the
-standard library and by hand; the kinds of mentions derived again by a scan over all pairs.
+Oracles: documents and graphs by hand; pickles of the library and by hand; scans over all pairs.
 """
 
 import collections
@@ -19,9 +18,8 @@ from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pi
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from tests.unit import small_corpora, test_configuration
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import put
-from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import TABLES, run_options
 
 ALIASES = {"Q1": ["Super Mario Land", "SML"], "Q2": {"Nintendo"}}
@@ -89,8 +87,7 @@ def test_one_alias_may_name_several_entities_and_other_workers_change_nothing(tm
     source = write(tmp_path, *documents)
     one = run_options(tmp_path / "one", {"source": source})
     two = run_options(tmp_path / "two", {"source": source}, workers=2)
-    assert one == two
-    assert len(one["documents"]) == 30
+    assert (one, len(one["documents"])) == (two, 30)
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
     config = {"source": source, "preprocessing": {"lower_case": False}}
@@ -99,8 +96,6 @@ def test_one_alias_may_name_several_entities_and_other_workers_change_nothing(tm
     assert found["documents"][0]["text"].startswith("Super Mario")
     assert found["report"]["relations"]["annotated_by_derived"]["related"]["new"] == 1
 
-
-# ---- malformed input ----
 
 UNUSABLE = "line 2: unusable annotation"
 
@@ -199,9 +194,6 @@ def test_a_pickle_of_another_form_is_an_error(tmp_path, aliases, graph, message)
     check_refused(re.escape(message), run_options, tmp_path / "out", {"source": source})
 
 
-# ---- pickles ----
-
-
 class Evil:
     def __reduce__(self):
         return os.system, ("touch evil",)
@@ -211,7 +203,7 @@ class Evil:
 def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
     value = {"Q1": [("a", "é" * 300), ["b", 3]], "Q2": {"c"}}
     value["n"] = [1.5, True, None, frozenset("x"), 2**70]
-    path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
+    path = small_corpora.put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
     assert load_pickle(path) == value
 
 
@@ -228,7 +220,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
+    path = small_corpora.put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
     check_refused(re.escape(name.replace("builtins", "")) + ".*only dict", load_pickle, path)
     assert not (tmp_path / "evil").exists()
 
@@ -248,7 +240,7 @@ def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monk
     ],
 )
 def test_a_broken_pickle_is_one_error(tmp_path, content):
-    path = put(tmp_path / "x.pkl", content)
+    path = small_corpora.put(tmp_path / "x.pkl", content)
     check_refused(re.escape(f"{path}: "), load_pickle, path)
 
 
@@ -258,7 +250,7 @@ def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
     content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
     for _ in range(3):
         content[draw.randrange(len(content))] = draw.randrange(256)
-    path = put(tmp_path / "x.pkl", content)
+    path = small_corpora.put(tmp_path / "x.pkl", content)
     try:
         load_pickle(path)
     except InputError as error:
@@ -291,7 +283,7 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
 def configured(source, **sections):
-    config, split = load(), {"train": 1, "valid": 0, "test": 0}
+    config, split = test_configuration.load(), {"train": 1, "valid": 0, "test": 0}
     config["corpora"]["external"] = {"source": source, "split": split, **sections}
     return config
 

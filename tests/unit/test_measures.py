@@ -1,7 +1,6 @@
 """The table of measures, the curves and the command that writes them.
 
-Needs nothing but the package. Oracles: plain Python over the documents, scipy's statistics, the
-values of a sample set against itself, invariance to how documents are cut into batches.
+Oracles: plain Python, scipy, a sample set against itself, documents in other batches.
 """
 
 from collections import Counter
@@ -13,32 +12,27 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, ks_2samp
 
+from beyond_perplexity import random_streams, verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.shards import read_record
-from beyond_perplexity.tendencies import document_counts, document_measures, power_laws
+from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired, subset
-from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
+from tests.unit import text_pairs
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import (
-    STOP,
-    at_most,
     batched,
     draw_texts,
+    named_parts,
     pair_of,
-    plain_measures,
     run_script,
     statistics_of,
-    write_samples,
 )
 
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
@@ -146,7 +140,9 @@ def test_values_are_those_of_plain_programs(table):
     rows = as_dict(table)
     tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [[len(t) for t in side] for side in tokens]
-    stop = [[sum(w in STOP.words for w in t) / len(t) for t in side if t] for side in tokens]
+    stop = [
+        [sum(w in text_pairs.STOP.words for w in t) / len(t) for t in side if t] for side in tokens
+    ]
     for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
         value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
         assert value["mean"] == pytest.approx(np.mean(second))
@@ -155,7 +151,8 @@ def test_values_are_those_of_plain_programs(table):
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
     assert_word_values(
-        rows, [at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)]
+        rows,
+        [text_pairs.at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)],
     )
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
@@ -183,7 +180,7 @@ def test_without_draws_the_values_stay(sample_sets, table):
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
     unread = as_dict(run(sample_sets, options, texts=([], [])))
     counts = [np.sort(sample_set.counts)[::-1].astype(float) for sample_set in sample_sets]
-    assert unread["rank_frequency", "zipf_s"]["value"] == fit_zipf(counts[1])
+    assert unread["rank_frequency", "zipf_s"]["value"] == power_laws.fit_zipf(counts[1])
     assert ("rank_frequency", "zipf_s_split") not in unread  # halves need documents
 
 
@@ -235,8 +232,7 @@ def test_curves_are_those_of_plain_programs(sample_sets, table):
         types = sorted(len(set(t)) for t in tokens if len(t) == length)
         assert point["y"] == pytest.approx(np.mean(types))
         levels = np.quantile(types, [0.05, 0.95], method="inverted_cdf")
-        assert (point["low"], point["high"]) == tuple(levels)
-        assert point["n"] == len(types)
+        assert ((point["low"], point["high"]), point["n"]) == (tuple(levels), len(types))
     lengths = [len(t) for t in tokens]
     quantiles = [point["y"] for point in points(drawn, "length_quantiles")]
     expected = np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
@@ -274,28 +270,18 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
-        common += [f"--{name}-documents", write_samples(tmp_path / name, texts)]
+        common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
     common += ["--raw", tmp_path / "raw.parquet", "--sample-sets", 4]
     run_script(measure_tendencies, *common)
     assert sizes.stat().st_size > 0
     for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
         line = str(read_record(path)["signature"])
-        assert parts_of(line) == {
-            "kind": "tendencies",
-            "text": "run",
-            "vocabulary": words,
-            "tokens": "0-all",
-            "stopwords": "test",
-            "symbols": "yes",
-            "groups": "none",
-            "permutations": "0",
-            "bootstrap": "0",
-            "confidence": "0.95",
-            "zipf": "10000",
-            "baseline": "none",
-            "holm": "4",
-            "embedding": "none",
-        }
+        assert parts_of(line) == named_parts(
+            "kind=tendencies text=run tokens=0-all stopwords=test symbols=yes groups=none "
+            "permutations=0 bootstrap=0 confidence=0.95 zipf=10000 baseline=none holm=4 "
+            "embedding=none",
+            vocabulary=words,
+        )
 
 
 def documents_of(n: int, lengths: str) -> list[str]:
@@ -326,8 +312,8 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
-        splits.append(plain_measures(pair, counts))
-    by_length = splits[0].keys() & {(name, "ks_empirical") for name in HISTOGRAM_OF}
+        splits.append(text_pairs.plain_measures(pair, counts))
+    by_length = splits[0].keys() & {(name, "ks_empirical") for name in type_token.HISTOGRAM_OF}
     # Types are permuted among documents of equal length alone.
     for key in splits[0].keys() - (by_length if lengths == "different" else set()):
         observed = splits[0][key]
@@ -339,7 +325,7 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         longest = lengths == "different" and 1 in (n_first, n_second)
         if longest and key[0] in ("rank_frequency", "unigram"):
             assert found[key]["value"] is found[key]["p_value"] is None
-            assert found[key]["reason"] == reason("longer_documents")
+            assert found[key]["reason"] == verdicts.reason("longer_documents")
             continue
         least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, share)
         assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
@@ -359,7 +345,7 @@ def open_pair(cut: int = 1000):
 
 def members(number: int, place: int, seed: int) -> list[str]:
     """Take the documents of a subset, by the draw that defines them."""
-    rng = stream(seed, "subset/documents", number)
+    rng = random_streams.stream(seed, "subset/documents", number)
     first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
 
@@ -367,7 +353,7 @@ def members(number: int, place: int, seed: int) -> list[str]:
 def test_groups_are_nested_subsets_of_the_right_sizes_and_all_alike():
     inside = np.zeros(40)
     for number in range(400):
-        groups = DocumentGroups(stream(1, "test", number), [5, 15, 40])
+        groups = DocumentGroups(random_streams.stream(1, "test", number), [5, 15, 40])
         first = np.concatenate([groups.next_block(n) for n in (13, 20, 7)])
         assert np.bincount(first).tolist() == [5, 10, 25]
         inside += first == 0

@@ -1,9 +1,7 @@
 """MediaWiki dumps: cutting pages, wikitext to paragraphs, links, matches, token spans, redirects.
 
-Needs nothing but the package. Oracles: what MediaWiki shows for the markup, written by hand; the
-spans' own characters; brute-force search for matches.
-Of limits that are counted: the documents left without what is beyond them; an implementation
-without a shortcut; what would take minutes if work were not bounded.
+Oracles: what MediaWiki shows for the markup, by hand; the spans' characters; brute-force matches.
+Of limits: documents without what is beyond them, no shortcut, what would take minutes unbounded.
 """
 
 import bz2
@@ -18,25 +16,15 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from beyond_perplexity.corpus import markup, readers
+from beyond_perplexity.corpus import coreference, extraction, markup, mediawiki, readers, text_files
 from beyond_perplexity.corpus import markup as markup_limits
-from beyond_perplexity.corpus.coreference import merge_entities
-from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
-from beyond_perplexity.corpus.mediawiki import (
-    PageError,
-    PageStream,
-    RawPage,
-    Redirects,
-    add_matches,
-    parse_page,
-    tokenize,
-)
+from beyond_perplexity.corpus.mediawiki import PageStream, parse_page
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, read_lines, resolve_path
-from beyond_perplexity.corpus.text_files import read_text
 from beyond_perplexity.errors import InputError
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 
 HEADER = (
@@ -66,21 +54,17 @@ def mentions(paragraph):
     return [(paragraph.text[a:b], entity, kind) for a, b, entity, kind in paragraph.mentions]
 
 
-# ---- the stream of pages ----
-
-
 def test_pages_survive_any_cut_of_the_chunks_and_odd_ones_are_read(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
     for size in (1, 7, 64):
         monkeypatch.setattr("beyond_perplexity.corpus.readers.CHUNK_BYTES", size)
         stream = PageStream(dump, Problems(False))
-        assert list(stream) == whole
-        assert stream.namespaces == {"kategorie"}
+        assert (list(stream), stream.namespaces) == (whole, {"kategorie"})
     content = dump.read_bytes()
     for raw in whole:  # the place is the byte where the page starts
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
-    with pytest.raises(PageError, match="without title, namespace"):
+    with pytest.raises(mediawiki.PageError, match="without title, namespace"):
         parse_page(raw_page("1" * 5000, "x"))
     assert parse_page(raw_page("-1", "x")).namespace == -1
     assert parse_page(raw_page("0", "#REDIRECT" + " " * 200_000)).redirect is None
@@ -103,8 +87,8 @@ DELETED = b'<revision><text deleted="deleted" /></revision></page>'
     ],
 )
 def test_broken_pages_say_why(xml, reason):
-    with pytest.raises(PageError, match=reason):
-        parse_page(RawPage("here", xml))
+    with pytest.raises(mediawiki.PageError, match=reason):
+        parse_page(mediawiki.RawPage("here", xml))
 
 
 def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_other(tmp_path):
@@ -114,7 +98,7 @@ def test_pages_and_namespaces_are_read_and_one_that_is_never_closed_breaks_no_ot
     for raw in PageStream(dump, Problems(False)):
         try:
             found.append(parse_page(raw).title)
-        except PageError:
+        except mediawiki.PageError:
             found.append(f"broken: {raw.describe().split(' (')[0]}")
     assert found == ["A", "broken: Broken", "B"]
     held = [page_xml("A", "x < y & [[B]]"), page_xml("C", "", redirect="A")]
@@ -149,8 +133,7 @@ AB = (HEADER + page_xml("A", "x") + page_xml("B", "y")).encode()
 )
 def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content, message, reason):
     path = put(tmp_path / "dump", content)
-    with pytest.raises(InputError, match=message):
-        list(PageStream(path, Problems(False)))
+    check_refused(message, lambda: list(PageStream(path, Problems(False))))
     problems = Problems(skip=True)
     assert [parse_page(raw).title for raw in PageStream(path, problems)] == ["A", "B"]
     assert problems.skips.counts[reason] == 1
@@ -159,11 +142,8 @@ def test_dumps_that_end_early_are_errors_or_keep_what_was_read(tmp_path, content
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
 def test_other_files_are_no_dumps(tmp_path, content):
     path = put(tmp_path / "other", content)
-    with pytest.raises(InputError, match="not a MediaWiki dump"):
-        list(PageStream(path, Problems(False)))
+    check_refused("not a MediaWiki dump", lambda: list(PageStream(path, Problems(False))))
 
-
-# ---- markup ----
 
 VISIBLE = [
     ("'''Bold''' and ''italic'' text.", ["Bold and italic text."]),
@@ -221,9 +201,7 @@ def test_links_keep_their_place_and_target_and_none_can_be_forged():
 @pytest.mark.parametrize(
     ("title", "targets"),
     [
-        ("Foo bar", ["foo_bar "]),
-        ("Éa", ["éa"]),
-        ("AT&T", ["AT&amp;T"]),
+        *(("Foo bar", ["foo_bar "]), ("Éa", ["éa"]), ("AT&T", ["AT&amp;T"])),
         ("Foo", ["Foo#Bar"]),
         ("Mission: Impossible", ["Mission: Impossible"]),
         (None, ["#Bar", "File:X.png", "user talk:X", "de:X", "zh-min-nan:X", "Kategorie:X"]),
@@ -235,19 +213,14 @@ def test_titles_are_normalized(title, targets):
     assert found == {title}
 
 
-# ---- mentions ----
-
-
 def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     first = "New York is here. [[York]] and [[New York City|New York]]. Yorkshire, York, New York, "
     second = "new york.\n\n[[Year|1990]] 1990. Ada and Ada Lovelace."
     paragraphs = markup.parse_article(first + second).paragraphs
-    add_matches("Ada", paragraphs)
+    mediawiki.add_matches("Ada", paragraphs)
     assert mentions(paragraphs[0]) == [
-        ("York", "York", "link"),
-        ("New York", "New York City", "link"),
-        ("York", "York", "title"),
-        ("New York", "New York City", "alias"),
+        *(("York", "York", "link"), ("New York", "New York City", "link")),
+        *(("York", "York", "title"), ("New York", "New York City", "alias")),
     ]
     assert mentions(paragraphs[1]) == [
         ("1990", "Year", "link"),
@@ -261,20 +234,20 @@ def test_an_anchor_takes_no_title_away_the_latest_counts_and_matches_agree_with_
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
     ).paragraphs
-    add_matches("Other", [paragraph])
+    mediawiki.add_matches("Other", [paragraph])
     found = [(anchor, entity) for anchor, entity, kind in mentions(paragraph) if kind != "link"]
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
     link = markup.Paragraph("ab", [(0, 2, "X", "link")])
     plain = markup.Paragraph(text)
-    add_matches("zz", [link, plain])
+    mediawiki.add_matches("zz", [link, plain])
     oracle = [m.span() for m in re.finditer(r"(?<!\w)ab(?!\w)", text)]
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
 
 
 def spans(paragraph, **switches):
     preprocessing = Preprocessing.from_config(switches)
-    ((tokens, kept),) = tokenize([paragraph], preprocessing.apply)
+    ((tokens, kept),) = mediawiki.tokenize([paragraph], preprocessing.apply)
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
@@ -294,7 +267,7 @@ def test_token_spans_survive_cleaning_and_anchors_inside_tokens_are_left_out():
 
     links = [(0, 1, "A", "link"), (2, 3, "B", "link"), (6, 7, "D", "link")]
     paragraph = markup.Paragraph("a b c d", links)
-    ((tokens, kept),) = tokenize([paragraph], swap)
+    ((tokens, kept),) = mediawiki.tokenize([paragraph], swap)
     assert tokens == ["a", "c", "b", "d"]
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
@@ -308,7 +281,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
         paragraph.mentions = [(a, b, paragraph.text[a:b], kind) for a, b, _, kind in found]
     preprocess = Preprocessing.from_config({}).apply
     spelled, anchors = [], []
-    for tokens, kept in tokenize(paragraphs, preprocess):
+    for tokens, kept in mediawiki.tokenize(paragraphs, preprocess):
         spelled += [tokens[a:b] for a, b, *_ in kept]
         anchors += [anchor for *_, anchor, _ in kept]
     expected = [anchor.split() for anchor in preprocess(anchors)]
@@ -320,7 +293,7 @@ def test_spans_of_the_excerpt_spell_their_anchors():
 
 
 def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_path):
-    with Redirects(tmp_path / "r.sqlite") as redirects:
+    with mediawiki.Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])
         assert [redirects.resolve(title) for title in "ABCXZ"] == ["C", "C", "C", None, None]
@@ -335,14 +308,9 @@ def test_infobox_links_become_pairs_and_redirects_are_followed_to_the_end(tmp_pa
     )
     assert article.infoboxes == 1
     assert article.triples == [
-        ("birth_place", "Ulm"),
-        ("birth_place", "German Empire"),
-        ("spouse", "Mileva"),
+        *(("birth_place", "Ulm"), ("birth_place", "German Empire"), ("spouse", "Mileva")),
         ("again", "Ulm"),
     ]
-
-
-# ---- lines ----
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1 << 20])
@@ -366,7 +334,7 @@ def test_lines_are_those_of_split_in_time_of_their_length_alone(tmp_path, monkey
         for _ in range(256):
             file.write(b"a" * (1 << 20))
     problems = Problems(True)
-    assert not list(read_text(path, problems))
+    assert not list(text_files.read_text(path, problems))
     assert problems.skips.counts == {"line too long": 1}
     draw = random.Random(7)
     for trial in range(40):
@@ -403,9 +371,6 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     assert len(str(caught.value)) < 400
 
 
-# ---- pages ----
-
-
 @pytest.mark.parametrize(
     "mark",
     ["<ref name=", "<ref>", "<b>", "<b a='", "{{a|", "[[a|", "\n{|", "[http://a ", "<nowiki>"],
@@ -418,8 +383,7 @@ def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
 
 def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeypatch):
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
-    assert markup.unclosed_marks(page) == []
-    assert markup.unended_elements(page, ("ref",)) == []
+    assert (markup.unclosed_marks(page), markup.unended_elements(page, ("ref",))) == ([], [])
     assert markup.unclosed_marks("<b>{{a|</b>}}") == [3]
     assert markup.unclosed_marks("{{a [[b }} c]]") == [4]
     assert markup.unclosed_marks("}} ]] </b> {{") == [11]
@@ -436,21 +400,23 @@ def test_what_is_closed_does_not_count_and_the_limit_grows_with_the_page(monkeyp
 
 def raw_page(namespace, text):
     revision = f"<revision><text>{text}</text></revision>"
-    return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
+    return mediawiki.RawPage(
+        "x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode()
+    )
 
 
 def test_such_a_page_is_a_counted_skip(tmp_path):
     options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
     pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
-    found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
+    found = extraction.Extractor(options, 1)(extraction.ItemBatch(0, pages, None, frozenset()))
     assert found.skips.counts == {"page with too much unclosed markup": 1}
     assert found.counts["articles"] == 1
     names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
     page = raw_page("0", "&e9;")
     path = put(tmp_path / "d.xml", b"<mediawiki>" + page.xml + b"</mediawiki>")
     assert len(list(PageStream(path, Problems(False)))) == 1
-    with pytest.raises(PageError, match="not well-formed"):
-        parse_page(RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
+    with pytest.raises(mediawiki.PageError, match="not well-formed"):
+        parse_page(mediawiki.RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
 
 
 def test_kinds_are_those_of_the_definition_for_nested_mentions():
@@ -482,4 +448,4 @@ def test_chains_of_entities_become_one_however_many_lie_over_each_other(tmp_path
     assert len(document.mentions) == 20_000
     n = 3000
     spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
-    assert len({entity for _, _, entity in merge_entities(spans)}) == 1
+    assert len({entity for _, _, entity in coreference.merge_entities(spans)}) == 1

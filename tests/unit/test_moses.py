@@ -1,8 +1,7 @@
 """Moses tokenization: equal to sacremoses (the oracle), whatever the chunks, line for line.
 
-Needs sacremoses; the test on real text also needs the development data in ``../shared/data`` and is
-skipped where that is missing.
-Of the cleaning steps: sacremoses' punctuation normalizer, and Unicode's definitions.
+Needs sacremoses; real text in ``../shared/data`` or a skip. Oracles of cleaning: sacremoses'
+normalizer, Unicode.
 """
 
 import random
@@ -19,14 +18,7 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from beyond_perplexity.corpus import moses, normalization
 from beyond_perplexity.corpus.moses import LANGUAGES, tokenize_lines
-from beyond_perplexity.corpus.normalization import (
-    Preprocessing,
-    lower_case,
-    normalize_punctuation,
-    remove_accents,
-    remove_non_printing,
-    replace_unicode_punctuation,
-)
+from beyond_perplexity.corpus.normalization import Preprocessing
 from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).parents[2]
@@ -35,10 +27,7 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 # Dense in what the rules look at; leaves out the documented differences (U+25CC, DOTMULTI).
 PIECES = [
     *"aabBz1٣²Ⅷ''''..,,:  -`\"éŒß&°–\xa0\x01\t中あ한ა\u0301\u00ad()",
-    "Mr.",
-    "No.",
-    " 5",
-    "...",
+    *("Mr.", "No.", " 5", "..."),
 ]
 
 text_lines = st.lists(
@@ -161,7 +150,10 @@ def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
     assert b"cuts" not in done.stderr
     done = run_filter(b"a <unk>\n")
     assert done.stdout == b"a < unk >\n"
-    assert b"warning: stdin: the tokenizer cuts <unk> into three tokens (1 times" in done.stderr
+    assert (
+        b"warning: stdin: the tokenizer cuts <unk> into three tokens (occurrences: 1; texts: 1)"
+        in done.stderr
+    )
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr
@@ -171,13 +163,7 @@ def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
 # Each character of the normalizer's rules, and neighbours that its patterns ask for.
 CLEANED_PIECES = [
     *"ab19 <()[].,:;?!%`´'\"„“”–—‘‚’…«»\xa0\r",
-    "nº",
-    "ºC",
-    "cm",
-    "''",
-    "  ",
-    '",',
-    '."',
+    *("nº", "ºC", "cm", "''", "  ", '",', '."'),
 ]
 WIDE = "，。、”“∶：？《》）！（；」「０１２３４５６７８９．～’…━〈〉【】％"
 
@@ -192,17 +178,20 @@ def test_normalize_punctuation_equals_sacremoses(language):
     lines = random_lines(CLEANED_PIECES)
     normalizer = MosesPunctNormalizer(language)
     expected = [normalizer.normalize(line) for line in lines]
-    assert normalize_punctuation("\n".join(lines), language).split("\n") == expected
+    assert normalization.normalize_punctuation("\n".join(lines), language).split("\n") == expected
 
 
 def test_punctuation_is_replaced_as_by_sacremoses_and_in_known_texts():
     lines = random_lines([*WIDE, "a", "é", "中", " ", "\t"])
     normalizer = MosesPunctNormalizer("en")
     expected = [normalizer.replace_unicode_punct(line) for line in lines]
-    assert replace_unicode_punctuation("\n".join(lines)).split("\n") == expected
-    assert lower_case("ÀB\nÇ") == "àb\nç"
-    assert remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
-    assert normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000") == '" oui " ,\n"Hello," 1.000'
+    assert normalization.replace_unicode_punctuation("\n".join(lines)).split("\n") == expected
+    assert normalization.lower_case("ÀB\nÇ") == "àb\nç"
+    assert normalization.remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
+    assert (
+        normalization.normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000")
+        == '" oui " ,\n"Hello," 1.000'
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -210,10 +199,10 @@ def test_punctuation_is_replaced_as_by_sacremoses_and_in_known_texts():
 def test_non_printing_and_accents_by_definition(text):
     """Oracle: the categories of ``unicodedata``, character by character, as XLM's scripts do."""
     blanks = [" " if unicodedata.category(c)[0] == "C" and c != "\n" else c for c in text]
-    assert remove_non_printing(text) == "".join(blanks)
+    assert normalization.remove_non_printing(text) == "".join(blanks)
     decomposed = unicodedata.normalize("NFD", text)
     bare = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-    assert remove_accents(text) == bare
+    assert normalization.remove_accents(text) == bare
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,10 +1,7 @@
 """Counting and estimating n-grams, and texts of sentences.
 
-Oracles: Kneser–Ney from its definition in dictionaries (`kneser_ney_reference`); sums over the
-vocabulary; the same text in one part and in many; `lmplz` on WikiText-2, where it is at hand.
-Of ARPA files: the model that was written, and one by hand; `kenlm`, where it is installed. Of the
-family of models: p from the definition in dictionaries (`kneser_ney_reference`), the same texts
-from other batches.
+Oracles: Kneser–Ney by definition (`kneser_ney_reference`); sums over the vocabulary; other parts
+and batches; `lmplz` on WikiText-2 and `kenlm`, where they are; an ARPA file by hand.
 """
 
 import gzip
@@ -194,8 +191,7 @@ def test_words_without_a_count_share_the_uniform_and_short_sentences_lower_the_o
     discounts = PlainKneserNey(sentences, 1, V).discounts[0]
     lost = sum(discounts[min(count, 3) - 1] for count in seen.values()) / seen.total()
     probs = np.exp(model.levels[0].log_probs)
-    assert probs[0] == 0
-    assert probs[2] == pytest.approx(lost / (V - 1), rel=1e-12)
+    assert (probs[0], probs[2]) == (0, pytest.approx(lost / (V - 1), rel=1e-12))
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
@@ -305,10 +301,8 @@ def test_wikitext_is_that_of_lmplz():
     found = counting.estimate_backoff(counting.extend_words(counts, ids.size))
     assert found.model.n_counts == [33280, 619591, 1398959, 1794725, 1914265]
     expected = [
-        (0.182087, 1.01364, 2.53778),
-        (0.729716, 1.15964, 1.49569),
-        (0.866965, 1.27126, 1.47995),
-        (0.942337, 1.41604, 1.53705),
+        *((0.182087, 1.01364, 2.53778), (0.729716, 1.15964, 1.49569)),
+        *((0.866965, 1.27126, 1.47995), (0.942337, 1.41604, 1.53705)),
         (0.959168, 1.52824, 1.50737),
     ]
     assert np.allclose(found.discounts, expected, rtol=1e-5)
@@ -408,8 +402,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
 
 def test_scores_of_a_model_by_hand_and_no_perplexity_of_unknown_words_without_unk(tmp_path):
     held = read_arpa(put(tmp_path / "text.txt", TEXT))
-    assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
-    assert held.n_counts == [5, 4, 2]
+    assert (held.words, held.n_counts) == (["<s>", "</s>", "<unk>", "a", "b"], [5, 4, 2])
     lines = {
         "a b": [-0.6, -0.2, -0.1],
         "b": [-0.3 - 0.7, -0.8],
@@ -424,8 +417,7 @@ def test_scores_of_a_model_by_hand_and_no_perplexity_of_unknown_words_without_un
         assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
     assert found["oov"] == 1
     assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 0.6 + 0.8) / 3))
-    assert found["sentences"] == 1
-    assert found["n_counts"] == [5, 4, 2]
+    assert (found["sentences"], found["n_counts"]) == (1, [5, 4, 2])
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
     held = read_arpa(put(tmp_path / "text.txt", lacking))
     assert held.n_counts == [4, 4, 2]
@@ -504,8 +496,7 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     assert flat_json["n_counts"] == told["n_counts"]
     assert len(told["discounts"]) == 3
     kept = [line.split() for line in lines[100:] if line]
-    assert flat_json["tokens"] == sum(map(len, kept)) + len(kept) + 4
-    assert flat_json["oov"] == 1
+    assert (flat_json["tokens"], flat_json["oov"]) == (sum(map(len, kept)) + len(kept) + 4, 1)
     whole = run(score_command, *common, *rare, "--device", "cpu", "--per-document", per)
     assert whole["perplexity"]["token"] == pytest.approx(flat_json["perplexity"], rel=1e-12)
     assert whole["log_prob"] == pytest.approx(flat_json["log10_prob"] * math.log(10), rel=1e-12)
@@ -613,8 +604,7 @@ def test_texts_do_not_depend_on_the_batch(values):
         size = {"first": first, "count": count, "maximum_length": 40, "batch_size": batch}
         drawn = generate(held, options, **keys, **size)
         found.append([(d.doc_id, d.tokens.tolist(), d.log_prob) for d in drawn])
-    assert found[0] == found[1]
-    assert found[0][40:] == found[2]
+    assert (found[0], found[0][40:]) == (found[1], found[2])
     assert not any(0 in tokens for _, tokens, _ in found[0])
     finished = [tokens for _, tokens, _ in found[0] if len(tokens) < 30]
     assert len(set(map(tuple, finished))) > 3

@@ -1,7 +1,6 @@
 """Outputs and shards: what cannot be written is said at once; files are whole or none.
 
-Oracles: the folder's listing afterwards; the limits of file systems (255 bytes a name); the words
-of the operating system; the rows that were written; Bash's expansion of braces.
+Oracles: the folder's listing; 255 bytes a name; the system's words; the rows; Bash's braces.
 """
 
 import argparse
@@ -24,8 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
-from beyond_perplexity.corpus.token_batches import TokenStore, save_array
+from beyond_perplexity.corpus import latent_instances, token_batches
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.registry import save_tensors
@@ -39,9 +37,6 @@ from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges,
 from beyond_perplexity.training.interruptions import save_checkpoint
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_ngrams import V, draw_sentences, fit
-
-# ---- outputs ----
-
 
 WORDS = [f"w{n}" for n in range(V)]
 ROWS = {"subject": ["a"], "relation": ["r"], "object": ["c"]}
@@ -59,8 +54,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("folder", "is a folder; name a file in it"),
-        ("file/a.csv", "file is no folder"),
+        *(("folder", "is a folder; name a file in it"), ("file/a.csv", "file is no folder")),
         ("file/a/b.csv", "file is no folder"),
         ("around/a.csv", "around is no folder|Too many levels"),
         ("pipe", "is no regular file"),
@@ -68,10 +62,8 @@ def place(tmp_path: Path) -> Path:
         ("é" * 128, "File name too long"),
         ("x" * 300 + "/a.csv", "File name too long"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
-        ("/dev/full", "is no place for files"),
-        ("/dev/fd/1", "is no place for files"),
-        ("/proc/a/b", "is no place for files"),
-        ("", "is a folder"),
+        *(("/dev/full", "is no place for files"), ("/dev/fd/1", "is no place for files")),
+        *(("/proc/a/b", "is no place for files"), ("", "is a folder")),
     ],
 )
 def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: str) -> None:
@@ -151,7 +143,7 @@ WRITERS = {
     "text": lambda path: outputs.write_text(path, "x" * 10_000),
     "parquet": write_parquet,
     "weights": lambda path: save_tensors(path, {"x": torch.zeros(1_000)}),
-    "numbers": lambda path: save_array(path, np.zeros(1_000)),
+    "numbers": lambda path: token_batches.save_array(path, np.zeros(1_000)),
     "arpa": lambda path: write_arpa(path, fit(draw_sentences(), 3), WORDS),
     "figure": lambda path: save(Figure(), [path]),
 }
@@ -203,11 +195,11 @@ def test_a_shard_that_cannot_be_finished_leaves_nothing(
 
 def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monkeypatch) -> None:
     def instances():
-        yield Instance(0, {"tokens": [1, 2]})
+        yield latent_instances.Instance(0, {"tokens": [1, 2]})
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        InstanceStore.write(tmp_path / "i", "train", instances())
+        latent_instances.InstanceStore.write(tmp_path / "i", "train", instances())
     assert list((tmp_path / "i").iterdir()) == []
 
     def texts(*_: object):
@@ -216,11 +208,8 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
 
     monkeypatch.setattr("beyond_perplexity.corpus.token_batches.read_texts", texts)
     with pytest.raises(OSError, match="x"):
-        TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
+        token_batches.TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
     assert list((tmp_path / "t").iterdir()) == []
-
-
-# ---- shards ----
 
 
 ROOT = Path(__file__).parents[2]
@@ -232,16 +221,14 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
     shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {"seed": 7})
     batches = list(shards.read_batches(path, KNOWLEDGE_GRAPH, ["object", "subject"], batch_size=1))
     expected = [{"object": "c", "subject": "a"}, {"object": None, "subject": "b"}]
-    assert [row for batch in batches for row in batch.to_pylist()] == expected
-    assert len(batches) == 2
+    assert ([row for batch in batches for row in batch.to_pylist()], len(batches)) == (expected, 2)
     record = shards.read_record(path)
     assert record["seed"] == 7
     assert "end" in record
     before = path.read_bytes()
     with pytest.raises(RuntimeError):  # leaves nothing, and keeps what was there
         write_parquet(path, RuntimeError())
-    assert path.read_bytes() == before
-    assert listing(path.parent) == {"graph.parquet"}
+    assert (path.read_bytes(), listing(path.parent)) == (before, {"graph.parquet"})
 
 
 def start_writing(path: Path) -> subprocess.Popen[str]:
@@ -310,8 +297,7 @@ def test_files_have_the_mode_of_the_umask(tmp_path, umask):
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}
-    assert len(modes) == 4
-    assert set(modes.values()) == {modes[tmp_path / "plain"]}
+    assert (len(modes), set(modes.values())) == (4, {modes[tmp_path / "plain"]})
 
 
 @pytest.mark.parametrize(

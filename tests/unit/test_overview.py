@@ -1,7 +1,6 @@
 """The first page of the report: its sentences and tables, and that no name is markup.
 
-Needs no data. Oracles: synthetic tables of known numbers, and docutils, which must find nothing to
-complain about.
+Oracles: synthetic tables of known numbers, and docutils without a complaint.
 """
 
 import base64
@@ -25,15 +24,7 @@ from beyond_perplexity.report.tendency_findings import (
     shares_table,
     tendency_table,
 )
-from tests.unit.planned import run_of
-from tests.unit.synthetic_tables import (
-    WITHHELD_NOTE,
-    make_measures,
-    make_sensitivity,
-    set_distance,
-    withhold,
-)
-from tests.unit.test_tables import scored
+from tests.unit import planned, synthetic_tables, test_tables
 
 CORPORA = {
     "wikipedia": {
@@ -50,7 +41,7 @@ def published(text: str) -> nodes.document:
 @pytest.fixture
 def measures() -> pd.DataFrame:
     """Give two sources of which one is as human text is, and the other has one large distance."""
-    table = make_measures(["lstm/beam", "trigram/beam"])
+    table = synthetic_tables.make_measures(["lstm/beam", "trigram/beam"])
     with_baseline = table["baseline"].notna()
     table.loc[with_baseline, "value"] = table["baseline"]
     table.loc[with_baseline, "excess"] = 0.0
@@ -58,7 +49,7 @@ def measures() -> pd.DataFrame:
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
     table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
-    return set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
+    return synthetic_tables.set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
 def told(measures: pd.DataFrame, row: str, sensitivity=None) -> dict[str, str]:
@@ -70,7 +61,7 @@ def told(measures: pd.DataFrame, row: str, sensitivity=None) -> dict[str, str]:
 
 def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
-    measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
+    measures = synthetic_tables.set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
     found = told(measures, "all")
     assert found == told(measures, "all; most in stop words")
     assert found["farthest sample set"] == "Trigram, beam"
@@ -79,7 +70,9 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
-    found = told(withhold(measures, "length", "ks", WITHHELD_NOTE), "all")
+    found = told(
+        synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE), "all"
+    )
     assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
     measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "baseline"] = (
         0.3
@@ -93,7 +86,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     def line(rows: pd.DataFrame, sensitivity: pd.DataFrame | None) -> str:
         return power_line(Compared("wikipedia", "document", rows, sensitivity))
 
-    table = make_sensitivity()
+    table = synthetic_tables.make_sensitivity()
     at_1000 = table[(table["n"] == 1000) & (table["tendency"] == "length")]
     shift = at_1000[at_1000["measure"] == "ks"]["minimum_detectable_effect"].iloc[0]
     small = measures.assign(n_reference=4000, n_samples=2000)
@@ -113,12 +106,11 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
 
 
 def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -> None:
-    measures = withhold(measures, "length", "ks", WITHHELD_NOTE)
+    measures = synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE)
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
     assert by_name["stars"] == "1 of 7"  # those that were not embedded have no eighth
-    assert by_name["largest excess"] == "+0.30 stop words"
-    assert by_name["copied 8-grams"] == "31.0%"
+    assert (by_name["largest excess"], by_name["copied 8-grams"]) == ("+0.30 stop words", "31.0%")
     assert published(human[0]).astext() == "Human text (words)"
     assert first[header.index("stars")] == "0 of 7"  # one has a raw p of 0.01
     assert len(header) == 7  # for half of a screen of 1,400 pixels
@@ -140,7 +132,7 @@ def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -
 def test_the_answer_stands_first(measures) -> None:
     """Bits per byte are those that were given; of two sample sets one has a star and an excess."""
     bits = {
-        name: scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
+        name: test_tables.scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
         for name, value in (("lstm", 1.9), ("gru", 1.4), ("cnn", 2.5))
     }
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
@@ -155,7 +147,7 @@ def test_the_answer_stands_first(measures) -> None:
         "2.50 [2.40, 2.60]."
     )
     assert answers([], {}) == []
-    assert answers([], {**bits, "other": scored(1.0, size=99)}) == []  # of another text
+    assert answers([], {**bits, "other": test_tables.scored(1.0, size=99)}) == []  # of another text
     unknown = measures.assign(excess=np.nan)
     assert answers([Compared("wikipedia", "document", unknown)], {}) == []
 
@@ -186,9 +178,7 @@ def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), *
     )
 
 
-def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alone(
-    measures,
-) -> None:
+def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alone(measures):
     for more, known in (
         ({"counted", "latent"}, True),
         ({"external"}, False),
@@ -200,7 +190,7 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
         assert ("what others have seen is not known." in said) != known
     corpora = {"a": ["lstm/beam"], "b": ["trigram/beam"], "c": ["gru/beam"]}
     extractions = {"a": {"split": {"unit": "page"}}, "b": {}, "c": {}}
-    first, second = by_corpus(corpora, extractions, measures, [make_sensitivity()])
+    first, second = by_corpus(corpora, extractions, measures, [synthetic_tables.make_sensitivity()])
     assert (first.name, first.unit, set(first.measures["source"])) == ("a", "page", {"lstm/beam"})
     assert first.sensitivity is not None
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
@@ -211,9 +201,8 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
 
 
 def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
-    config = run_of("configs/smoke.yaml").config
-    told = Run(config).report.compared()
-    assert '"kinds":["counted","trained"]' in told.replace(" ", "")
+    config = planned.run_of("configs/smoke.yaml").config
+    assert '"kinds":["counted","trained"]' in Run(config).report.compared().replace(" ", "")
     mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}
     config["external_samples"] = {"mine": mine}
     assert '"external"' in Run(config).report.compared()
@@ -226,7 +215,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     figure = tmp_path / "main.svg"
     drawing = "<svg xmlns='http://www.w3.org/2000/svg'>" + "<g/>" * 5000 + "</svg>"
     figure.write_text(drawing)
-    perplexity = {**scored(1.25), "perplexity": {"token": 93.5, "word": None}}
+    perplexity = {**test_tables.scored(1.25), "perplexity": {"token": 93.5, "word": None}}
     perplexity["unknown_share"] = 0.01
     common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}
     common["bound"] = "stochastic"
@@ -241,7 +230,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
             {**common, "method": "beam", "value": 235.8, "bound": "strict"},
         ]
     )
-    compared = [Compared("wikipedia", "document", measures, make_sensitivity())]
+    compared = [Compared("wikipedia", "document", measures, synthetic_tables.make_sensitivity())]
     given = {"estimates": estimates, "figures": [figure]}
     text = render(compared, perplexities={"lstm": perplexity}, **given)
     tree = published(text)
@@ -262,8 +251,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
 def test_names_are_no_markup(measures) -> None:
     nasty = "*x* `y`_ |z| <b> \\ :role:`a` __ [1]_\x00"
     table = measures.replace({"source": {"trigram/beam": f"external/{nasty}"}})
-    compared = [Compared("wikipedia", "document", table)]
-    tree = published(render(compared, {"external"}))
+    tree = published(render([Compared("wikipedia", "document", table)], {"external"}))
     shown = nasty.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     shown = " ".join(shown.replace("_", " ").split())
     assert shown in tree.astext()

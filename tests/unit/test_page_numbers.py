@@ -1,7 +1,6 @@
 """The numbers of pages come from their file of numbers or are right; every measure is described.
 
-Oracles: the templates and the file of numbers, read here by themselves; the registries of measures,
-estimators and tendencies; closed forms, worked out here.
+Oracles: the templates and the file of numbers; the registries; closed forms, worked out here.
 """
 
 import json
@@ -17,8 +16,7 @@ from scipy.special import zeta
 from beyond_perplexity.importance.ways_to_draw import ESTIMATORS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.estimates import ESTIMATES
-from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
-from beyond_perplexity.semantics.word_cosines import scaled_cosine
+from beyond_perplexity.semantics import measures, word_cosines
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +79,7 @@ DESCRIBED = {"vocabulary", "text"}  # counted and shown, with no distance
     "names",
     [
         pytest.param(set(ESTIMATORS), id="estimators"),
-        pytest.param(set(MEASURES), id="meaning"),
+        pytest.param(set(measures.MEASURES), id="meaning"),
         pytest.param(set(TENDENCIES) - DESCRIBED, id="tendencies"),
         pytest.param({row.distance for row in TENDENCIES.values()} - {""}, id="distances"),
         pytest.param(set(CONTRASTS), id="contrastive entropy"),
@@ -110,8 +108,8 @@ def test_numbers_of_the_text_are_right():
     assert f"{hundred:.4f}" == "1.0748"
     beyond = 1 - sum(k**-1.1997 for k in range(1, 10_001)) / zeta(1.1997)
     assert f"{beyond:.4f}" == "0.1421"
-    options = MeasureOptions()
+    options = measures.MeasureOptions()
     assert (options.temperature, options.bias) == (0.1, 8.0)
-    assert f"{float(scaled_cosine(0.82, 0.1, 8.0)):.2f}" == "0.55"
+    assert f"{float(word_cosines.scaled_cosine(0.82, 0.1, 8.0)):.2f}" == "0.55"
     for number in ("it is 6;", "3.857", "1.0748", "0.1421", "0.82 becomes 0.55"):
         assert number in PAGE

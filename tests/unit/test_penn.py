@@ -1,9 +1,7 @@
 """Penn brackets: one tree, whole files, malformed input, the way into the tables.
 
-Needs nothing but the checkout; the tests at the end read a real treebank where it lies beside it.
-Oracles: trees written by hand; NLTK's own parser of brackets; random trees that are written, put on
-several lines and read back; the text of the same documents in another format.
-Of shallow trees: TextBlob's own public `parse` on the same tokens; the tokens of the documents.
+Oracles: trees by hand; NLTK's parser; random trees written and read back; other formats of the same
+text; TextBlob's `parse` of the same tokens. A real treebank is read where it is.
 """
 
 import random
@@ -15,20 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from beyond_perplexity.corpus.extraction_options import SourceOptions
-from beyond_perplexity.corpus.penn import (
-    MAXIMUM_DEPTH,
-    Reader,
-    TreeError,
-    category,
-    escape,
-    leaves,
-    parse_tree,
-    replace_leaves,
-    unescape,
-)
-from beyond_perplexity.corpus.readers import Problems
-from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
+from beyond_perplexity.corpus import extraction_options, penn, readers, shallow_trees
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run, run_options
@@ -39,22 +24,19 @@ GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
 
 
 def read(path, *, skip=False, document="file"):
-    problems = Problems(skip)
-    source = SourceOptions("penn", [str(path)], document=document)
-    return list(Reader(source, problems).read(path)), problems
+    problems = readers.Problems(skip)
+    source = extraction_options.SourceOptions("penn", [str(path)], document=document)
+    return list(penn.Reader(source, problems).read(path)), problems
 
 
 def read_tree(line):
     """Read a tree of the table with NLTK; its leaves are the words as they are in the text."""
-    return Tree.fromstring(line, read_leaf=unescape)
+    return Tree.fromstring(line, read_leaf=penn.unescape)
 
 
 def write_tree(tree):
-    inside = (escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
-    return f"({escape(tree.label())} {' '.join(inside)})"
-
-
-# ---- one tree ----
+    inside = (penn.escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
+    return f"({penn.escape(tree.label())} {' '.join(inside)})"
 
 
 @pytest.mark.parametrize(
@@ -81,8 +63,7 @@ def write_tree(tree):
     ],
 )
 def test_a_tree_in_the_form_of_the_table(text, expected):
-    assert parse_tree(text) == expected
-    assert parse_tree(expected) == expected
+    assert (penn.parse_tree(text), penn.parse_tree(expected)) == (expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -97,21 +78,24 @@ def test_a_tree_in_the_form_of_the_table(text, expected):
         ("word without a tag", ["(NP the cat)", "(NP (DT the) cat)", "(NP cat (DT the))"]),
         ("word without a tag", ["(ROOT cat)"]),
         ("bracket without a label", ["(S ((NN a)) (NN b))"]),
-        ("tree too deep", ["(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2)]),
+        (
+            "tree too deep",
+            ["(S " * (penn.MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (penn.MAXIMUM_DEPTH + 2)],
+        ),
     ],
 )
 def test_a_malformed_tree_says_why(reason, texts):
     for text in texts:
-        with pytest.raises(TreeError) as error:
-            parse_tree(text)
+        with pytest.raises(penn.TreeError) as error:
+            penn.parse_tree(text)
         assert error.value.reason == reason
 
 
 def test_function_labels_go_and_a_plain_tree_is_what_nltk_reads():
     labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
-    assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+    assert [*map(penn.category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
     text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
-    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
+    assert read_tree(penn.parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 def random_tree(draw, depth=0):
@@ -128,35 +112,30 @@ def test_writing_and_reading_gives_the_tree_back(seed):
     tree = Tree("S", [random_tree(draw) for _ in range(draw.randint(1, 5))])
     line = write_tree(tree)
     assert "\n" not in line
-    assert read_tree(line) == tree
-    assert leaves(line) == tree.leaves()
-    assert parse_tree(line) == line
+    assert (read_tree(line), penn.leaves(line)) == (tree, tree.leaves())
+    assert penn.parse_tree(line) == line
     several = line.replace(" (", "\n    (")
-    assert parse_tree(f"(ROOT\n  {several})") == line
+    assert penn.parse_tree(f"(ROOT\n  {several})") == line
     other = [f"w({n}" for n in range(len(tree.leaves()))]
-    assert leaves(replace_leaves(line, other)) == other
-    assert replace_leaves(line, tree.leaves()) == line
+    assert penn.leaves(penn.replace_leaves(line, other)) == other
+    assert penn.replace_leaves(line, tree.leaves()) == line
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
 def test_any_text_is_a_tree_or_a_named_fault(text):
     try:
-        line = parse_tree(text)
-    except TreeError:
+        line = penn.parse_tree(text)
+    except penn.TreeError:
         return
-    assert read_tree(line).leaves() == leaves(line)
-    assert all(word and not re.search(r"\s", word) for word in leaves(line))
-
-
-# ---- files ----
+    assert read_tree(line).leaves() == penn.leaves(line)
+    assert all(word and not re.search(r"\s", word) for word in penn.leaves(line))
 
 
 def test_a_file_or_every_tree_is_a_document(tmp_path):
     path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
-    assert found.title == "d"
-    assert found.tokens == ["the", "cat", "sits", "b"]
+    assert (found.title, found.tokens) == ("d", ["the", "cat", "sits", "b"])
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
     path = put(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
@@ -212,7 +191,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
     path = put(tmp_path_factory.mktemp("damaged") / "d.mrg", damaged)
     found, _ = read(path, skip=True)
     assert len(found[0].trees) >= 13
-    assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
+    assert found[0].tokens == [word for _, tree in found[0].trees for word in penn.leaves(tree)]
 
 
 def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
@@ -239,10 +218,7 @@ def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     assert {document["split"] for document in found["documents"]} == {"train", "valid", "test"}
     words = {d["doc_id"]: d["text"].split(" ") for d in found["documents"]}
     assert len(words) == 200
-    assert all(leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
-
-
-# ---- a real treebank ----
+    assert all(penn.leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
 
 
 @pytest.mark.skipif(
@@ -290,12 +266,8 @@ WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a b . c", ["a b .", "c"]),
-        ("a ? ! b .", ["a ? !", "b ."]),
-        (". . a", [". .", "a"]),
-        ("a", ["a"]),
-        ("", []),
-        ("e.g. a ... b", ["e.g. a ... b"]),
+        *(("a b . c", ["a b .", "c"]), ("a ? ! b .", ["a ? !", "b ."])),
+        *((". . a", [". .", "a"]), ("a", ["a"]), ("", []), ("e.g. a ... b", ["e.g. a ... b"])),
         ('" a . " b .', ['" a . "', "b ."]),
         ('" a . b . " c', ['" a .', 'b . "', "c"]),
         ('a . " b . " c', ["a .", '" b . "', "c"]),
@@ -313,17 +285,17 @@ WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 
     ],
 )
 def test_sentences_end_after_a_run_of_marks(text, expected):
-    assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
+    assert [" ".join(sentence) for sentence in shallow_trees.sentences(text.split())] == expected
 
 
 def test_the_phrases_of_a_sentence_and_sentences_without_a_tree():
-    assert parse_sentence(SENTENCE.split()) == (
+    assert shallow_trees.parse_sentence(SENTENCE.split()) == (
         "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
         "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
     )
     text = "a b . c d e . a -LRB- . f ."
-    trees, left_out = parse_document(text.split(), 3)
-    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
+    trees, left_out = shallow_trees.parse_document(text.split(), 3)
+    assert [(number, penn.leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
     assert left_out == {LONG: 1, ESCAPED: 1}
 
 
@@ -351,12 +323,10 @@ def bracketed(tagged):
 def test_the_phrases_are_those_that_textblob_marks(seed):
     from textblob.en import parse
 
-    draw = random.Random(seed)
-    tokens = draw.choices(WORDS.split(), k=12)
+    tokens = random.Random(seed).choices(WORDS.split(), k=12)
     tagged = [mark.split("/") for mark in parse(" ".join(tokens), tokenize=False).split(" ")]
-    tree = read_tree(parse_sentence(tokens))
-    assert tree.leaves() == tokens
-    assert [tag for _, tag in tree.pos()] == [row[1] for row in tagged]
+    tree = read_tree(shallow_trees.parse_sentence(tokens))
+    assert (tree.leaves(), [tag for _, tag in tree.pos()]) == (tokens, [row[1] for row in tagged])
     spans, position = set(), {}
     for place in tree.treepositions("leaves"):
         position[place] = len(position)
@@ -373,24 +343,23 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
     draw = random.Random(seed)
     alphabet = "ab.!?()[]/-'é&;0_\u4e2d"
     tokens = ["".join(draw.choices(alphabet, k=draw.randint(1, 5))) for _ in range(40)]
-    trees, left_out = parse_document(tokens, 100)
-    assert [word for _, tree in trees for word in leaves(tree)] == tokens
+    trees, left_out = shallow_trees.parse_document(tokens, 100)
+    assert [word for _, tree in trees for word in penn.leaves(tree)] == tokens
     assert not any(left_out.values())
-    assert all(parse_tree(tree) == tree for _, tree in trees)
+    assert all(penn.parse_tree(tree) == tree for _, tree in trees)
 
 
 def test_a_corpus_of_text_gets_trees_when_asked_whatever_the_workers(tmp_path):
     path = put(tmp_path / "c.txt", "The cat sat. It (the cat) slept!\nA very long one here.\n")
     plain = run(tmp_path / "plain", [str(path)], "text")
-    assert plain["trees"] == []
-    assert plain["report"]["trees"] == {"kind": "none", "written": 0}
+    assert (plain["trees"], plain["report"]["trees"]) == ([], {"kind": "none", "written": 0})
     options = {"kind": "shallow", "maximum_tokens": 7}
     found = run(tmp_path / "trees", [str(path)], "text", trees=options)
     assert found["documents"] == plain["documents"]
     texts = {document["doc_id"]: document["text"] for document in found["documents"]}
     by_document: dict[int, list[str]] = {}
     for row in found["trees"]:
-        by_document.setdefault(row["doc_id"], []).extend(leaves(row["tree"]))
+        by_document.setdefault(row["doc_id"], []).extend(penn.leaves(row["tree"]))
     assert {n: " ".join(words) for n, words in by_document.items()} == texts
     assert found["report"]["trees"] == {"kind": "automatic: textblob", "written": 3}
     assert found["report"]["skips"] == {}

@@ -1,7 +1,6 @@
 """Permutation tests, Monte Carlo tests and the bootstrap.
 
-Needs nothing but the package. Oracles: enumeration of all relabelings of tiny samples, scipy's
-permutation test, exact binomial sums, uniformity of p-values under the null, closed-form variances.
+Oracles: enumeration of relabelings, scipy, binomial sums, uniform p-values, closed variances.
 """
 
 from collections import Counter
@@ -360,8 +359,7 @@ def test_variation_and_largest_difference_are_their_definitions(first, second):
 
 
 def test_distances_have_their_closed_forms_and_that_to_heaps_is_a_supremum(histogram):
-    rng = np.random.default_rng(0)
-    first, second = rng.integers(1, 9, (2, 3, 4, 7))
+    first, second = np.random.default_rng(0).integers(1, 9, (2, 3, 4, 7))
     assert ks(first, second).shape == (3, 4)
     assert ks(first, second)[1, 2] == ks(first[1, 2], second[1, 2])
     assert unigram_distances(np.array([[3], [0]]), np.array([[0], [5]]))["tvd"] == 1

@@ -1,10 +1,8 @@
 """Perplexity in its definitions, scoring, paired tests; the table, figure and command of these.
 
-Oracles: the dice and the 16-token example of the perplexity tutorial, a model whose probabilities
-are enumerated by hand, step-by-step scoring; Student's interval of a mean (SciPy), which the
-jackknife of a ratio is where all groups are equal; a jackknife written out. Of paired tests:
-`scipy.stats.permutation_test` on a small case; power of Student's t by the noncentral law (SciPy);
-`measure` of the same texts; simulated levels and coverages; the numbers that tables are given.
+Oracles: the tutorial's dice and 16 tokens, a model enumerated by hand, single steps; Student's
+interval and a jackknife written out; `scipy.stats.permutation_test`; noncentral t; `measure` of the
+same texts; simulated levels.
 """
 
 import json
@@ -27,15 +25,10 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference import p_values as sign_flips
-from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
-from beyond_perplexity.inference.p_values import draw_warning, sign_flip_p_values
-from beyond_perplexity.models.likelihoods import (
-    DocumentScore,
-    check_window,
-    score_documents,
-    score_encoded,
-)
+from beyond_perplexity.models import likelihoods
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
@@ -56,10 +49,9 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIF
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit import small_corpora, text_pairs
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import write_documents
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
-from tests.unit.text_pairs import run_script
 
 
 def random_documents(number, size, longest, seed=0):
@@ -118,9 +110,9 @@ def test_the_tutorials_dice_its_example_and_the_end_that_is_left_out():
             math.exp(whole.log_prob) + sum(map(math.exp, open_)), rel=1e-6
         )
     model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
-    assert list(score_encoded(model, texts)) == [DocumentScore(-math.inf, 2, 1, 1)]
+    assert list(score_encoded(model, texts)) == [likelihoods.DocumentScore(-math.inf, 2, 1, 1)]
     (found,) = score_encoded(model, texts, count_eos=False)
-    assert found == DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
+    assert found == likelihoods.DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
     share, ids = [0.0, 0.1, 0.2, 0.3, 0.4], np.array([3, 4, 2, 3, 3, 4, 4])
     for context, stride in ((None, None), (4, 2), (3, 3), (4, 1)):
         window = {"context_length": context, "stride": stride}
@@ -163,7 +155,7 @@ def test_impossible_text_has_no_finite_perplexity_and_scores_that_are_no_numbers
     assert "Infinity" not in json.dumps(found)
     # A row without any probability is impossible, and no NaN.
     scores = list(score_encoded(Fixed([0.0] * 5), [np.array([3], np.int32)]))
-    assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
+    assert scores == [likelihoods.DocumentScore(-math.inf, 1, 0, 2)]
     model = Fixed([0.25, 0.25, 0.25, math.nan])
     words = "doc_id 0: the model gives it the log-probability NaN"
     check_refused(words, measure, model, ClosedVocabulary(["a"], 0), ["a"])
@@ -192,10 +184,9 @@ def test_order_and_pools_do_not_matter_and_subwords_are_counted_as_tokens(monkey
     model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
     found = measure(model, vocabulary, ["lower xyz"])
     assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
-    assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
-    assert found["unknown"] == 0
+    assert ((found["n"]["word"], found["n"]["character"]), found["unknown"]) == ((3, 10), 0)
     assert "unknown_penalized" not in found
-    (score,) = score_documents(model, vocabulary, ["lower xyz"])
+    (score,) = likelihoods.score_documents(model, vocabulary, ["lower xyz"])
     assert score.log_prob == found["log_prob"]
 
 
@@ -215,8 +206,7 @@ def test_windows_give_each_prediction_the_context_that_they_promise(context, str
         for place in range(end, end + new):
             expected += float(rows[place - start, whole[place + 1]])
         end += new
-    assert score.log_prob == pytest.approx(expected, abs=1e-5)
-    assert score.tokens == len(ids)
+    assert (score.log_prob, score.tokens) == (pytest.approx(expected, abs=1e-5), len(ids))
 
 
 def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monkeypatch):
@@ -229,7 +219,7 @@ def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monk
         ((model, 8, 9), "stride: is 9, expected 1 to the context length, 8"),
         ((neural("lstm"), None, 4), "stride: has no meaning"),
     ):
-        check_refused(words, check_window, *given)
+        check_refused(words, likelihoods.check_window, *given)
     check_refused("nothing to score", summarize, Totals(), ClosedVocabulary(["a"], 0))
 
 
@@ -247,8 +237,6 @@ def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path,
     assert "reference" not in str(caught.value)
     assert "samples" not in str(caught.value)
 
-
-# ---- scores of documents, and intervals over documents and groups ----
 
 VOCABULARY = ClosedVocabulary(["é", "bb"], unknown_types=5)
 MODEL = Fixed([0.0, 0.25, 0.125, 0.5, 0.125])  # <s> </s> <unk> é bb
@@ -281,13 +269,12 @@ def test_a_row_says_what_was_scored_raw_or_cleaned_and_what_the_model_says():
 def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
     texts, splits = ["é", "bb", "bb bb", "é é"], ["test", "train", "test", "test"]
     path = tmp_path / "documents.parquet"
-    path = write_documents(path, texts, splits, ["A", "A", "A", ""], [3, 5, 8, 9])
+    path = small_corpora.write_documents(path, texts, splits, ["A", "A", "A", ""], [3, 5, 8, 9])
     with ShardWriter(tmp_path / "rows.parquet", DOCUMENT_SCORES, {}) as writer:
         for rows in score_rows(MODEL, VOCABULARY, texts_of_split(path, "test", grouped=True)):
             writer.write(rows_table(rows))
     held = check_schema(tmp_path / "rows.parquet", DOCUMENT_SCORES).read().to_pydict()
-    assert held["doc_id"] == [3, 8, 9]
-    assert held["group"] == ["A", "A", None]
+    assert (held["doc_id"], held["group"]) == ([3, 8, 9], ["A", "A", None])
     assert held["log_likelihood_open_vocabulary"] == [None] * 3
     assert [item.group for item in texts_of_split(path, "test")] == [None] * 3
 
@@ -295,13 +282,13 @@ def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
 def test_the_interval_of_equal_groups_is_students_and_the_jackknife_leaves_one_out_at_a_time():
     random = np.random.default_rng(1)
     sums = random.exponential(size=30)
-    found = ratio_interval(sums, np.full(30, 4.0))
+    found = intervals.ratio_interval(sums, np.full(30, 4.0))
     low, high = stats.t.interval(0.95, 29, sums.mean() / 4, stats.sem(sums) / 4)
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert (found.groups, found.effective) == (30, pytest.approx(30))
     sizes = random.integers(1, 50, 40).astype(float)
     sums = random.normal(sizes, 1)
-    found = ratio_interval(sums, sizes, level=0.9)
+    found = intervals.ratio_interval(sums, sizes, level=0.9)
     without = [np.delete(sums, g).sum() / np.delete(sizes, g).sum() for g in range(40)]
     error = math.sqrt(39 / 40 * sum((ratio - found.value) ** 2 for ratio in without))
     effective = sizes.sum() ** 2 / (sizes**2).sum()
@@ -309,14 +296,14 @@ def test_the_interval_of_equal_groups_is_students_and_the_jackknife_leaves_one_o
     half = stats.t.ppf(0.95, effective - 1) * error
     assert found.high - found.low == pytest.approx(2 * half)
     assert sum(sums) / sum(sizes) == pytest.approx(found.value)
-    (held,) = sum_groups(np.array([5, -1, 5, 2]), np.array([1.0, 2.0, 4.0, 8.0]))
+    (held,) = intervals.sum_groups(np.array([5, -1, 5, 2]), np.array([1.0, 2.0, 4.0, 8.0]))
     assert held.tolist() == [2.0, 8.0, 5.0]
-    assert math.isnan(ratio_interval(np.arange(19.0), np.ones(19)).low)
-    uneven = ratio_interval(np.arange(30.0), np.array([1000.0, *np.ones(29)]))
+    assert math.isnan(intervals.ratio_interval(np.arange(19.0), np.ones(19)).low)
+    uneven = intervals.ratio_interval(np.arange(30.0), np.array([1000.0, *np.ones(29)]))
     assert math.isnan(uneven.high)
     assert uneven.groups == 30
     assert uneven.effective < 2
-    assert math.isnan(ratio_interval(np.ones(1), np.ones(1)).standard_error)
+    assert math.isnan(intervals.ratio_interval(np.ones(1), np.ones(1)).standard_error)
 
 
 def test_a_summary_has_the_intervals_of_its_units_over_groups():
@@ -330,7 +317,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
     pages = [(rows[2 * page], rows[2 * page + 1]) for page in range(30)]
     bits = np.array([-sum(row.log_likelihood for row in page) / math.log(2) for page in pages])
     sizes = np.array([sum(row.bytes + 1 for row in page) for page in pages])
-    expected = ratio_interval(bits, sizes)
+    expected = intervals.ratio_interval(bits, sizes)
     assert interval["bits"]["byte"] == pytest.approx([expected.low, expected.high])
     assert interval["effective_groups"] == pytest.approx(expected.effective)
     low, high = interval["perplexity"]["word"]
@@ -352,7 +339,7 @@ def run(tmp_path, capsys):
         (tmp_path / name).write_text(content, encoding="utf-8")
         flags = ["--model", tmp_path / "model", "--text", tmp_path / name, "--tokenized"]
         flags += ["--device", "cpu", "--per-document", tmp_path / "a.parquet"]
-        run_script(command, *flags, *more)
+        text_pairs.run_script(command, *flags, *more)
         rows = pq.read_table(tmp_path / "a.parquet", schema=DOCUMENT_SCORES).to_pylist()
         return json.loads(capsys.readouterr().out), rows
 
@@ -444,32 +431,32 @@ def test_all_signs_give_scipys_p_value(groups):
         n_resamples=np.inf,
         vectorized=True,
     )
-    (found,) = sign_flip_p_values(bits, PAIR, 1, 0)
+    (found,) = p_values.sign_flip_p_values(bits, PAIR, 1, 0)
     assert found == pytest.approx(expected.pvalue, abs=1e-12)
 
 
 def test_drawn_signs_come_near_all_whatever_is_held_or_stands_beside(monkeypatch):
     bits = np.random.default_rng(3).normal([0.5, 0], size=(14, 2))
-    (exact,) = sign_flip_p_values(bits, PAIR, 1, 0)
+    (exact,) = p_values.sign_flip_p_values(bits, PAIR, 1, 0)
     monkeypatch.setattr(sign_flips, "EXACT_GROUPS", 0)
-    (drawn,) = sign_flip_p_values(bits, PAIR, 19_999, 0)
+    (drawn,) = p_values.sign_flip_p_values(bits, PAIR, 19_999, 0)
     assert drawn == pytest.approx(exact, abs=5 * np.sqrt(exact / 20_000))
     assert 0.01 < exact < 0.5
     bits = np.random.default_rng(4).normal([0.2, 0, -0.1], size=(130, 3))
     pairs = [(0, 1), (0, 2), (1, 2)]
-    found = sign_flip_p_values(bits, pairs, 700, 5)
+    found = p_values.sign_flip_p_values(bits, pairs, 700, 5)
     monkeypatch.setattr(sign_flips, "CELLS", 1000)
-    assert sign_flip_p_values(bits, pairs, 700, 5) == found
-    assert sign_flip_p_values(bits[:, 1:], PAIR, 700, 5) == found[2:]
-    assert sign_flip_p_values(bits, pairs, 700, 6) != found
+    assert p_values.sign_flip_p_values(bits, pairs, 700, 5) == found
+    assert p_values.sign_flip_p_values(bits[:, 1:], PAIR, 700, 5) == found[2:]
+    assert p_values.sign_flip_p_values(bits, pairs, 700, 6) != found
 
 
 def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
     bits = np.random.default_rng(5).normal(size=(40, 1)) * np.ones(2)
-    assert sign_flip_p_values(bits, PAIR, 99, 0) == [1.0]
+    assert p_values.sign_flip_p_values(bits, PAIR, 99, 0) == [1.0]
     ones = np.array([[0.1, 0.0]] * 4)  # |sum| of 4 tenths: of 16 signs two are as large
-    assert sign_flip_p_values(ones, PAIR, 99, 0) == [2 / 16]
-    flip_warning = partial(draw_warning, name="flips")
+    assert p_values.sign_flip_p_values(ones, PAIR, 99, 0) == [2 / 16]
+    flip_warning = partial(p_values.draw_warning, name="flips")
     assert flip_warning(1, 9999) == flip_warning(49, 9999) == flip_warning(0, 1) == ""
     assert flip_warning(50, 9999).endswith("50 tests: 10,000 are needed")
     assert flip_warning(50, 10_000) == ""
@@ -478,8 +465,7 @@ def test_equal_models_have_p_1_ties_count_and_flips_must_do_for_the_tests():
 
 
 def test_the_smallest_difference_has_a_power_of_80_percent_and_equal_scores_find_none(tmp_path):
-    random = np.random.default_rng(6)
-    found = ratio_interval(random.normal(size=40), np.ones(40))
+    found = intervals.ratio_interval(np.random.default_rng(6).normal(size=40), np.ones(40))
     center = smallest_found(found) / found.standard_error
     limit = stats.t.ppf(0.975, 39)
     power = stats.nct.sf(limit, 39, center) + stats.nct.cdf(-limit, 39, center)
@@ -530,8 +516,7 @@ def test_a_pair_differs_by_the_difference_of_bits_from_any_program_in_any_order(
     del with_ids["group"], with_ids["text_hash"]
     paths = [write(tmp_path / "a.parquet", with_ids), str(tmp_path / "b.csv")]
     assert compared(paths)[2] == pytest.approx(by_order)
-    no_end = compared(paths, no_count_eos=True)[2]
-    assert abs(no_end["value"]) > abs(by_order["value"])
+    assert abs(compared(paths, no_count_eos=True)[2]["value"]) > abs(by_order["value"])
 
 
 def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
@@ -719,8 +704,7 @@ def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(t
     table, _ = made(rows)
     pair = rows[rows["second"].notna()].iloc[0]
     assert [cells[1:3] for cells in table.rows] == [["a", ""], ["b", ""], ["c", ""], ["a", "b"]]
-    assert table.rows[2][3] == "∞"
-    assert table.rows[2][-1] == "1 of 60 documents are impossible"
+    assert (table.rows[2][3], table.rows[2][-1]) == ("∞", "1 of 60 documents are impossible")
     assert table.rows[3][3] == f"{pair['value']:+.4f}**".replace("-", "−")
     assert table.rows[3][8] == f"30 ({pair['groups_effective']:.0f} effective)"
     assert "two trained models" in table.note

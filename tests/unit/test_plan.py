@@ -1,11 +1,8 @@
 """What rules look up, what jobs take and ask for, the pilot that measures it, how far a run is.
 
-Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
-the test chose; properties (another attempt, more documents, a measured peak); the tensors of every
-family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
-shipped configurations; a log written by hand; arithmetic, and counting by hand. Of who is at work:
-processes that hold a record, killed or alive, with Snakemake's locks as files made by hand;
-Snakemake's own formatter, filter and parser.
+Oracles: times from a chosen start and rate; other attempts and sizes; tensors of every family on
+device ``meta``, the papers' counts; shipped configurations; a log by hand; living and killed
+processes, Snakemake's own formatter, filter and parser.
 """
 
 import atexit
@@ -72,9 +69,6 @@ def paper() -> JobCosts:
     return costs("configs/paper.yaml")
 
 
-# ---- what jobs ask for ----
-
-
 def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
@@ -133,13 +127,10 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
 
 
-def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(
-    paper, tmp_path
-) -> None:
+def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_holds(paper, tmp_path):
     """A beam writes all its hypotheses; a training reads its steps, or its epochs of the split."""
     assert paper.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
-    assert paper.units("generate", SHARD) == 50_000
-    assert paper.units("plot", {"exhibit": "main"}) == 1
+    assert (paper.units("generate", SHARD), paper.units("plot", {"exhibit": "main"})) == (50_000, 1)
     assert paper.units("measure_tendencies", SHARD) == paper.config["generation"]["documents"]
     drawn = costs("configs/paper-importance.yaml")
     job = {"model": "kglm", "instances": "00000", "samples": "00000"}
@@ -161,8 +152,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
         (folder / "extraction.json").write_text(json.dumps({"tokens": tokens}))
         return costs("configs/paper.yaml", tmp_path).megabytes("train", {"model": "trigram"})
 
-    assert of(10_000) == 3100
-    assert of(10**9) == pytest.approx(3000 + 40 * 977.5, abs=200)
+    assert (of(10_000), of(10**9)) == (3100, pytest.approx(3000 + 40 * 977.5, abs=200))
     assert of(10**12) == 64_000
 
 
@@ -182,16 +172,11 @@ def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_
     assert read_benchmark(path) == (3.5, 0.0)
 
 
-# ---- jobs that ran ----
-
-
 def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
-    assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
-    assert timing.megabytes == 130
-    assert timing.output_bytes == pytest.approx(8)
-    assert timing.total(1000) == pytest.approx(507)
+    assert ((timing.start, timing.seconds), timing.megabytes) == (pytest.approx((7, 0.5)), 130)
+    assert (timing.output_bytes, timing.total(1000)) == (pytest.approx(8), pytest.approx(507))
     timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
     assert (timing.start, timing.seconds) == (START, 1)
     timing = job_costs.fit_timing([(10, 24, 0, 0)])
@@ -248,14 +233,12 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert expect(job) == job
     assert not job.measured
     own = expect(shard(0, 9))
-    assert own.minutes == pytest.approx(9 / 60)
-    assert (own.measured, own.output_bytes) == (True, 24)
+    assert (own.minutes, own.measured, own.output_bytes) == (pytest.approx(9 / 60), True, 24)
     timing, file = Timing(5, 2, 0, 0), tmp_path / job_costs.PLAN_FILE
     older = {**timing._asdict(), "rough": 1}  # as plans had it once
     file.write_text(json.dumps({"machine": "", "timings": {job.kind: older}}))
     plan = job_costs.read_plan(file)
-    assert plan == {job.kind: timing}
-    assert expect(job, planned=plan).minutes == (5 + 2 * 60) / 60
+    assert (plan, expect(job, planned=plan).minutes) == ({job.kind: timing}, (5 + 2 * 60) / 60)
     assert expect(job, shard(1, 3), planned=plan).minutes == pytest.approx(3 / 60)
     (tmp_path / "1.parquet").unlink()
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
@@ -290,9 +273,6 @@ def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
     for family in families_of("trained", "unnormalized", "latent", "proposal"):
         if FAMILIES[family].reference:
             assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
-
-
-# ---- the pilot ----
 
 
 def make_pilot(raw: dict[str, Any], run: Run) -> Run:
@@ -365,8 +345,7 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     lines = advise_shards(run, timings, jobs)
     assert [line.split()[0] for line in lines[1:4]] == sorted(units)
     assert lines[2].split()[3:] == ["1.2", f"{round_size(1740 / 0.5):,}"]  # 1.25 min of a shard
-    text = "\n".join(lines)
-    assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in text
+    assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in "\n".join(lines)
     assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
 
 
@@ -461,8 +440,6 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
         check_refused(said, progress.main, [f"--log={name}"])
 
 
-# ---- what the rules look up, by counting by hand ----
-
 SHA = "ab" * 32
 
 
@@ -508,8 +485,7 @@ def test_sample_sets_are_models_by_decodings_and_what_was_external_and_small_one
 ):
     samples = Run(config).samples
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
-    assert samples.sources() == [*expected, "external/mine"]
-    assert samples.sources("another") == []
+    assert (samples.sources(), samples.sources("another")) == ([*expected, "external/mine"], [])
     for names in (("lstm", "beam"), ("external", "mine")):
         file = samples.statistics_file(*names)
         assert [file] == samples.counted_files(*names)
@@ -641,9 +617,6 @@ def test_the_environment_is_prepared_once(monkeypatch):
     assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
     assert os.environ["PYTHONPATH"] == "/somewhere"
     assert os.environ["PYTHONSAFEPATH"] == "1"  # no folder `scripts` of the user comes first
-
-
-# ---- run record ----
 
 
 # A run that holds its record; its job, which outlives a kill of the run alone, holds it too.
@@ -840,18 +813,14 @@ def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -
         ([], "results"),
         (["--cores", "2", "--forcerun", "train", "--keep-going"], "results"),
         (["--configfile", "other.yaml", "--profile=profiles/slurm"], "elsewhere/made"),
-        (["--directory", "inner"], "inner-results"),
-        (["-n"], None),
-        (["--touch"], None),
+        *((["--directory", "inner"], "inner-results"), (["-n"], None), (["--touch"], None)),
         (["--until", "train"], None),
         (["--quiet", "--", "results/models/lstm/model.json"], None),
         (["perplexity"], None),
         (["--report", "results/report.zip"], None),
     ],
 )
-def test_the_report_is_made_after_a_run_of_everything(
-    options: list[str], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_is_made_after_a_run_of_everything(options, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "inner").mkdir()
     for name, text in {

@@ -1,8 +1,7 @@
 """Fits of Zipf's and Heaps' laws.
 
-Needs nothing but the package. Oracles: recovery of the parameters of simulated data, scipy's
-generic optimizers on the log-likelihoods as printed in the paper, derivatives, the paper's own
-figures.
+Oracles: parameters of simulated data, scipy's optimizers on the printed likelihoods, derivatives,
+the paper's figures.
 """
 
 import math

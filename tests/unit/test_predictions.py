@@ -1,8 +1,7 @@
 """What models predict in sentences: the argmax words, draws, continuations, unrelated sentences.
 
-Needs nothing beyond the package. Oracles: a plain loop that advances one document a step at a time;
-shares of draws on a grid of numbers, which are the probabilities; the same sentences in other
-batches, blocks and orders, bit for bit; texts by hand.
+Oracles: a plain loop, a document and a step at a time; shares of draws on a grid; other batches,
+blocks and orders bit for bit; texts by hand.
 """
 
 import json
@@ -16,21 +15,13 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, find_partners, sentence_item, take_units
-from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.likelihoods import cut_windows, score_documents
+from beyond_perplexity.models import huggingface_bring, kneser_ney, likelihoods, trigram
 from beyond_perplexity.models.registry import build, save_model
-from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
+from beyond_perplexity.semantics import predictions
 from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
-from beyond_perplexity.semantics.predictions import (
-    Prompt,
-    continue_prompts,
-    predict_sentences,
-    predict_tokens,
-    print_tokens,
-)
+from beyond_perplexity.semantics.predictions import predict_sentences, predict_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
 from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
@@ -46,7 +37,7 @@ SIZES = {
     "transformer": {"width": 32, "heads": 4, "layers": 2},
     "transformer-adaptive-softmax": {"width": 32, "heads": 4, "layers": 2},
 }
-COUNTED = {"trigram": Trigram, "kneser-ney": KneserNey}
+COUNTED = {"trigram": trigram.Trigram, "kneser-ney": kneser_ney.KneserNey}
 
 
 def made(family, **architecture):
@@ -97,8 +88,7 @@ def test_predictions_are_those_of_a_plain_loop(family):
     found = predict_tokens(model, texts, numbers)
     for ids, given, words in zip(texts, numbers, found, strict=True):
         best, drawn, log_probs = loop(model, ids, given)
-        assert words.best.tolist() == best
-        assert words.drawn.tolist() == drawn
+        assert (words.best.tolist(), words.drawn.tolist()) == (best, drawn)
         assert np.allclose(words.log_prob, log_probs, rtol=1e-4, atol=1e-5)
     if family != "trigram":  # which has nothing to say after words that it has not seen
         assert len({token for words in found for token in words.best.tolist()}) > 3
@@ -124,9 +114,11 @@ def test_log_probabilities_are_those_of_the_perplexity(family):
     units = random_units(10, 6, 20)
     texts = VOCABULARY.encode([words_of(unit) for unit in units])
     found = predict_tokens(model, texts, [np.empty((len(ids), 0)) for ids in texts])
-    scores = score_documents(model, VOCABULARY, map(words_of, units))
+    scores = likelihoods.score_documents(model, VOCABULARY, map(words_of, units))
     for ids, words, score in zip(texts, found, scores, strict=True):
-        windows = list(cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None))))
+        windows = list(
+            likelihoods.cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None)))
+        )
         with torch.no_grad():
             last = model(torch.from_numpy(windows[-1].tokens[None, :-1]))[0, -1].double()
         end = float(last.log_softmax(0)[EOS]) if last.max() > -torch.inf else -np.inf
@@ -217,33 +209,30 @@ def test_rows_of_sentences_and_more_samples_leave_the_first_as_they_are():
 def test_special_tokens_are_printed_and_a_broken_model_is_named():
     ids = [np.array(row, np.int64) for row in ([3, 1, 2, 4], [1], [], [5, 6], [2, 2])]
     texts = ["w0 </s> <unk> w1", "</s>", "", "w2 w3", "<unk> <unk>"]
-    assert print_tokens(VOCABULARY, ids) == texts
+    assert predictions.print_tokens(VOCABULARY, ids) == texts
     parts = BPEVocabulary.build([["low lower lowest"]], 270)
     (held,) = parts.encode(["low lower"])
-    assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
+    assert predictions.print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
     table = torch.full((2, 43, 43), torch.nan)
     check_refused("the log-probability NaN", columns, TableModel(table), random_units(2))
 
 
 def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():
     """A word of the text that is written like a special token is unknown, and stays in the text."""
-    model = Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
+    model = trigram.Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
     units = [CutDocument(0, None, [["w1", "w2"], ["w9", "w9", "w9"]])]
     (first, second) = columns(model, units, prefix=1)
     names = [name for name in PREDICTIONS.names if name not in ("split", "partner")]
     row = dict(zip(names, second, strict=True))
     assert dict(zip(names, first, strict=True))["predicted"] == "w1 w2"
-    assert row["predicted"] == "w3 <unk> <unk>"
-    assert row["samples"] == ("w3 <unk> <unk>",) * 2
-    assert row["continued"] == "w9 <unk> <unk>"
-    assert row["given"] == 1
+    assert (row["predicted"], row["samples"]) == ("w3 <unk> <unk>", ("w3 <unk> <unk>",) * 2)
+    assert (row["continued"], row["given"]) == ("w9 <unk> <unk>", 1)
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
     vocabulary = ClosedVocabulary(["a"], 1)
     model = TableModel.random(vocabulary.size)
     units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
     rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
-    assert rows["target"] == ["<unk> </s> a"]
-    assert rows["unknown_target"] == [2]
+    assert (rows["target"], rows["unknown_target"]) == (["<unk> </s> a"], [2])
     assert len(str(rows["predicted"][0]).split()) == 3
 
 
@@ -254,13 +243,12 @@ def test_pieces_of_a_text_are_its_tokens(kind, tmp_path):
         vocabulary: Vocabulary = BPEVocabulary.build([["the lowest cat sat on a rose"]], 290)
     else:
         MAKERS[kind](tmp_path)
-        _, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        _, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
     texts = [["the cat sat .", "the lowest rose \u00e9\u00e8 is", "a", "cat"], ["low"]]
     found = vocabulary.encode_pieces(texts)
     whole = vocabulary.encode([" ".join(text) for text in texts])
     for text, pieces, ids in zip(texts, found, whole, strict=True):
-        assert np.concatenate(pieces).tolist() == ids.tolist()
-        assert vocabulary.decode(pieces) == text
+        assert (np.concatenate(pieces).tolist(), vocabulary.decode(pieces)) == (ids.tolist(), text)
 
 
 @pytest.mark.parametrize("kind", ["bpe", *MAKERS])
@@ -274,7 +262,7 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         model = build(config, vocabulary.size, open_vocabulary=True).eval()
     else:
         MAKERS[kind](tmp_path)
-        model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
         model.eval()
     rows = columns(model, units, vocabulary)
     assert columns(model, units, vocabulary, positions=16) == rows
@@ -289,7 +277,7 @@ def test_models_of_parts_of_words(kind, tmp_path, one_thread):
         cuts = np.cumsum([0, *map(len, pieces)])
         held = [row for row in rows if row[0] == unit.unit_id]
         for start, end, row in zip(cuts, cuts[1:], held, strict=False):
-            assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
+            assert row[5] == predictions.print_tokens(vocabulary, [np.array(best[start:end])])[0]
             assert row[11] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
 
 
@@ -315,10 +303,12 @@ def test_continuations_are_those_of_a_plain_loop(family, sampled):
     rng = np.random.default_rng(0)
     sizes = rng.integers(0, 30, 20)
     prompts = [
-        Prompt(rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item)
+        predictions.Prompt(
+            rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item
+        )
         for item, size in enumerate(sizes)
     ]
-    found = continue_prompts(model, prompts, sampled, seed=3)
+    found = predictions.continue_prompts(model, prompts, sampled, seed=3)
     for prompt, ids in zip(prompts, found, strict=True):
         numbers = stream(3, "semantics/continuation", prompt.item).random(prompt.wanted)
         expected = written(model, prompt.ids, prompt.wanted, numbers if sampled else None)
@@ -330,16 +320,15 @@ def test_continuations_read_the_end_of_a_document_and_begin_as_sentences_do():
     """Oracle: the loop on as many of the last tokens as leave room for what is written."""
     model = made("transformer", context_length=10)
     ids = np.arange(3, 30, dtype=np.int32)
-    prompts = [Prompt(ids, wanted, 0) for wanted in (3, 10, 11)]
-    short, long, none = continue_prompts(model, prompts, False, seed=3)
+    prompts = [predictions.Prompt(ids, wanted, 0) for wanted in (3, 10, 11)]
+    short, long, none = predictions.continue_prompts(model, prompts, False, seed=3)
     text = [*ids.tolist()]
     with torch.no_grad():
         for size in (8, 9, 10):
             text.append(int(model(torch.tensor([text[-size:]]))[0, -1, EOS + 1 :].argmax()) + 2)
     assert short.tolist() == text[-3:]
     assert (len(long), none) == (10, None)
-    units = random_units(20, 7, 12)
-    rows = columns(made("gru"), units)
+    rows = columns(made("gru"), random_units(20, 7, 12))
     for row in rows:
         target, continued = str(row[4]).split(), row[7]
         if len(target) <= 3:
@@ -365,8 +354,7 @@ def test_partners_are_of_other_pages_as_long_and_do_not_depend_on_blocks(tmp_pat
     lengths = []
     for unit, partners in zip(units, found, strict=True):
         for words, partner in zip(unit.sentences, partners, strict=True):
-            owner = int(partner.split("x")[0].removeprefix("w"))
-            assert owner // 3 != unit.unit_id // 3
+            assert int(partner.split("x")[0].removeprefix("w")) // 3 != unit.unit_id // 3
             lengths.append(len(partner.split()) - len(words))
     assert lengths.count(0) / len(lengths) > 0.98
     distinct = {text for partners in found for text in partners}

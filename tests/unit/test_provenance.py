@@ -1,8 +1,7 @@
 """Run records, hashes of what tables hold, and `beyond-perplexity provenance`.
 
-Oracles: hashlib; Arrow's own equality of tables; what was done to a tree of three generations: a
-model's weights, two shards of it, and what was made of the shards; one thing that was changed
-between a shard and the plan; stand-ins for nvidia-smi and torch, and what they say of a GPU.
+Oracles: hashlib; Arrow's equality of tables; what was done to a tree of three generations and
+between a shard and the plan; stand-ins for nvidia-smi and torch.
 """
 
 import hashlib
@@ -50,9 +49,6 @@ def test_hashes_equal_hashlib_and_a_run_record_names_code_options_and_times(tmp_
     assert len(record["code_fingerprint"]) == 16
     assert "gpus" not in record
     assert provenance.value_hash({"a": 1, "b": 2}) == provenance.value_hash({"b": 2, "a": 1})
-
-
-# ---- contents ----
 
 
 ROWS = pa.table(
@@ -151,9 +147,6 @@ def test_a_column_of_numbers_equals_hashlib_and_every_schema_has_a_hash():
     assert none.table() != hashed(ROWS).table()
 
 
-# ---- provenance command ----
-
-
 def write(path: Path, rows: list[str], seed: int = 1, **options: object) -> None:
     """Write a shard as a job of its own would, which reads the shards of a folder if it is told."""
     provenance.forget_reads()
@@ -199,8 +192,7 @@ def edit(path: Path, **columns: list[str]) -> None:
 
 def edit_record(path: Path, **changes: object) -> None:
     table = pq.read_table(path)
-    record = {**shards.read_record(path), **changes}
-    key = {shards.RECORD_KEY: json.dumps(record).encode()}
+    key = {shards.RECORD_KEY: json.dumps({**shards.read_record(path), **changes}).encode()}
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **key}), path)
 
 
@@ -314,9 +306,7 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(tmp_path, monkeypatch):
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -349,13 +339,10 @@ def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     assert provenance.content_hash(tree / "m/model.safetensors")[:16] in weights
 
 
-def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
-    tree: Path, capsys
-) -> None:
+def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(tree, capsys):
     command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
-    assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")
-    assert len(listed) == 5
+    assert (listed["m/s/00000.parquet"], len(listed)) == (content_of(tree / "m/s/00000.parquet"), 5)
     command.main(["--verify", str(tree)])
     assert "5 files are what was written" in capsys.readouterr().err
     (tree / "summary.json").write_text("{")
@@ -375,9 +362,6 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
     *flags, name = arguments
     check_refused(message, command.main, [*flags, str(tree / name)])
-
-
-# ---- outlived ----
 
 
 SCRIPT = "scripts/merge_statistics.py"
@@ -487,9 +471,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(
-    tmp_path, monkeypatch
-) -> None:
+def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None

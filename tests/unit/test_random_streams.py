@@ -1,7 +1,6 @@
 """Random streams, the tensor form of NumPy's Philox, and draws by inversion.
 
-Oracles: NumPy's own Philox 4x64-10, bit for bit; exact fractions, the weights themselves as
-frequencies over an even grid of numbers, and the numbers at which rounding decides.
+Oracles: NumPy's Philox 4x64-10 bit for bit; exact fractions; frequencies over an even grid.
 """
 
 from fractions import Fraction

@@ -1,9 +1,7 @@
 """Readers of text, JSONL and Parquet, compression, checksums, damaged files; how a run reads.
 
-Oracles: the documents that the test itself wrote to the files; hashlib for the checksum.
-Of formats: the same texts as plain lines, read by the same code. Of inputs: the bytes that were
-packed; what the operating system says of a path. Of the jobs of a run: the words of the
-configuration, tables of the same texts read by hand, other shards of the same.
+Oracles: documents and bytes that were written; hashlib; the same texts as plain lines, by hand and
+in other shards; the system's words of a path; the configuration.
 """
 
 import bz2
@@ -45,15 +43,12 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentences,
 )
 from beyond_perplexity.options import choices_of
-from beyond_perplexity.planning.configuration import Configuration, External, Source
+from beyond_perplexity.planning import configuration, validation
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.sections import keys_of, variants
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.storage import inputs
-from beyond_perplexity.storage.shards import RECORD_KEY, ParquetInput, read_record, read_texts
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage import inputs, shards, table_files
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
@@ -128,10 +123,9 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
     lines = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(60_000)]
     whole = pack("\n".join(lines).encode())
     path = put(tmp_path / "cut", whole[: len(whole) // 2])
-    with pytest.raises(
-        InputError, match=f"{path}: decompressed byte .*truncated or damaged archive"
-    ):
-        texts(read_text, path)
+    check_refused(
+        f"{path}: decompressed byte .*truncated or damaged archive", texts, read_text, path
+    )
     with pytest.raises(
         inputs.DamagedError, match=r"cut: decompressed byte \d+: truncated or damaged"
     ):
@@ -189,14 +183,14 @@ def test_every_format_has_a_reader_and_options_of_the_configuration():
         if row.kind == "annotated":
             assert issubclass(row.load(), readers.AnnotatedReader)
     # The oracle is what the sections of the configuration allow
-    assert choices_of(keys_of(Source)["format"].hint) == list(formats.FORMATS)
-    assert set(keys_of(Source)) == {field.name for field in fields(SourceOptions)}
-    assert choices_of(keys_of(External)["format"].hint) == [
+    assert choices_of(keys_of(configuration.Source)["format"].hint) == list(formats.FORMATS)
+    assert set(keys_of(configuration.Source)) == {field.name for field in fields(SourceOptions)}
+    assert choices_of(keys_of(configuration.External)["format"].hint) == [
         formats.AUTOMATIC,
         *formats.TEXT_FORMATS,
     ]
     assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *formats.PARSERS]
-    vocabularies = typing.get_args(keys_of(Configuration)["vocabularies"].hint)[1]
+    vocabularies = typing.get_args(keys_of(configuration.Configuration)["vocabularies"].hint)[1]
     assert list(variants(vocabularies)[1]) == list(BUILT_KINDS)
 
 
@@ -249,15 +243,10 @@ def written(table):
 
 
 FILES = [
-    ("a.txt", plain, None),
-    ("a", plain, None),
-    ("a.jsonl", objects("text"), None),
-    ("a.JSONL", objects("text"), None),
-    ("a.json", objects("body"), "body"),
-    ("a.ndjson", strings, None),
-    ("a.jsonl.gz", packed, None),
-    ("a.parquet", table("text"), None),
-    ("a.parquet", table("body"), "body"),
+    *(("a.txt", plain, None), ("a", plain, None), ("a.jsonl", objects("text"), None)),
+    *(("a.JSONL", objects("text"), None), ("a.json", objects("body"), "body")),
+    *(("a.ndjson", strings, None), ("a.jsonl.gz", packed, None)),
+    *(("a.parquet", table("text"), None), ("a.parquet", table("body"), "body")),
     ("a.jsonl", objects("title"), "title"),
 ]
 
@@ -306,8 +295,7 @@ def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_onc
         assert told.startswith(f"warning: {path}: the tokenizer cuts {', '.join(words)} into three")
         assert "(occurrences: 15,000; texts: 9,000)" in told
         assert "option tokenized" in told
-        assert read(WHITE_SPACE_ONLY)[0] == "a <unk> b <unk> 5 @-@ c"
-        assert read(None)[1] == "[UNK]"
+        assert (read(WHITE_SPACE_ONLY)[0], read(None)[1]) == ("a <unk> b <unk> 5 @-@ c", "[UNK]")
         assert "cuts" not in capsys.readouterr().err
 
 
@@ -339,25 +327,22 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
         run_options(tmp_path / source["format"], {"source": source})["documents"]
         for source in (named, lines)
     )
-    assert first == second
-    assert len(first) == 3
+    assert (first, len(first)) == (second, 3)
 
 
 def configured(path, **more):
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text(encoding="utf-8"))
     corpus = next(iter(config["corpora"]))
     config["external_samples"] = {"own": {"corpus": corpus, "path": path, **more}}
-    validate(config)
+    validation.validate(config)
     return config
 
 
 @pytest.mark.parametrize(
     ("path", "more", "format_"),
     [
-        ("a.jsonl", {}, "jsonl"),
-        ("a.jsonl.gz", {"field": "body"}, "jsonl"),
-        ("a.parquet", {"format": "auto"}, "parquet"),
-        ("a.txt", {}, "text"),
+        *(("a.jsonl", {}, "jsonl"), ("a.jsonl.gz", {"field": "body"}, "jsonl")),
+        *(("a.parquet", {"format": "auto"}, "parquet"), ("a.txt", {}, "text")),
         ("a.jsonl", {"format": "parquet"}, "parquet"),
         ({"url": "https://x.org/a.jsonl?x=1", "sha256": "0" * 64}, {}, "jsonl"),
     ],
@@ -387,7 +372,7 @@ def test_imported_samples_and_both_texts_of_a_comparison_name_their_field(tmp_pa
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
     monkeypatch.setattr("sys.argv", ["x", *map(str, given), "--preprocessing", steps])
     import_samples.main()
-    found = [text for part in read_texts([output]) for text in part.to_pylist()]
+    found = [text for part in shards.read_texts([output]) for text in part.to_pylist()]
     assert found == [" ".join(text.split()) for text in FORMAT_TEXTS]
     reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
     both = CompareOptions(str(reference), str(samples), field="body")
@@ -415,8 +400,7 @@ def test_every_packing_is_known_by_its_content(tmp_path, pack):
     more = b"" if pack is bytes else b"\nsecond part"
     path, wanted = put(tmp_path / "no-ending", pack(LINES) + pack(more)), LINES + more
     with inputs.open_input(path) as file:
-        assert file.readline() == b"one\n"
-        assert file.read() == wanted[4:]
+        assert (file.readline(), file.read()) == (b"one\n", wanted[4:])
     lines = [text for _, text in readers.read_lines(path, readers.Problems(False))]
     assert lines == wanted.decode().split("\n")
     assert b"".join(block for _, block in read_line_blocks(path)) == wanted
@@ -430,17 +414,12 @@ def test_other_kinds_are_named(tmp_path, start, what):
     check_refused(f"a.txt: is {what}.*name", inputs.open_input, path)
 
 
-# ---- what is no file ----
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("nowhere/a.txt", "no such file"),
         ("https://example.org/a.txt", "is a URL, not a file.*sha256"),
-        (".", "is a folder"),
-        ("a" * 5000, "name too long"),
-        ("a\0b", "NUL character"),
+        *((".", "is a folder"), ("a" * 5000, "name too long"), ("a\0b", "NUL character")),
     ],
 )
 def test_what_cannot_be_opened_is_told(name, message):
@@ -488,7 +467,7 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path):
         writer.join()
         assert [text for batch in batches for text in batch] == LINES.decode().split("\n")
     os.mkfifo(tmp_path / "pipe.csv")
-    for open_it in (TableFile, ParquetInput):
+    for open_it in (table_files.TableFile, shards.ParquetInput):
         check_refused(r"pipe\.csv: is a pipe.*write it to a file", open_it, tmp_path / "pipe.csv")
 
 
@@ -501,7 +480,7 @@ def test_what_is_held_whole_is_utf8_and_two_columns_of_one_name_are_refused(tmp_
     columns = [*samples(pa.array(["a"])), pa.array(["b"])]
     pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
     for read in (
-        lambda: list(read_texts([path])),
+        lambda: list(shards.read_texts([path])),
         lambda: list(read_parquet(path, readers.Problems(False))),
     ):
         check_refused("has column 'text' more than once", read)
@@ -523,8 +502,7 @@ def test_members_of_archives_are_copied_part_by_part_or_told(tmp_path, monkeypat
             sizes.append(len(part))
 
     inputs.copy_member(tmp_path / "a.zip", "a.txt", Target())
-    assert sum(sizes) == 1000
-    assert max(sizes) == 64
+    assert (sum(sizes), max(sizes)) == (1000, 64)
     take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"A" * 1000
     archive(tmp_path / "a.zip")
@@ -557,10 +535,8 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     [
         ("1" * 5000, "more than 4300 digits"),
         ('{"a": -' + "9" * 5000 + "}", "more than 4300 digits"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
-        ('{"a": 1,}', "line 1 column"),
-        (b"\xff\xfe", "not UTF-8 at byte 0"),
+        *(("[" * 100_000, "nested too deeply"), ('{"a":' * 100_000, "nested too deeply")),
+        *(('{"a": 1,}', "line 1 column"), (b"\xff\xfe", "not UTF-8 at byte 0")),
         ("", "Expecting value"),
     ],
 )
@@ -606,10 +582,10 @@ def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_
     problems = readers.Problems(True)
     assert [record.text for record in read_parquet(path, problems)] == ["good", "last"]
     assert problems.skips.counts == {"not UTF-8": 1}
-    check_refused(r"row 2: column 'text' is no string", ParquetInput(path).read)
+    check_refused(r"row 2: column 'text' is no string", shards.ParquetInput(path).read)
     shard = tmp_path / "s.parquet"
     pq.write_table(pa.Table.from_arrays(samples(invalid(b"\xff")), schema=TEXT_SAMPLES), shard)
-    check_refused(r"s\.parquet: row 1: column 'text' is no string", read_texts, [shard])
+    check_refused(r"s\.parquet: row 1: column 'text' is no string", shards.read_texts, [shard])
     path = put(tmp_path / "t.parquet", written(pa.table({"text": ["a"] * 1000}))[:-9])
     check_refused("not a readable Parquet file", read_parquet, path, readers.Problems(False))
     problems = readers.Problems(True)
@@ -620,8 +596,8 @@ def test_strings_that_are_no_utf8_are_named_by_their_row_and_cut_files_told(tmp_
 @pytest.mark.parametrize("footer", [b"{nope", b"\xff\xfe", b"[1]", b"[" * 100_000, b"1" * 5000])
 def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
-    for read in (read_record, read_labels):
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({shards.RECORD_KEY: footer}), path)
+    for read in (shards.read_record, read_labels):
         check_refused(r"t\.parquet: its run record is no JSON", read, path)
 
 

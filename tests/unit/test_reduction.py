@@ -1,7 +1,6 @@
 """The reduction of shards of log weights, whose cut is no matter, and the list of estimators.
 
-Oracles: SciPy's logsumexp on the same arrays, enumeration of a tiny model, equality of whole tables
-for files cut, ordered and held in different ways; the syntax trees of the package.
+Oracles: SciPy's logsumexp, enumeration, whole tables of files cut otherwise, the syntax trees.
 """
 
 import ast
@@ -32,8 +31,7 @@ from beyond_perplexity.importance.reduction import (
     replicates_table,
 )
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.report.importance import trust_table
-from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report import importance, overview
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
@@ -134,8 +132,7 @@ def test_the_mixture_uses_every_temperature(reduction):
     )  # (N, 3 K, J)
     log_w = log_p - (logsumexp(grid, 2) - np.log(3))
     wanted = (logsumexp(log_w, 1) - np.log(3 * K)).sum()
-    assert rows["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
-    assert rows["n_samples"] == 3 * K
+    assert (rows["log_likelihood"], rows["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 3 * K)
     assert rows["temperature"] is None
 
 
@@ -301,8 +298,7 @@ def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path
     assert "25 to 60 samples: all count" in instance["note"]
     corpus = one(table, pairing="sample_id", measure="perplexity")
     wanted = logsumexp(log_w[:, :25].sum(0)) - np.log(25)
-    assert corpus["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
-    assert corpus["n_samples"] == 25
+    assert (corpus["log_likelihood"], corpus["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 25)
     assert "of each, 25 count" in corpus["note"]
 
 
@@ -477,8 +473,7 @@ def test_the_code_of_a_run_is_that_whose_draws_it_has():
         return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
     plain = {"ImportanceSampling", "Jackknife", "Mixture", "TwoSided"}
-    assert named() == plain
-    assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
+    assert (named(), named("beams")) == (plain, plain | {"Beams", "Beam", "BeamPlusTail"})
     assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}
     assert set(ways.estimator_code()) == set(ways.estimator_code(["beams", "smc", "bidirectional"]))
     assert all(resolve_name(reference) for reference in ways.estimator_code())
@@ -527,7 +522,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
 
     frame = table.to_pandas()
     labels = Labels(families={"tiny": "rnng"}, data={"tiny": "words"})
-    shown = trust_table(frame, None, labels)
+    shown = importance.trust_table(frame, None, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
     assert "; of the largest weight 1; tokens below 5" in shown.note
@@ -535,7 +530,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     lines = [label.get_text() for label in bounds(frame, None, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines
 
-    page = render_overview({}, {}, [], (), frame, [])
+    page = overview.render_overview({}, {}, [], (), frame, [])
     assert "     - largest\n" in page
     assert "and the largest weight." in " ".join(page.split())
     lowest = min(row["value"] for row in rows[::2])

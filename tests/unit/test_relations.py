@@ -1,7 +1,6 @@
 """The measures of all papers side by side: readers, resamples, rank correlations, orders.
 
-Needs no data: files are written here. Oracles: sums in loops, closed forms of standard errors and
-of normal probabilities, SciPy's rank correlation, and the coverage of intervals by simulation.
+Oracles: sums in loops, closed forms, SciPy's rank correlation, coverage of intervals by simulation.
 """
 
 import math
@@ -15,9 +14,7 @@ from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.relations import measures, readers
 from beyond_perplexity.relations.readers import PERPLEXITY, DocumentSums
-from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas import contrastive, perplexity, tendencies
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refused
@@ -39,7 +36,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
     paths = []
     for model, own in bits.items():
         n = len(own)
-        columns = {name: [0] * n for name in DOCUMENT_SCORES.names}
+        columns = {name: [0] * n for name in perplexity.DOCUMENT_SCORES.names}
         columns |= {
             "doc_id": range(n),
             "scored_text": [text] * n,
@@ -49,8 +46,8 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "bytes": [99] * n,
             "ended": [True] * n,
         }
-        table = pa.table(columns, DOCUMENT_SCORES)
-        paths += write(folder / f"{model}.parquet", DOCUMENT_SCORES, table)
+        table = pa.table(columns, perplexity.DOCUMENT_SCORES)
+        paths += write(folder / f"{model}.parquet", perplexity.DOCUMENT_SCORES, table)
     return paths
 
 
@@ -68,12 +65,12 @@ def drawn_bits(seed=1, **shift):
 def tendency(source, **changed):
     row = {"source": source, "tendency": "length", "measure": "ks"}
     row |= {"value": 0.3, "high": 0.4, "excess": 0.2, **changed}
-    return dict.fromkeys(TENDENCY_MEASURES.names) | row
+    return dict.fromkeys(tendencies.TENDENCY_MEASURES.names) | row
 
 
 def write_tendencies(folder, rows):
-    table = pa.Table.from_pylist(rows, TENDENCY_MEASURES)
-    return write(folder / "measures.parquet", TENDENCY_MEASURES, table)
+    table = pa.Table.from_pylist(rows, tendencies.TENDENCY_MEASURES)
+    return write(folder / "measures.parquet", tendencies.TENDENCY_MEASURES, table)
 
 
 def write_contrasts(folder, losses, *, sentence_level=()):
@@ -83,13 +80,13 @@ def write_contrasts(folder, losses, *, sentence_level=()):
         rows = []
         for unit in range(DOCUMENTS):
             for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
-                row = dict.fromkeys(CONTRAST_SCORES.names, 0)
+                row = dict.fromkeys(contrastive.CONTRAST_SCORES.names, 0)
                 row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
                 row |= {"sentences": 1, "sentence_level": model in sentence_level}
                 row |= {"log_score": -50.0 - 10 * lost * share}
                 rows.append(row)
-        table = pa.Table.from_pylist(rows, CONTRAST_SCORES)
-        paths += write(folder / model / "00000-00000.parquet", CONTRAST_SCORES, table)
+        table = pa.Table.from_pylist(rows, contrastive.CONTRAST_SCORES)
+        paths += write(folder / model / "00000-00000.parquet", contrastive.CONTRAST_SCORES, table)
     return paths
 
 
@@ -97,16 +94,12 @@ def by_place(found):
     return {(row["model"], row["decoding"], row["measure"]): row for row in found.rows}
 
 
-# ---- readers ----
-
-
 def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = readers.perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
     expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
-    assert sums.values(ONES)[0] == pytest.approx(expected)
-    assert sums.models == ["a", "b"]
+    assert (sums.values(ONES)[0], sums.models) == (pytest.approx(expected), ["a", "b"])
     spelled = -300 * math.log(2)
     sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
@@ -152,17 +145,14 @@ def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_pa
     value = bleu.values(np.ones((1, len(bleu.groups))))[0, 0]
     assert value == pytest.approx(float(bleu_of(counts, 2)))
     rows = [
-        tendency("lstm/beam"),
-        tendency("lstm/nucleus", high=1.0),
-        tendency("external/mine", excess=None),
-        tendency("lstm/beam", measure="mean"),
+        *(tendency("lstm/beam"), tendency("lstm/nucleus", high=1.0)),
+        *(tendency("external/mine", excess=None), tendency("lstm/beam", measure="mean")),
         tendency("lstm/beam", tendency="vocabulary"),
     ]
     found = list(readers.tendency_rows(write_tendencies(tmp_path, rows), 0.95))
     places = [(row["model"], row["decoding"]) for row in found]
     assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
-    assert found[0]["value"] == 0.2
-    assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
+    assert (found[0]["value"], found[0]["error"]) == (0.2, pytest.approx(0.1 / norm.ppf(0.95)))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
     assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
 
@@ -183,17 +173,13 @@ def test_resamples_vary_as_the_mean_does_are_shared_and_of_the_documents_there_a
     expected = one.std(axis=0) / math.sqrt(400)
     assert drawn["one"].std(axis=0) == pytest.approx(expected, rel=0.06)
     assert np.array_equal(drawn["one"], drawn["two"][:, ::-1])
-    alone = readers.resampled_values(held[:1], 2_000, 3)
-    assert np.array_equal(alone["one"], drawn["one"])
+    assert np.array_equal(readers.resampled_values(held[:1], 2_000, 3)["one"], drawn["one"])
     groups = np.arange(100)
     full = ratio_of("full", np.arange(100.0)[:, None], groups)
     part = ratio_of("part", np.arange(0, 100.0, 2)[:, None], groups[::2])
     drawn = readers.resampled_values([full, part], 500, 1)
     assert drawn["part"].mean() == pytest.approx(49, abs=1)
     assert np.corrcoef(drawn["full"][:, 0], drawn["part"][:, 0])[0, 1] > 0.5
-
-
-# ---- correlations ----
 
 
 def related(values, direction=1):
@@ -244,10 +230,7 @@ def test_measures_of_models_alone_count_each_model_once_and_external_texts_are_r
 
 
 def test_rows_that_share_models_count_as_models():
-    """Three decodings that say the same of six models: intervals hold the truth, as one would.
-
-    Rows as if independent would hold it in about 75% of 400 draws.
-    """
+    """Three decodings say the same of six models; rows as if independent would hold about 75%."""
     random = np.random.default_rng(5)
     inside = naive = 0
     for _ in range(400):
@@ -260,9 +243,6 @@ def test_rows_that_share_models_count_as_models():
         naive += abs(math.atanh(min(abs(row["value"]), 1 - 1e-9))) <= half
     assert inside >= 0.94 * 400
     assert naive < 0.85 * 400
-
-
-# ---- orders ----
 
 
 def orders(found):
@@ -336,6 +316,5 @@ def test_the_order_of_texts_is_from_their_errors_whatever_is_added(tmp_path):
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
     found = gathered()
-    assert found.table().num_rows == 0
-    assert measures.compare_orders(found).num_rows == 0
+    assert (found.table().num_rows, measures.compare_orders(found).num_rows) == (0, 0)
     assert measures.correlate_ranks(found.rows).num_rows == 0

@@ -1,8 +1,7 @@
 """Tables and figures of importance sampling; latents under the posterior, their spans and means.
 
-Needs no data: small tables are written here. Oracles: the numbers that went in, the published
-numbers as the paper prints them, properties of the drawn axes, NLTK's trees. Of the posterior: a
-model of hidden bits whose latents are enumerated, counts by hand.
+Oracles: the numbers that went in, the published ones, the drawn axes, NLTK's trees; of the
+posterior: hidden bits whose latents are enumerated, counts by hand.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.model_pair import Costs, Pair, clock_of
 from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
+from beyond_perplexity.models import likelihoods, recurrent
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
-from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report import importance_choice, tabulate
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
 from beyond_perplexity.report.importance_latents import beside_table, latents_table, words_table
@@ -178,8 +176,7 @@ def test_the_diagnostics_name_the_bound_of_every_estimate():
     row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
     row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
     (shown,) = trust_table(pd.DataFrame([row], columns=ESTIMATES.names), None, LABELS).rows
-    assert shown[4] == "50 × 4"
-    assert list(shown[8:10]) == ["1.5", "delta method"]
+    assert (shown[4], list(shown[8:10])) == ("50 × 4", ["1.5", "delta method"])
 
 
 @pytest.mark.parametrize(
@@ -285,9 +282,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     mine, other = bounds(table, None, LABELS).axes
     names = [label.get_text() for label in mine.get_yticklabels()]
     assert names == [
-        "Beam marginalization, k = 1",
-        "Beam marginalization, k = 10",
-        "Importance sampling",
+        *("Beam marginalization, k = 1", "Beam marginalization, k = 10", "Importance sampling"),
         "Sequential Monte Carlo",
     ]
     points = [line.get_xydata()[0] for line in mine.lines]
@@ -388,8 +383,7 @@ def test_estimators_are_charged_with_their_draws_and_errors_need_samples_by_thei
     assert held["importance_sampling", 0.5]["error"] == pytest.approx(0.02)
     assert held["importance_sampling", 0.5]["needed"] == pytest.approx(400, abs=1)
     assert held["smc", 1.0]["needed"] == pytest.approx(16, abs=1)  # runs, of which there were 4
-    unknown = found(standard_error=None)
-    assert math.isnan(unknown["smc", 1.0]["needed"])
+    assert math.isnan(found(standard_error=None)["smc", 1.0]["needed"])
 
 
 def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missing():
@@ -397,8 +391,7 @@ def test_tables_say_what_to_use_and_what_an_error_takes_or_that_costs_are_missin
         bounds_with_costs(costly_estimates(), costs("other"))
     check_refused("no finite bound", bounds_with_costs, costly_estimates(value=math.inf), costs())
     table = importance_choice.costs_table(costly_estimates(), costs(), Labels())
-    assert table.rows[0][3] == "Sequential Monte Carlo"
-    assert table.rows[0][4] == "20 × 4"
+    assert (table.rows[0][3], table.rows[0][4]) == ("Sequential Monte Carlo", "20 × 4")
     bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
     assert importance_choice.costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
     advice = importance_choice.advice_table(costly_estimates(), costs(), None, Labels())
@@ -479,9 +472,9 @@ def instances() -> list[Instance]:
 
 
 @pytest.fixture(scope="module")
-def lstm() -> LSTM:
+def lstm() -> recurrent.LSTM:
     torch.manual_seed(1)
-    return LSTM(V, {"embedding_size": 8, "hidden_size": 8}).eval()
+    return recurrent.LSTM(V, {"embedding_size": 8, "hidden_size": 8}).eval()
 
 
 @pytest.mark.parametrize("end", [0, 1])
@@ -489,7 +482,7 @@ def test_scores_are_of_the_words_of_the_end_and_of_mentions(lstm, end):
     latent = Mentioning(V, {})
     latent.end = end
     rows = list(score_beside(latent, lstm, instances()))
-    whole = list(score_encoded(lstm, TEXTS))
+    whole = list(likelihoods.score_encoded(lstm, TEXTS))
     for row, text, score in zip(rows, TEXTS, whole, strict=True):
         without = 0.0 if end else row["log_likelihood_end"]
         assert row["log_likelihood"] + without == pytest.approx(score.log_prob, abs=1e-5)
@@ -519,8 +512,7 @@ def test_scores_do_not_depend_on_other_instances_and_trees_have_no_words_inside_
 
 
 def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
-    assert document_of(3 * 65_536 + 2, "sentence") == 3
-    assert document_of(3, "document") == 3
+    assert (document_of(3 * 65_536 + 2, "sentence"), document_of(3, "document")) == (3, 3)
     path = str(tmp_path / "documents.parquet")
     titles = {3: "Ant", 4: "Ant", 5: "", 6: "", 7: "Bee"}
     columns = {"doc_id": list(titles), "title": list(titles.values()), "split": ["test"] * 5}
@@ -535,8 +527,6 @@ def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
     assert documents[sentences[0]] == documents[sentences[1]] != documents[sentences[2]]
     assert len(set(group_instances("rnng", sentences, path, "page").values())) == 2
 
-
-# ---- tables ----
 
 BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
 BASE |= {"ess_median": 5.0}
@@ -562,8 +552,7 @@ TEST = {
 
 def test_validation_chooses_and_without_it_no_temperature_is_chosen():
     (row,) = importance_choice.choose_estimates(bits_estimates(TEST), None).to_dict("records")
-    assert (row["method"], row["value"]) == (SMC, 93.0)
-    assert row["chosen_by"] == "itself, the lowest of 2"
+    assert (row["method"], row["value"], row["chosen_by"]) == (SMC, 93.0, "itself, the lowest of 2")
     alone = {key: value for key, value in TEST.items() if key[1] != "mixture"}
     (row,) = importance_choice.choose_estimates(bits_estimates(alone), None).to_dict("records")
     assert row["chosen_by"] == importance_choice.BY_NOTHING
@@ -803,9 +792,6 @@ def test_phrases_are_those_of_nltk(tree):
     assert latents.tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
 
 
-# ---- tables ----
-
-
 def posterior_rows(**changes: Any) -> pd.DataFrame:
     base = {"model": "bits", "proposal": "q", "source": "posterior", "structure": "mentions"}
     base |= {"method": "smc", "n_samples": 9, "effective": 4.0, "annotated": 4.0, "found": 2.0}
@@ -818,8 +804,7 @@ def posterior_rows(**changes: Any) -> pd.DataFrame:
 def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     table = latents_table(posterior_rows(), Labels())
     (found,) = table.tidy.to_dict("records")
-    assert found["precision"] == pytest.approx(1 / 2)
-    assert found["recall"] == pytest.approx(1 / 4)
+    assert (found["precision"], found["recall"]) == (pytest.approx(1 / 2), pytest.approx(1 / 4))
     assert found["f1"] == pytest.approx(2 * (1 / 2 * 1 / 4) / (1 / 2 + 1 / 4))
     assert found["entity_accuracy"] == pytest.approx(1 / 2)
     trees = latents_table(posterior_rows(structure="trees"), Labels())
@@ -832,8 +817,7 @@ def test_precision_and_recall_are_of_sums_and_words_of_mentions_stand_apart():
     held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
     held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
     held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}
-    scores = pd.DataFrame(held)
-    table = words_table(posterior_rows(), scores, Labels())
+    table = words_table(posterior_rows(), pd.DataFrame(held), Labels())
     latent, plain = table.tidy.to_dict("records")
     assert latent["perplexity_inside"] == pytest.approx(math.exp(30 / 4))
     assert latent["perplexity_outside"] == pytest.approx(math.exp(18 / 6))

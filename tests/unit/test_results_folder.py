@@ -16,8 +16,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.results_folder import RESULT_FILES, RESULT_KINDS, load_results
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage import outputs, shards
+from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
 SUMMARY = {
@@ -47,13 +47,13 @@ def write(path: Path, schema: pa.Schema, *rows: dict[str, object]) -> None:
     """Write rows whose other columns are null."""
     columns = {name: [row.get(name) for row in rows] for name in schema.names}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
+    shards.write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
 
 
 def write_tree(folder: Path) -> None:
     """Write some of the files that a run leaves."""
     (folder / "perplexity").mkdir(parents=True)
-    write_json(folder / "perplexity/gru.json", SUMMARY)
+    outputs.write_json(folder / "perplexity/gru.json", SUMMARY)
     for source, value in (("gru/beam", 1.0), ("gru/nucleus", 2.0), ("external/mine", 3.0)):
         row = {"source": source, "tendency": "length", "measure": "ks", "value": value}
         row |= {"excess": value / 2, "p_adjusted": 0.25}
@@ -63,7 +63,7 @@ def write_tree(folder: Path) -> None:
     write(folder / "embeddings/wiki/measures.parquet", TENDENCY_MEASURES, again, joined)
     write(folder / "contrastive/wiki/gru.parquet", CONTRASTS, {"model": "gru", "value": 0.5})
     write(folder / "contrastive/wiki/differences.parquet", CONTRAST_DIFFERENCES, {"first": "gru"})
-    write_json(folder / "configuration.json", {"seed": 1})
+    outputs.write_json(folder / "configuration.json", {"seed": 1})
 
 
 @pytest.fixture
@@ -76,8 +76,7 @@ def tree(tmp_path) -> Path:
 def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     results = load_results(tree)
     there = ["perplexity", "tendencies", "contrastive", "contrastive_differences"]
-    assert list(results) == there
-    assert results.contents["files"].tolist() == [1, 4, 1, 1]
+    assert (list(results), results.contents["files"].tolist()) == (there, [1, 4, 1, 1])
     assert set(there) <= set(dir(results))
     assert "semantics" not in results
     assert not hasattr(results, "semantics")
@@ -97,10 +96,8 @@ def test_a_body_of_text_is_told_once_and_perplexities_are_a_row_a_number(tree) -
     table = load_results(tree).tendencies
     rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
     assert rows == [
-        ["gru", "beam", "ks", 1.0, "wiki"],
-        ["gru", "beam", "mmd", 4.0, "wiki"],
-        ["external", "mine", "ks", 3.0, ""],
-        ["gru", "nucleus", "ks", 2.0, ""],
+        *(["gru", "beam", "ks", 1.0, "wiki"], ["gru", "beam", "mmd", 4.0, "wiki"]),
+        *(["external", "mine", "ks", 3.0, ""], ["gru", "nucleus", "ks", 2.0, ""]),
     ]
     table = load_results(tree).perplexity
     names = ["model", "text", "split", "unknown_words", "measure", "unit", "value", "low", "high"]
@@ -128,10 +125,8 @@ def test_results_can_be_copied_and_sent(tree, again) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"n": 3, "perplexity": {"token": 2.0}}',
-        '{"n": {}, "perplexity": [1]}',
-        '{"perplexity": {"token": 3.0}}',
-        '{"n": {}, "perplexity": {"token": "x"}}',
+        *('{"n": 3, "perplexity": {"token": 2.0}}', '{"n": {}, "perplexity": [1]}'),
+        *('{"perplexity": {"token": 3.0}}', '{"n": {}, "perplexity": {"token": "x"}}'),
         '{"n": {}, "interval": 3, "perplexity": {"token": 3.0}}',
         '{"n": {}, "interval": {"perplexity": {"token": 1}}, "perplexity": {"token": 3.0}}',
         "[]",
@@ -156,10 +151,8 @@ def test_configuration_records_and_tables_that_are_the_callers_own(tree) -> None
     of_contrast = records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]]
     assert of_contrast.tolist() == ["contrastive", "scripts/x.py"]
     assert len(records) == 7
-    with pytest.raises(InputError, match="no such folder; name the folder of results"):
-        load_results(tree / "none")
-    with pytest.raises(InputError, match="holds no measures"):
-        load_results(tree / "perplexity")
+    check_refused("no such folder; name the folder of results", load_results, tree / "none")
+    check_refused("holds no measures", load_results, tree / "perplexity")
     first = results.contrastive
     first["value"] = 7.0
     for path in (tree / "contrastive/wiki").iterdir():

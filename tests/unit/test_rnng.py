@@ -1,7 +1,6 @@
 """The binary RNNG, its span CRF, and the reading of trees.
 
-Oracles: enumeration of all binary trees and of all short sentences, the plain programs of
-`rnng_reference`, gradients by finite differences, binarizations written out by hand.
+Oracles: enumeration of trees and sentences, `rnng_reference`, finite differences, trees by hand.
 """
 
 import itertools
@@ -12,11 +11,9 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.models.latent import PADDING
+from beyond_perplexity.models.latents import rnng_instances, rnng_span_charts, rnng_stack_memory
 from beyond_perplexity.models.latents.rnng import RNNG
-from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
-from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
-from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
@@ -53,9 +50,6 @@ def everything():
     trees = [reference.all_trees(len(words)) for words in SENTENCES]
     owner = owners(*map(len, trees))
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
-
-
-# ---- p ----
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": 2}, {"eos": False}])
@@ -125,7 +119,7 @@ def test_stack_memory_has_the_gradients_of_indexing():
     index = [torch.tensor([0, 0, 3]), torch.tensor([1, 4, 6, 4])]
 
     def with_memory():
-        memory = StackMemory(7, 3, first)
+        memory = rnng_stack_memory.StackMemory(7, 3, first)
         memory.write(first)
         memory.write(memory.read(index[0]).tanh())
         return memory.read(index[1])
@@ -140,9 +134,6 @@ def test_stack_memory_has_the_gradients_of_indexing():
         for value in (with_memory, with_indexing)
     )
     torch.testing.assert_close(found, expected)
-
-
-# ---- q ----
 
 
 @torch.no_grad()
@@ -164,7 +155,7 @@ def test_crf_and_its_entropy_are_those_of_enumeration():
         log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
         expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
         scores = crf.scores(batch) / temperature
-        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
+        chart = rnng_span_charts.inside(scores, batch.lengths["tokens"], with_entropy=True)
         torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
         found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
         torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
@@ -174,8 +165,7 @@ def test_crf_and_its_entropy_are_those_of_enumeration():
 @torch.no_grad()
 def test_beam_is_exact_and_has_all_trees_once(length, count):
     crf = make(SpanCRF)
-    words = list(range(2, 2 + length))
-    batch = batch_of(words, [3])
+    batch = batch_of(list(range(2, 2 + length)), [3])
     trees = reference.all_trees(length)
     assert len(set(trees)) == count
     ranked = crf.log_prob(batch, torch.zeros(count, dtype=torch.int64), rows_of(trees), [1.0])
@@ -275,9 +265,6 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
     assert float(model.loss(InstanceBatch.of([one, other]))) == pytest.approx(expected, rel=1e-6)
 
 
-# ---- data ----
-
-
 MALFORMED = ["", "(S (DT the)", "(S (DT the)))", "(S (DT a)) (S (DT b))", "(S (NP (DT the cat)))"]
 MALFORMED += ["(S (NP ) (DT a))", "(S (NP the cat))", "the", "(S ())"]
 
@@ -285,7 +272,7 @@ MALFORMED += ["(S (NP ) (DT a))", "(S (NP the cat))", "the", "(S ())"]
 @pytest.mark.parametrize("tree", MALFORMED)
 def test_malformed_trees_are_errors(tree):
     with pytest.raises(ValueError, match=r"open|neither"):
-        parse(tree)
+        rnng_instances.parse(tree)
 
 
 def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
@@ -298,9 +285,8 @@ def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     assert 0 < max(len(one.arrays["tokens"]) for one in valid) <= 8
     for one in test:
         assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
-    assert find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
-    options = {"unknown_classes": True}
-    model = RNNG.create(options, VOCABULARY, treebank)
+    assert rnng_instances.find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
+    model = RNNG.create({"unknown_classes": True}, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)
     ids = {
         int(i)
@@ -324,7 +310,7 @@ def test_trees_are_binarized_labelled_and_readable_or_of_a_missing_document(tree
     found = make().readable(Instance(0, {}), torch.tensor([0, 0, 1, 0, 1, -1, -1]))
     assert found == {"tree": "(X (X #0 #1) #2)"}
     tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
-    found = parse(tree)
+    found = rnng_instances.parse(tree)
     assert found.words == ["the", "old", "man", "ate", "figs", "("]
     assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
     expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]

@@ -1,7 +1,6 @@
 """The labelled, top-down RNNG and its discriminative proposal.
 
-Oracles: enumeration of all labelled trees and of all short sentences, the plain programs of
-`rnng_top_down_reference`, numbers of trees known beforehand, finite differences.
+Oracles: enumeration, `rnng_top_down_reference`, known numbers of trees, finite differences.
 """
 
 import itertools
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_instances import labelled_actions, parse
@@ -19,6 +17,7 @@ from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along
 
 TEMPERATURES = [0.5, 1.0, 2.0]
@@ -163,8 +162,7 @@ def test_labels_become_actions_and_trees_beyond_the_limits_are_left_out(tmp_path
 @pytest.mark.parametrize("options", [{"maximum_run": 0}, {"layers": 0}, {"dropout": -1.0}])
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
 def test_wrong_options_are_errors(kind, options):
-    with pytest.raises(InputError, match="architecture"):
-        kind(9, options, labels=("A",))
+    check_refused("architecture", kind, 9, options, labels=("A",))
 
 
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])

@@ -1,7 +1,6 @@
 """What rows say is what the house does: tendencies and decodings are named in their rows alone.
 
-Oracles: the tables, figures and measures themselves, numbers counted by hand, and the syntax trees
-of the package. Needs nothing beyond the package.
+Oracles: the tables, figures and measures, numbers counted by hand, the syntax trees.
 """
 
 import ast
@@ -15,13 +14,10 @@ from pkgutil import resolve_name
 import pytest
 
 from beyond_perplexity.decoding.options import DECODINGS
-from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import FIGURES, sample_size, texts
 from beyond_perplexity.figures import curves as densities
-from beyond_perplexity.figures.sample_size import PANELS
-from beyond_perplexity.figures.texts import EFFECTS
-from beyond_perplexity.report.comparison_page import MAIN_ROWS, PAGE_FIGURES
+from beyond_perplexity.report import comparison_page, sensitivity
 from beyond_perplexity.report.measured import MEASURED_TABLES
-from beyond_perplexity.report.sensitivity import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import (
@@ -41,9 +37,9 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
     columns = [column[:2] for held in MEASURED_TABLES.values() for column in held.columns]
     measured = zip(table["tendency"].to_pylist(), table["measure"].to_pylist(), strict=True)
     assert own in set(measured)
-    assert own in EFFECTS
-    assert own in [panel[:2] for panel in PANELS]
-    assert own in [(line.tendency, line.distance) for line in MAIN_ROWS]
+    assert own in texts.EFFECTS
+    assert own in [panel[:2] for panel in sample_size.PANELS]
+    assert own in [(line.tendency, line.distance) for line in comparison_page.MAIN_ROWS]
     assert any(tendency == name for tendency, _ in columns) or row.kind == "types"
     assert not row.histogram or row.histogram in HISTOGRAMS
 
@@ -54,8 +50,8 @@ def test_a_share_has_its_class_its_mean_and_its_figure(name: str) -> None:
     assert callable(resolve_name(row.word_class))
     assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.curves:{name}"
     assert callable(getattr(densities, name))
-    assert row.noun in PAGE_FIGURES[name][1]
-    assert (name, "mean") in [line[:2] for line in TEST_SET_ROWS]
+    assert row.noun in comparison_page.PAGE_FIGURES[name][1]
+    assert (name, "mean") in [line[:2] for line in sensitivity.TEST_SET_ROWS]
     assert [held.figure for held in SHARES.values()].count(row.figure) == 1
     with pytest.raises(AttributeError, match="no density of 'length'"):
         densities.length  # noqa: B018

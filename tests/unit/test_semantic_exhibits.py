@@ -1,7 +1,6 @@
 """Tables, figures and first-page lines of meaning and of all measures together.
 
-Needs no data: tables come from `semantic_tables`. Oracles: the numbers of those tables, the paper's
-own sentences about its tables, SciPy's average linkage, and docutils for the first page.
+Oracles: tables of `semantic_tables`, the paper's sentences, SciPy's average linkage, docutils.
 """
 
 import math
@@ -22,8 +21,7 @@ from scipy.stats import spearmanr
 from beyond_perplexity.figures import correlation_matrix, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.planning import run, validation
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
@@ -158,8 +156,7 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
     assert published.published_wins("Table I (Penn Treebank)") == (32, 32)
     assert published.published_wins("Table II (WikiText-2)") == (29, 32)
     printed = published.PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values()
-    best = min(printed, key=lambda row: row["perplexity"])
-    assert best["bleu_2"] == (31.49, 30.29)
+    assert min(printed, key=lambda row: row["perplexity"])["bleu_2"] == (31.49, 30.29)
 
 
 def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs() -> None:
@@ -183,9 +180,6 @@ def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
-
-
-# ---- tables ----
 
 
 def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() -> None:
@@ -306,8 +300,7 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
     table = make("relations/findings")
     missed = found_of(table, "perplexity misses")
-    assert missed["found"].tolist()[:3] == [2, 1, 1]
-    assert missed["of"].tolist()[:2] == [3, 3]
+    assert (missed["found"].tolist()[:3], missed["of"].tolist()[:2]) == ([2, 1, 1], [3, 3])
     example = missed.iloc[3]
     assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
     assert example["quantity"].endswith("under beam")
@@ -321,13 +314,9 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
     assert "so few" in trusted.loc[0, "verdict"]
 
 
-# ---- figures ----
-
-
 @pytest.mark.parametrize("leaves", [2, 3, 7, 20])
 def test_the_tree_is_scipys(leaves: int) -> None:
-    random = np.random.default_rng(leaves)
-    condensed = random.random(leaves * (leaves - 1) // 2)
+    condensed = np.random.default_rng(leaves).random(leaves * (leaves - 1) // 2)
     merges, order = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
     assert [m.height for m in merges] == pytest.approx(expected[:, 2])
@@ -340,9 +329,7 @@ def test_the_tree_is_scipys(leaves: int) -> None:
         assert max(places) - min(places) == len(places) - 1
 
 
-def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(
-    compared: dict[str, Any],
-) -> None:
+def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(compared):
     strong, weak = (
         correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
         correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
@@ -384,9 +371,7 @@ def test_correlations_of_few_models_are_scatters_with_their_rho(compared: dict[s
 
 
 @pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])
-def test_both_splits_are_drawn_as_the_paper_has_them(
-    name: str, over: str, compared: dict[str, Any]
-) -> None:
+def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
     """Oracle: the rows of the table, and the order of rows, which is one for both splits."""
     rows = compared["semantic_correlations"]
     rows = rows.assign(n=np.maximum(rows["n"], 8))  # not few models
@@ -421,8 +406,8 @@ def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_
             **deepcopy(config),
             "report": {"published": {"semantics": ["wikipedia"] * expected}},
         }
-        validate(held)
-        report = Run(held).report
+        validation.validate(held)
+        report = run.Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
         labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
         table = make("semantics/table_1", labels)

@@ -1,9 +1,8 @@
 """Measures of two texts, models compared on the same sentences, and how measures go together.
 
-Oracles: sacrebleu and nltk; a linear program (HiGHS) and gensim's wmdistance; loops over words;
-values worked out by hand; that a text and itself have the most of all texts. Of comparisons, from
-shards of `semantic_tables`: loops over sentences, groups and sign flips, SciPy's ranks and
-correlations, and the coverage of intervals by simulation.
+Oracles: sacrebleu, nltk; a linear program (HiGHS), gensim's wmdistance; loops; values by hand; a
+text and itself. Of comparisons: loops over sentences, groups and sign flips, SciPy's ranks,
+coverage by simulation.
 """
 
 import itertools
@@ -30,13 +29,9 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
+from beyond_perplexity.semantics import differences
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
-from beyond_perplexity.semantics.differences import (
-    SemanticTests,
-    compare_semantics,
-    correlate_measures,
-)
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
@@ -85,8 +80,7 @@ def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
         [" ".join(rng.choices("abcdefg", k=rng.randint(4, 15))) for _ in range(size)]
         for _ in range(2)
     ]
-    counts = count_bleu(list(zip(*texts, strict=True)))
-    found = float(bleu_of(counts.sum(axis=0), order))
+    found = float(bleu_of(count_bleu(list(zip(*texts, strict=True))).sum(axis=0), order))
     metric = BLEU(max_ngram_order=order, tokenize="none", force=True)
     assert found == pytest.approx(metric.corpus_score(texts[0], [texts[1]]).score / 100)
     predicted, target = ([text.split() for text in column] for column in texts)
@@ -115,9 +109,6 @@ def test_bleu_by_hand_and_of_sentences_shorter_than_its_orders():
     assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(
         math.sqrt(3 / 5 * 2 / 4)
     )
-
-
-# ---- words in their places ----
 
 
 def test_aligned_cosines_and_greedy_alignment_are_loops_over_words():
@@ -257,9 +248,6 @@ def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone()
     assert cosines.word_cosines(units, ids, ids).tolist() == [1, 1, 1, 1, 0, 0]
 
 
-# ---- all of them ----
-
-
 @pytest.mark.parametrize("weighting", ["normalized", "weighted", "printed"])
 def test_measures_of_a_pair_do_not_depend_on_others(weighting):
     """Bit for bit: alone, in another order, beside other words; other rows of the table."""
@@ -340,7 +328,7 @@ def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
 
 
 SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
-TESTS = SemanticTests(flips=499)
+TESTS = differences.SemanticTests(flips=499)
 
 
 def frames(paths):
@@ -373,7 +361,7 @@ def shards(tmp_path_factory):
 
 
 def rows_of(paths, tests=TESTS):
-    return compare_semantics(paired(paths), tests).to_pandas()
+    return differences.compare_semantics(paired(paths), tests).to_pandas()
 
 
 def row(table, **wanted):
@@ -381,9 +369,6 @@ def row(table, **wanted):
         table = table[table[name] == value]
     (found,) = (one for _, one in table.iterrows())
     return found
-
-
-# ---- differences ----
 
 
 def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
@@ -402,8 +387,7 @@ def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
 
 
 def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
-    kinds = (*KINDS, "spread")
-    paths = write_scores(tmp_path, SKILLS, sentences(), kinds=kinds)
+    paths = write_scores(tmp_path, SKILLS, sentences(), kinds=(*KINDS, "spread"))
     scores, table = frames(paths), rows_of(paths)
     scores = scores[(scores["split"] == "valid") & (scores["measure"] == "accuracy")]
     words = scores["statistics"].map(lambda counts: counts[0])
@@ -462,8 +446,7 @@ def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(sha
         assert (family["p_adjusted"] >= family["p_value"]).all()
     held = paired(shards, limit=30).sentences["valid"]
     keys = sorted(group_key(None, unit) for unit in range(40))[:10]
-    assert sorted(set(held.index.get_level_values("group"))) == keys
-    assert len(held) == 30
+    assert (sorted(set(held.index.get_level_values("group"))), len(held)) == (keys, 30)
 
 
 def test_many_groups_are_flipped_in_bundles_and_equal_models_do_not_differ(tmp_path, monkeypatch):
@@ -503,7 +486,7 @@ def test_the_level_of_the_test_holds(tmp_path):
         folder = tmp_path / str(seed)
         models = {f"a{seed}": 0.0, f"b{seed}": 0.0}
         paths = write_scores(folder, models, text, evaluators=held, kinds=("predicted",))
-        small += list(rows_of(paths, SemanticTests(199))["p_value"] < 0.1)
+        small += list(rows_of(paths, differences.SemanticTests(199))["p_value"] < 0.1)
     assert 0.04 < np.mean(small) < 0.17  # two standard errors of 40 draws of dependent tests
 
 
@@ -511,8 +494,10 @@ def test_the_level_of_the_test_holds(tmp_path):
 def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
     one, other = paired(shards, 60), paired(cut, 60)
-    assert compare_semantics(one, TESTS).equals(compare_semantics(other, TESTS))
-    assert correlate_measures(one).equals(correlate_measures(other))
+    assert differences.compare_semantics(one, TESTS).equals(
+        differences.compare_semantics(other, TESTS)
+    )
+    assert differences.correlate_measures(one).equals(differences.correlate_measures(other))
 
 
 def test_what_has_no_value_is_left_out_and_counted(tmp_path):
@@ -568,13 +553,9 @@ def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path)
     check_refused("there is no measure 'telepathy'", paired, paths)
 
 
-# ---- correlations ----
-
-
 def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in_reach():
     """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
-    random = np.random.default_rng(1)
-    values = np.round(random.normal(size=(40, 4)), 1)  # with ties
+    values = np.round(np.random.default_rng(1).normal(size=(40, 4)), 1)  # with ties
     values[0, 0], values[1, 0] = math.inf, -math.inf
     expected = np.stack([rankdata(column) for column in values.T], 1)
     assert np.array_equal(average_ranks(values), expected)
@@ -593,7 +574,7 @@ def test_ranks_and_matrices_are_scipys_and_a_perfect_order_of_five_leaves_all_in
 
 
 def correlations(paths, over):
-    table = correlate_measures(paired(paths)).to_pandas()
+    table = differences.correlate_measures(paired(paths)).to_pandas()
     return table[table["over"] == over]
 
 
@@ -621,8 +602,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     assert own["value"] == pytest.approx(value)
     half = t.ppf(0.975, 39) * error
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
-    assert (own["low"], own["high"]) == pytest.approx(limits)
-    assert (own["n"], own["groups"]) == (120, 40)
+    assert ((own["low"], own["high"]), own["n"], own["groups"]) == (pytest.approx(limits), 120, 40)
 
 
 def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_width(tmp_path):

@@ -1,8 +1,7 @@
 """Scores of predictions and what they come to; what measures notice; agreement with people.
 
-Needs nothing but the package. Oracles: pandas on the rows; loops over sentences; exact enumeration
-of a toy language; that shards, batches and order change nothing; changes worked out by hand; an
-evaluator whose answers are known; SciPy's correlations; deletion of items one by one.
+Oracles: pandas; loops over sentences; exact enumeration of a toy language; other shards, batches
+and orders; changes by hand; an evaluator with known answers; SciPy's correlations; deletion.
 """
 
 import gzip
@@ -108,15 +107,11 @@ def row_of(frame, **wanted):
     return frame.iloc[0]
 
 
-# ---- scores ----
-
-
 def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up():
     """Oracle: the evaluator asked pair by pair, means over samples and over their pairs."""
     rows, evaluator = predictions(samples=3), Vectors()
     frame = scored(rows, evaluator, "glove").to_pandas()
-    assert set(frame.evaluator) == {"glove"}
-    assert set(frame.model) == {"lstm"}
+    assert (set(frame.evaluator), set(frame.model)) == ({"glove"}, {"lstm"})
     held = frame.set_index(["unit_id", "sentence", "measure", "kind"]).value
     assert held.index.is_unique
 
@@ -161,8 +156,7 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
 
 def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
-    rows = predictions(documents=40)
-    table = pa.Table.from_pylist(rows, semantics.PREDICTIONS)
+    table = pa.Table.from_pylist(predictions(documents=40), semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
         tables = [
             pa.concat_tables(
@@ -193,9 +187,6 @@ def test_a_prediction_that_says_nothing_counts_and_a_target_that_does_not_is_und
     assert np.isnan(frame[9, "predicted"])
     assert np.isnan(frame[9, "sampled"])
     assert frame[9, "partner"] == pytest.approx(frame[row["sentence"], "partner"] + 1, abs=1)
-
-
-# ---- what they come to ----
 
 
 def groups_of(rows, split):
@@ -233,8 +224,7 @@ def test_means_baselines_and_excesses_are_those_of_the_rows(tmp_path, kind):
             half = student.ppf(0.975, effective - 1) * error
             assert found[name] == pytest.approx(value)
             assert (found[low], found[high]) == pytest.approx((value - half, value + half))
-        assert found.groups_effective == pytest.approx(effective)
-        assert found.sentences == len(own)
+        assert (found.groups_effective, found.sentences) == (pytest.approx(effective), len(own))
         assert found.sentence_mean == pytest.approx(found.value)
         scaled = exponential_scaling(own).mean() if MEASURES[measure].scalable else math.nan
         assert found.scaled == pytest.approx(scaled, nan_ok=True)
@@ -407,18 +397,12 @@ class SharedWords(Evaluator):
         return {"title": "toy"}
 
 
-# ---- changes ----
-
-
 @pytest.mark.parametrize(
     ("text", "changed"),
     [
         ("he was old and is dead", "he was not old and is dead"),
-        ("It Is not so", "It Is so"),
-        ("they did n't go", "they did go"),
-        ("it runs", None),
-        ("so it is", None),
-        ("", None),
+        *(("It Is not so", "It Is so"), ("they did n't go", "they did go"), ("it runs", None)),
+        *(("so it is", None), ("", None)),
     ],
 )
 def test_negations(text, changed):
@@ -495,8 +479,7 @@ def probed(units, partners, evaluator=None):
 
 def test_intervals_of_probes_are_over_groups():
     """Oracle: 40 pages whose sentences share their fate vary as 40 sentences do."""
-    rng = np.random.default_rng(3)
-    hidden = rng.random(40) < 0.5
+    hidden = np.random.default_rng(3).random(40) < 0.5
     units = [
         CutDocument(3 * k + n, f"page {k}", [["x" if hidden[k] else "a", "is", "b", f"n{n}"]])
         for k in range(40)
@@ -519,9 +502,6 @@ def test_intervals_of_probes_are_over_groups():
     assert (row["noticed_low"], row["noticed_high"]) == pytest.approx(
         (middle - half, middle + half)
     )
-
-
-# ---- correlations ----
 
 
 def tied(seed: int, size: int):
@@ -554,8 +534,7 @@ def test_items_of_a_group_are_no_news_and_what_is_not_defined_is_none(correlate)
     x, y = tied(2, 200)
     once = correlate(x, y)
     thrice = correlate(np.tile(x, 3), np.tile(y, 3), np.tile(np.arange(200), 3))
-    assert thrice[:4] == pytest.approx(once[:4])
-    assert thrice.effective == 200
+    assert (thrice[:4], thrice.effective) == (pytest.approx(once[:4]), 200)
     assert correlate(np.tile(x, 3), np.tile(y, 3)).standard_error < 0.6 * once.standard_error
     for x, y in (([], []), ([1.0], [2.0]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5])):
         found = correlate(x, y)
@@ -564,8 +543,7 @@ def test_items_of_a_group_are_no_news_and_what_is_not_defined_is_none(correlate)
     few = correlate(np.arange(19.0), np.arange(19.0) ** 2)
     assert few.value > 0.9
     assert math.isnan(few.low)
-    perfect = correlate(np.arange(50.0), 3 * np.arange(50.0))
-    assert perfect[:3] == pytest.approx((1, 1, 1))
+    assert correlate(np.arange(50.0), 3 * np.arange(50.0))[:3] == pytest.approx((1, 1, 1))
 
 
 @pytest.mark.parametrize("correlate", [pearson, spearman])
@@ -587,9 +565,6 @@ def test_differences_of_correlations_are_of_the_same_items(correlate):
     assert correlation_difference(found[0], found[0]) == (0, 0, 0)
     few = [correlate(gold[:10], scores[:10]) for scores in (first, second)]
     assert np.isnan(correlation_difference(*few)[1:]).all()
-
-
-# ---- pairs that people scored ----
 
 
 def test_pairs_are_read_from_tabs_and_commas(tmp_path):
@@ -643,8 +618,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     (row,) = table.to_pylist()
     kept = np.delete(np.arange(700), 3)
     gold, values = scored.gold[kept], scored.values["average"][kept]
-    assert (row["pairs"], row["undefined"]) == (699, 1)
-    assert row["note"] == "1 pairs have no value"
+    assert ((row["pairs"], row["undefined"]), row["note"]) == ((699, 1), "1 pairs have no value")
     assert row["pearson"] == pytest.approx(stats.pearsonr(gold, values)[0])
     assert row["spearman"] == pytest.approx(stats.spearmanr(gold, values)[0])
     assert row["spearman_low"] < row["spearman"] < row["spearman_high"]

@@ -1,8 +1,7 @@
 """The minimum detectable effects: the shifted populations, and that the tests find what is claimed.
 
-Needs nothing but the package. Oracles: permutation tests of drawn pairs of samples, document by
-document; the textbook's power of the difference of means; shifts applied to documents one by one;
-the fall of every shift with the root of the number of documents.
+Oracles: permutation tests of drawn pairs; the textbook's power of the difference of means; shifts
+applied to documents one by one, which fall with the root of their number.
 """
 
 from functools import partial
@@ -13,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
@@ -30,6 +28,7 @@ from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimu
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import batched, run_script, statistics_of, write_samples
 
 PERMUTATIONS = 199
@@ -75,8 +74,7 @@ def test_documents_are_counted_by_type_and_the_closed_form_is_the_textbooks(coun
 def check_power(p_values: list[float], power: float = HOW.power) -> None:
     """Compare with 3.5 standard deviations of the count, and 0.05 for a grid of p-values."""
     deviation = np.sqrt(power * (1 - power) / len(p_values))
-    detected = np.mean(np.array(p_values) < HOW.level)
-    assert abs(detected - power) < 3.5 * deviation + 0.05
+    assert abs(np.mean(np.array(p_values) < HOW.level) - power) < 3.5 * deviation + 0.05
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
@@ -205,8 +203,7 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     assert mean == pytest.approx(shares.mean(), rel=0.01)
     assert variance == pytest.approx(shares.var(), rel=0.03)
     found = np.cumsum(shift.probabilities(0.1))[:-1]
-    expected = (shares[:, None] <= shift._edges).mean(axis=0)
-    assert found == pytest.approx(expected, abs=0.01)
+    assert found == pytest.approx((shares[:, None] <= shift._edges).mean(axis=0), abs=0.01)
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
@@ -291,8 +288,7 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     )
     assert rows[60].isna().all()  # 12 groups allow no verdict
     assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
-    note = sensitivity_table(found, Labels()).note
-    assert "whole groups" in note
+    assert "whole groups" in sensitivity_table(found, Labels()).note
     assert draw_sensitivity(found, Labels()).axes[0].get_xlabel().endswith("of whole groups")
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
     for seed in range(5):
@@ -335,5 +331,4 @@ def test_the_command_repeats_itself(tmp_path):
     assert set(tables[0]["n"].to_pylist()) == {500}
     assert tables[0].equals(tables[1])
     wrong = ["--output", tmp_path / "q.parquet", "--sensitivity-options", '{"power": 1.5}']
-    with pytest.raises(InputError, match=r"power: is 1\.5"):
-        run_script(measure_sensitivity, *given, *wrong)
+    check_refused(r"power: is 1\.5", run_script, measure_sensitivity, *given, *wrong)

@@ -1,10 +1,8 @@
 """Encoders of sentences: InferSent, SkipThought, their trainings; Transformers, foreign folders.
 
-Oracles: LSTM, GRU, pooling, equation 6 and log probabilities in plain loops with the same weights;
-made-up weights in the layout of the official files, and the official program's formulas; a killed
-training against one that was not; neighbours, by hand; toy tasks that can be learned; equation 9 by
-hand from the blocks of a Transformer and from transformers' hidden states; sentence-transformers on
-one text at a time, where it is installed.
+Oracles: plain loops with the same weights; the official files' layout and program's formulas; a
+killed training; neighbours by hand; toy tasks; equation 9 by hand from blocks and from
+transformers' hidden states; sentence-transformers on one text at a time, where it is.
 """
 
 import json
@@ -42,10 +40,16 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
 from beyond_perplexity.semantics.evaluators.skipthought import TrainedSkipThought
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.semantics.evaluators.vectors import open_file
-from beyond_perplexity.training import loop
+from beyond_perplexity.training import interruptions
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit import evaluator_oracles as oracles
-from tests.unit.evaluator_oracles import check_batches, check_refusals, sigmoid, some_texts
+from tests.unit.evaluator_oracles import (
+    check_batches,
+    check_refusals,
+    check_refused,
+    sigmoid,
+    some_texts,
+)
 from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
 
 WIDTH, HIDDEN = 6, 6
@@ -111,8 +115,7 @@ def test_groups_have_one_length_and_unknown_words_are_left_out_or_counted(table)
     lengths = np.random.default_rng(0).integers(1, 30, 300)
     seen: list[int] = []
     for group in groups_of_one_length(lengths, step=4, rows=32):
-        assert len(set(-(-lengths[group] // 4))) == 1
-        assert len(group) % QUANTUM == 0
+        assert (len(set(-(-lengths[group] // 4))), len(group) % QUANTUM) == (1, 0)
         assert len(group) <= 32
         seen += dict.fromkeys(group.tolist())
     assert sorted(seen) == list(range(300))  # each text once
@@ -144,9 +147,6 @@ def test_the_classifier_is_equation_6_in_both_orders(table):
     np.testing.assert_array_equal(encoder.scores(second, first, None), found)
 
 
-# ---- official weights ----
-
-
 def official_weights(seed=2, width=WIDTH):
     torch.manual_seed(seed)
     layer = nn.LSTM(width, HIDDEN, bidirectional=True)
@@ -160,8 +160,7 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     path = tmp_path / "infersent1.pkl"
     torch.save(held, path, _use_new_zipfile_serialization=not legacy)
     evaluator = load_infersent(path=path, vectors=given_vectors(table[0].path), version=1)
-    assert evaluator.measures == ("similarity",)
-    assert evaluator.describe()["title"] == "InferSent 1"
+    assert (evaluator.measures, evaluator.describe()["title"]) == (("similarity",), "InferSent 1")
     texts = some_texts(6)
     found = evaluator.encoder.encode(texts)
     for text, vector in zip(texts, found, strict=True):
@@ -189,10 +188,8 @@ def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_pa
     cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
     for words, bias in cases.items():
         torch.save(held | {name: bias}, path)
-        with pytest.raises(InputError, match=words):
-            load_infersent(path=path, vectors=given_vectors(table[0].path))
-    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        load_infersent(path=path)
+        check_refused(words, load_infersent, path=path, vectors=given_vectors(table[0].path))
+    check_refused("InferSent reads word vectors; give vectors", load_infersent, path=path)
 
 
 class Trap:
@@ -269,9 +266,6 @@ def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp
     assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
 
 
-# ---- training ----
-
-
 def chain_texts(count=160):
     """Write documents whose sentences are about one of two topics each."""
     random = np.random.default_rng(0)
@@ -324,7 +318,7 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
 def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
     trained, tmp_path, monkeypatch
 ):
-    kept = loop.save_checkpoint
+    kept = interruptions.save_checkpoint
 
     def stop(folder, step, tensors, state):
         kept(folder, step, tensors, state)
@@ -333,7 +327,7 @@ def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
 
     job = job_of(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
+        patch.setattr(interruptions, "save_checkpoint", stop)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             fit_infersent(job)
     assert not (job.output / "evaluator.json").exists()
@@ -349,10 +343,8 @@ def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
     cases = {"is a page of HTML": b"<html>", r"the file that evaluator\.json describes": b"\0" * 40}
     for words, content in cases.items():
         (folder / "model.safetensors").write_bytes(content)
-        with pytest.raises(InputError, match=words):
-            load_infersent(path=folder)
-    with pytest.raises(InputError, match=r"it has no evaluator\.json"):
-        load_infersent(path=tmp_path)
+        check_refused(words, load_infersent, path=folder)
+    check_refused(r"it has no evaluator\.json", load_infersent, path=tmp_path)
 
 
 def write_lines(path, rows):
@@ -594,12 +586,8 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
         cases[words][0].write_bytes(content)
     check_refusals(skipthought.read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
-    nothing = ({"family": "skipthought"},)
-    cases = {"give path, of a trained folder, or uni or bi": nothing}
+    cases = {"give path, of a trained folder, or uni or bi": ({"family": "skipthought"},)}
     check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
-
-
-# ---- neighbours and training ----
 
 
 def test_neighbours_are_of_the_same_document(tmp_path):
@@ -652,8 +640,7 @@ def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job
     ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
     with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
         loaded("skipthought", path=job.output)
-    subwords = BPEVocabulary.build([["w1 w2"]], 300)
-    subwords.save(tmp_path / "subwords.json")
+    BPEVocabulary.build([["w1 w2"]], 300).save(tmp_path / "subwords.json")
     sampled = {"training": {"scheduled_sampling": "linear"}}
     cases = {
         "is of parts of words": {"vocabulary": tmp_path / "subwords.json"},
@@ -714,8 +701,7 @@ def test_equation_9_by_hand(layers, folder):
         product = (first * second).sum() / layers
         assert found["inner"][place] == pytest.approx(sigmoid(product), abs=1e-5)
         assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / STATES), abs=1e-6)
-    assert evaluator.cleaning.apply(["W1  W2"]) == ["w1 w2"]
-    assert evaluator.texts == "tokens"
+    assert (evaluator.cleaning.apply(["W1  W2"]), evaluator.texts) == (["w1 w2"], "tokens")
 
 
 def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(folder):
@@ -740,8 +726,7 @@ def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(fold
     assert np.isnan(unknown[:3]).all()
     np.testing.assert_array_equal(unknown[3], unknown[4])
     described = evaluator.describe()
-    assert described["truncated"] == 4 * long
-    assert described["title"] == "Transformer (model)"
+    assert (described["truncated"], described["title"]) == (4 * long, "Transformer (model)")
 
 
 def make_bert(folder, layers=2):
@@ -782,8 +767,7 @@ def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
 
 def test_folders_with_pickles_or_code_are_refused(tmp_path):
     def refused(words):
-        with pytest.raises(InputError, match=words):
-            load_transformer(path=tmp_path)
+        check_refused(words, load_transformer, path=tmp_path)
 
     refused(r"has no config\.json")
     make_bert(tmp_path)
@@ -794,9 +778,6 @@ def test_folders_with_pickles_or_code_are_refused(tmp_path):
     config.write_text(sound, encoding="utf-8")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     refused("its weights are pickled")
-
-
-# ---- sentence-transformers ----
 
 
 def write_folder(folder, kind="models.Transformer", weights="model.safetensors"):
@@ -876,8 +857,7 @@ def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
     assert described["title"] == "all-MiniLM-L6-v2"
     assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
     assert (encoder.width, encoder.limit) == (384, 256)
-    with pytest.raises(InputError, match="package: glove has no encoder"):
-        loaded("sentence-transformers", package="glove")
+    check_refused("package: glove has no encoder", loaded, "sentence-transformers", package="glove")
     path = package_folder("minilm")
     encoder = load_transformer(path=path, layers=1).encoder
     model = BertModel.from_pretrained(path).eval()

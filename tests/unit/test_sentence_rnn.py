@@ -1,8 +1,7 @@
 """The sentence level RNN: its energy, its hinge, its training on distorted sentences.
 
-Oracles: the energy in a plain loop, the hinge and its gradient by finite differences, two epochs in
-NumPy, sentences cut by hand, a toy corpus whose distortions can be told, the schedule in closed
-form.
+Oracles: the energy in a loop, finite differences, two epochs in NumPy, sentences by hand, a toy
+corpus whose distortions can be told, the schedule in closed form.
 """
 
 import json

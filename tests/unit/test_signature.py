@@ -32,6 +32,7 @@ from tests.unit.latent_tables import model, sample_columns, write_beams, write_w
 from tests.unit.small_corpora import write_documents
 from tests.unit.test_library import ARPA
 from tests.unit.test_relations import tendency
+from tests.unit.text_pairs import named_parts
 
 V = f"v{__version__}"
 TEXTS = ["a b", "b b a", "a", "b a a b a b b"]
@@ -47,8 +48,7 @@ def keywords(parts):
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_signature_is_parsed_into_what_it_was_built_of(kind):
     line = sign(kind, **keywords(WHOLE[kind]))
-    assert parts_of(line) == {"kind": kind, **WHOLE[kind]}
-    assert line.split("|")[-1] == V
+    assert (parts_of(line), line.split("|")[-1]) == ({"kind": kind, **WHOLE[kind]}, V)
     assert sign(**keywords(parts_of(line))) == line
     first = next(iter(WHOLE[kind]))
     assert f"|{first}:a-b|" in sign(kind, **keywords(WHOLE[kind] | {first: "a |\n b"}))
@@ -114,26 +114,17 @@ def scored(models, name="open", **options):
     return found, parts_of(found.summary["signature"])
 
 
-DEFAULT = {
-    "kind": "bpb",
-    "text": "cleaned",
-    "eos": "yes",
-    "bos": "no",
-    "spelling": "yes",
-    "special": "characters",
-    "unk": "none",
-    "context": "model",
-    "stride": "half",
-}
+DEFAULT = named_parts(
+    "kind=bpb text=cleaned eos=yes bos=no spelling=yes special=characters unk=none context=model "
+    "stride=half"
+)
 
 
 @pytest.mark.parametrize(
     ("options", "part", "value"),
     [
-        ({}, "text", "cleaned"),
-        ({"no_count_eos": True}, "eos", "no"),
-        ({"count_bos": True}, "bos", "yes"),
-        ({"context_length": 6}, "context", "6"),
+        *(({}, "text", "cleaned"), ({"no_count_eos": True}, "eos", "no")),
+        *(({"count_bos": True}, "bos", "yes"), ({"context_length": 6}, "context", "6")),
         ({"stride": 1}, "stride", "1"),
     ],
 )
@@ -220,22 +211,11 @@ def test_a_comparison_of_texts_says_its_options(tmp_path, capsys):
     human, samples = ([" ".join("ab" * (1 + k % s)) for k in range(30)] for s in (3, 4))
     quick = {"permutations": 19, "bootstrap": 5}
     found = beyond_perplexity.compare(human, samples, **quick)
-    expected = {
-        "kind": "tendencies",
-        "text": "cleaned-en",
-        "vocabulary": "raw",
-        "tokens": "0-all",
-        "stopwords": "gensim",
-        "symbols": "yes",
-        "groups": "none",
-        "permutations": "19",
-        "bootstrap": "5",
-        "confidence": "0.95",
-        "zipf": "10000",
-        "baseline": "halves",
-        "holm": "1",
-        "embedding": "none",
-    }
+    expected = named_parts(
+        "kind=tendencies text=cleaned-en vocabulary=raw tokens=0-all stopwords=gensim "
+        "symbols=yes groups=none permutations=19 bootstrap=5 confidence=0.95 zipf=10000 "
+        "baseline=halves holm=1 embedding=none"
+    )
     assert parts_of(found.summary["signature"]) == expected
     words = [tmp_path / "one.txt", tmp_path / "two.txt"]
     for path in words:
@@ -269,24 +249,15 @@ def test_an_estimate_says_its_options_and_what_its_table_holds(tmp_path):
     assert read_record(tmp_path / "e.parquet")["signature"] == line == found.text.splitlines()[-1]
     parts = parts_of(line)
     assert set(parts.pop("method").split("+")) == set(found.table["method"])
-    assert parts == {
-        "kind": "estimate",
-        "t-definition": "words",
-        "aggregation": "corpus+instance",
-        "temperature": "1+2",
-        "n-samples": "30+60",
-        "beam-size": "1+2",
-        "two-sided": "no",
-        "subsets": "10",
-        "bootstrap": "0",
-        "confidence": "0.9",
-    }
+    assert parts == named_parts(
+        "kind=estimate t-definition=words aggregation=corpus+instance temperature=1+2 "
+        "n-samples=30+60 beam-size=1+2 two-sided=no subsets=10 bootstrap=0 confidence=0.9"
+    )
     flags = {"weights": files[0], "seed": 1, "options": json.dumps(options)}
     flags |= {"estimates": tmp_path / "w.parquet", "curves": tmp_path / "c.parquet"}
     run_script("reduce_weights", *(x for n, v in flags.items() for x in (f"--{n}", v)))
     stored = [str(read_record(tmp_path / n)["signature"]) for n in ("w.parquet", "c.parquet")]
-    assert stored[0] == stored[1]
-    assert parts_of(stored[0])["two-sided"] == "yes"
+    assert (stored[0], parts_of(stored[0])["two-sided"]) == (stored[1], "yes")
     assert parts_of(stored[0])["temperature"] == "1"
 
 

@@ -1,9 +1,8 @@
 """Sequential Monte Carlo estimates of p(x) with every family; paths, promises, a given z; runs.
 
-Oracles: the sum over all z of a short text and their joint probabilities, the scores of whole rows
-of z, plain importance weights where nothing is resampled, the posterior by enumeration (which has
-no variance as a proposal), the distribution of systematic resampling, on a grid; enumerated
-probabilities of sentences with their trees against the frequencies of simulated ones.
+Oracles: sums over all z, scores of whole rows of z, plain weights without resampling, the
+enumerated posterior (no variance), systematic resampling on a grid, frequencies of simulated
+sentences.
 """
 
 import itertools
@@ -17,19 +16,11 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance import model_pair, particle_runs, weight_files
 from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
-from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.particle_runs import (
-    FilterSetting,
-    conditional_smc,
-    numbers_needed,
-    run_smc,
-    smc_log_prob,
-    smc_paths,
-)
+from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents import rnng_stack_memory
@@ -43,6 +34,7 @@ from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import kglm_reference, rnng_reference, test_kglm, test_rnng, test_rnng_top_down
 from tests.unit.entitynlm_reference import all_codes
+from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import rows_of
 from tests.unit.test_entitynlm import CONTEXTS, make_batch, make_model, make_proposal
 from tests.unit.toy_latent import ToyModel, ToyProposal
@@ -204,7 +196,7 @@ def test_an_instance_does_not_depend_on_the_others(name, context):
     family = FAMILIES[name]
     model, proposal = family.pair(context, double=False)
     batch = family.batch(*family.texts)
-    uniforms = numbers(len(family.texts), 16, numbers_needed(proposal, batch))
+    uniforms = numbers(len(family.texts), 16, particle_runs.numbers_needed(proposal, batch))
     for threshold in (0.5, 0.9):
         both = smc_log_prob(FilterSetting(model, proposal, batch, 16, 1.0, threshold), uniforms)
         for row, text in enumerate(family.texts):
@@ -251,7 +243,7 @@ def columns_of(pair, instance, options):
 def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name):
     """Oracle: the sum over all z, within 15%; the same instances in another order, other runs."""
     family = FAMILIES[name]
-    pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
+    pair, length = model_pair.Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
     one = family.batch(family.short)
     arrays = {key: rows[0].numpy() for key, rows in one.arrays.items()}
     data = [Instance(number, arrays) for number in (3, 4)]
@@ -271,7 +263,7 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
 
 
 def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name(tmp_path):
-    pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
+    pair = model_pair.Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4), range(1)))
     model = test_rnng.RNNG(4, {"size": 5, "dropout": 0.0}, unknown_classes=["<unk-digit>"]).eval()
@@ -279,9 +271,6 @@ def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name
         model.word_bias[4] = 2.0
     words = {word for one in model.simulate(1, "x", range(40), 5, VOCABULARY) for word in one.words}
     assert words == {"<unk>", "a", "<unk-digit>"}
-
-
-# ---- reading and averaging runs ----
 
 
 def files_of_runs(folder, log_likelihoods, temperature=1.0):
@@ -301,7 +290,7 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
                 whole |= {"instance_id": np.full(runs, instance), "run": np.arange(runs)}
                 whole |= {"n_unknown": np.zeros(runs, int), "ess_min": 1.5 + np.arange(runs)}
                 writer.write({**whole, "log_likelihood": log_likelihoods[instance]})
-    return WeightReader([weights]), paths
+    return weight_files.WeightReader([weights]), paths
 
 
 def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_path):
@@ -344,8 +333,7 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path):
         ([paths[0], others[1]], "several temperatures"),
         (broken, r"1\.parquet: row 4: log_likelihood is nan"),
     ):
-        with pytest.raises(InputError, match=message):
-            SMCRuns(some, reader)
+        check_refused(message, SMCRuns, some, reader)
 
 
 class Promising:
@@ -364,22 +352,14 @@ class Promising:
 @pytest.mark.parametrize(
     ("name", "temperature", "particles", "threshold", "promising"),
     [
-        ("entitynlm-peeking", 1.2, 3, 0.5, False),
-        ("entitynlm-peeking", 1.2, 4, 1.0, False),
-        ("entitynlm-peeking", 1.2, 4, 1.0, True),
-        ("entitynlm-peeking", 1.2, 8, 0.9, False),
-        ("entitynlm-peeking", 1.2, 3, 0.0, False),
-        ("entitynlm-peeking", 1.2, 3, 0.0, True),
-        ("entitynlm-peeking", 1.5, 2, 1.0, False),
-        ("entitynlm-peeking", 1.5, 4, 0.6, True),
-        ("kglm-peeking", 2.0, 3, 0.5, False),
-        ("kglm-peeking", 2.0, 4, 1.0, False),
-        ("kglm-peeking", 2.0, 8, 0.9, False),
-        ("kglm-peeking", 2.0, 5, 0.9, True),
-        ("kglm-peeking", 1.5, 3, 1.0, True),
-        ("kglm-peeking", 1.5, 5, 0.0, False),
-        ("kglm-causal", 2.0, 4, 1.0, False),
-        ("kglm-bidirectional", 2.0, 4, 1.0, False),
+        *(("entitynlm-peeking", 1.2, 3, 0.5, False), ("entitynlm-peeking", 1.2, 4, 1.0, False)),
+        *(("entitynlm-peeking", 1.2, 4, 1.0, True), ("entitynlm-peeking", 1.2, 8, 0.9, False)),
+        *(("entitynlm-peeking", 1.2, 3, 0.0, False), ("entitynlm-peeking", 1.2, 3, 0.0, True)),
+        *(("entitynlm-peeking", 1.5, 2, 1.0, False), ("entitynlm-peeking", 1.5, 4, 0.6, True)),
+        *(("kglm-peeking", 2.0, 3, 0.5, False), ("kglm-peeking", 2.0, 4, 1.0, False)),
+        *(("kglm-peeking", 2.0, 8, 0.9, False), ("kglm-peeking", 2.0, 5, 0.9, True)),
+        *(("kglm-peeking", 1.5, 3, 1.0, True), ("kglm-peeking", 1.5, 5, 0.0, False)),
+        *(("kglm-causal", 2.0, 4, 1.0, False), ("kglm-bidirectional", 2.0, 4, 1.0, False)),
         *((f"{name}-", 1.0, 3, 1.0, False) for name in TREES),
         *((f"{name}-", 2.0, 4, 1.0, False) for name in TREES),
         *((f"{name}-", 0.5, 8, 0.97, False) for name in TREES),
@@ -400,9 +380,11 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     proposal = Promising(proposal) if promising else proposal
     rows, log_p = joint(family, model)
     truth, batch = log_p.logsumexp(0), family.batch(*[family.short] * count)
-    uniforms = numbers(count, particles, numbers_needed(proposal, batch), seed=particles)
+    uniforms = numbers(
+        count, particles, particle_runs.numbers_needed(proposal, batch), seed=particles
+    )
     setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
-    found, again = smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
+    found, again = particle_runs.smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
     assert torch.equal(found.estimate.log_prob, again.log_prob)
     total = found.log_weights.logsumexp(1) - math.log(particles)
     torch.testing.assert_close(again.log_prob, total, rtol=0, atol=1e-12)
@@ -411,7 +393,7 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     places = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
     if name in CODES:
         uniforms = numbers(count, particles, uniforms.shape[2], seed=particles + 9)
-    above = conditional_smc(setting, uniforms, rows[places])
+    above = particle_runs.conditional_smc(setting, uniforms, rows[places])
     inverse = 0.1 if name == "kglm" or threshold > 0.5 else 0.12
     for ratios, most in (
         ((again.log_prob - truth).exp(), 0.08 if particles > 2 else 0.12),
@@ -436,8 +418,10 @@ def test_without_resampling_a_given_path_is_one_of_the_samples():
     family = FAMILIES["kglm"]
     model, proposal = family.pair()
     batch, codes = family.batch(family.short), joint(family, model)[0][[5]]
-    uniforms = numbers(1, 6, numbers_needed(proposal, batch))
-    found = conditional_smc(FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes)
+    uniforms = numbers(1, 6, particle_runs.numbers_needed(proposal, batch))
+    found = particle_runs.conditional_smc(
+        FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes
+    )
     place = int(6 * uniforms[0, 6, len(family.short) - 1])
     owner = torch.zeros(6, dtype=torch.int64)
     with torch.no_grad():
@@ -471,9 +455,6 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
     others = every[row]  # (N, K)
     truth = torch.stack([(others == k).sum(1) for k in range(5)], 1).double().mean(0)
     torch.testing.assert_close(held, truth, rtol=0, atol=5 * width * 0.01)
-
-
-# ---- trees ----
 
 
 def everything(kind, model):
@@ -532,8 +513,7 @@ def test_a_model_without_ends_has_none_at_the_end_of_a_sentence():
     with torch.no_grad():
         log_p = model.log_joint(batch, owner, latents)
     torch.testing.assert_close(walk(model, batch, owner, choices), log_p, atol=1e-10, rtol=0)
-    with pytest.raises(InputError, match="no ends to simulate"):
-        model.simulate(1, "x", range(3), 9, VOCABULARY)
+    check_refused("no ends to simulate", model.simulate, 1, "x", range(3), 9, VOCABULARY)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
@@ -556,8 +536,7 @@ def test_proposed_choices_have_the_probabilities_of_whole_trees(kind, temperatur
         if choices[0].ndim > 1:
             pad = torch.nn.functional.pad
             choices = [pad(one, (0, widest - one.shape[1]), value=PADDING) for one in choices]
-        lengths = batch.lengths[TOKENS][owner]
-        drawn = model.join_choices(torch.stack(choices, 1), lengths)
+        drawn = model.join_choices(torch.stack(choices, 1), batch.lengths[TOKENS][owner])
         expected = proposal.log_prob(batch, owner, drawn, [temperature])[:, 0]
         log_q = proposal.log_prob(batch, owner[: len(rows)], rows, [temperature])[:, 0]
     torch.testing.assert_close(total, expected, atol=1e-10, rtol=0)
@@ -631,7 +610,7 @@ def test_the_posterior_as_proposal_has_no_variance(kind):
 def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
     """Bit for bit, in single precision, on a long sentence."""
     sizes = {"size": 24} if kind is FAMILIES["binary"] else {"size": 24, "maximum_run": 2}
-    pair = Pair(*kind.pair(double=False, **sizes), 5, "p/q")
+    pair = model_pair.Pair(*kind.pair(double=False, **sizes), 5, "p/q")
     words = np.random.default_rng(0).integers(2, 9, 13).tolist()
     instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
     found, fewer = (

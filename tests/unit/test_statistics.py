@@ -1,9 +1,7 @@
 """Sufficient statistics: counting, merging, spilling, stop words of languages, symbols, resamples.
 
-Needs nothing but the package. Oracles: a counter of plain Python, properties of merging drawn by
-hypothesis, `unicodedata` for symbols, gensim for its own stop words; of languages, words that
-everybody knows and the Moses rules. Of small cases of `benchmarks/calibration.py`: the binomial
-distribution of rejections at the nominal level.
+Oracles: plain counters, merging (hypothesis), `unicodedata`, gensim's stop words, known words of
+languages and the Moses rules; binomial rejections of cases of `benchmarks/calibration.py`.
 """
 
 import json
@@ -30,8 +28,7 @@ from benchmarks.calibration import PARTS, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
-from beyond_perplexity.corpus.moses import LANGUAGES
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus import moses, normalization
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
@@ -157,8 +154,7 @@ def test_split_is_that_of_python(space):
 
 def test_slices_are_read_resamples_are_subsets_and_short_documents_told_before_a_cut(documents):
     batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
-    assert batch.types.to_pylist() == ["a", "b", "c"]
-    assert batch.offsets.tolist() == [0, 2, 3]
+    assert (batch.types.to_pylist(), batch.offsets.tolist()) == (["a", "b", "c"], [0, 2, 3])
     texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
     assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
     assert WHOLE_TEXT.admits(texts).all()
@@ -373,10 +369,8 @@ SWAPPED = {"unigram tvd", "unigram max_difference", "length ks", "length mean_di
 @pytest.mark.parametrize(
     ("units", "grouped", "vocabulary", "documents"),
     [
-        (60, (False, False), None, None),
-        (24, (True, True), None, None),
-        (30, (True, False), 80, None),
-        (30, (True, False), 80, 900),
+        *((60, (False, False), None, None), (24, (True, True), None, None)),
+        *((30, (True, False), 80, None), (30, (True, False), 80, 900)),
     ],
 )
 def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, vocabulary, documents):
@@ -533,9 +527,9 @@ def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims():
-    lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
+    lists = [load_stop_words(stop_word_list("auto", language)) for language in moses.LANGUAGES]
     assert all(len(words.words) > 40 and not words.missing for words in lists)
-    assert len({words.name for words in lists}) == len(LANGUAGES)
+    assert len({words.name for words in lists}) == len(moses.LANGUAGES)
     folder = Path(word_classes.__file__).with_name("stop_word_lists")
     assert "Redistribution and use" in (folder / "LICENSE").read_text()
     for path in folder.glob("*.txt"):
@@ -544,8 +538,7 @@ def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims(
         assert all(" " not in line for line in lines)
         assert len(set(lines)) == len(lines)
     words = load_stop_words(stop_word_list("auto", "en"))
-    assert words.name == "gensim"
-    assert len(words.words) == 337
+    assert (words.name, len(words.words)) == ("gensim", 337)
     assert words.words >= STOPWORDS
     given = [("gensim", "de"), ("nltk", "en"), ("nltk", "de"), ("my/list.txt", "de")]
     expected = ["gensim", "nltk", "nltk:de", "my/list.txt"]
@@ -556,7 +549,7 @@ def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims(
 def test_words_match_what_cleaning_makes_of_them(language) -> None:
     text, expected = SENTENCES[language]
     words = load_stop_words(f"language:{language}").words
-    tokens = set(Preprocessing(language=language).apply([text])[0].split())
+    tokens = set(normalization.Preprocessing(language=language).apply([text])[0].split())
     assert expected <= tokens & words
     assert not {"haus", "kinder", "homme", "uomo", "ninos", "."} & words
 
@@ -566,7 +559,7 @@ def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path
     words = load_stop_words("language:de").words
     shares = [
         np.mean([token in words for token in text.split()])
-        for text in Preprocessing(language="de").apply(GERMAN)
+        for text in normalization.Preprocessing(language="de").apply(GERMAN)
     ]
     assert 0.3 < np.mean(shares) < 0.6
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))
@@ -579,8 +572,7 @@ def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(expected)
     with pytest.raises(InputError, match="language: has no effect"):
         beyond_perplexity.compare(GERMAN, GERMAN, language="et", **how)
-    with pytest.raises(InputError, match="there is no list for the language 'et'"):
-        load_stop_words("nltk:et")
+    check_refused("there is no list for the language 'et'", load_stop_words, "nltk:et")
 
 
 @pytest.mark.parametrize("grouped", [False, True])

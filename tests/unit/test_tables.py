@@ -1,7 +1,6 @@
 """Tables 1 to 6: numbers, stars, published values, and the three forms; the commands around them.
 
-Needs no data. Oracles: the paper's own sentences about its tables, Python's statistics module, the
-measures that went in, and the structure that LaTeX and HTML demand.
+Oracles: the paper's sentences, Python's statistics, the measures, the structure of LaTeX and HTML.
 """
 
 import io
@@ -18,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from beyond_perplexity import verdicts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
@@ -36,11 +36,9 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.report import measured
+from beyond_perplexity.report import latex, measured, overview, sensitivity
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
-from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table, to_text
-from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -49,44 +47,25 @@ from beyond_perplexity.report.published import (
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import compares_texts
-from beyond_perplexity.verdicts import (
-    ALIKE,
-    CANNOT_TELL,
-    DIFFERS,
-    TOO_FEW,
-    UNTESTED,
-    WITHOUT_VERDICT,
-    reason,
-)
-from tests.unit.synthetic_tables import (
-    BASELINES,
-    WITHHELD_NOTE,
-    WORD_NOTE,
-    make_measures,
-    run_tabulate,
-    sources_of,
-    stated,
-    withhold,
-)
+from beyond_perplexity.verdicts import DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
+from tests.unit import synthetic_tables
+from tests.unit.evaluator_oracles import check_refused
+from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
 
-SOURCES = [*sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]), "external/mine_%"]
+SOURCES = [
+    *synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]),
+    "external/mine_%",
+]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.1234, "0.123"),
-        (-0.5, f"{MINUS}0.500"),
-        (0.00037, f"3.7e{MINUS}4"),
-        (1234567, "1,234,567"),
-        (123.456, "123.5"),
-        (0, "0"),
-        (math.inf, "∞"),
-        (None, ""),
+        *((0.1234, "0.123"), (-0.5, f"{MINUS}0.500"), (0.00037, f"3.7e{MINUS}4")),
+        *((1234567, "1,234,567"), (123.456, "123.5"), (0, "0"), (math.inf, "∞"), (None, "")),
         (math.nan, ""),
     ],
 )
@@ -103,8 +82,7 @@ def test_stars_ranges_shares_and_signs() -> None:
     assert [shown_interval(*ends) for ends in intervals] == limits
     assert shown_range([0.3, math.nan, 0.1]) == "0.100–0.300"
     assert shown_range([0.10001, 0.1]) == "0.100"  # what is shown alike is shown once
-    assert shown_range([math.nan]) == ""
-    assert shown_range([0.02, 0.1], shown_share) == "2.0%–10.0%"
+    assert (shown_range([math.nan]), shown_range([0.02, 0.1], shown_share)) == ("", "2.0%–10.0%")
     shares = [shown_share(x) for x in (0, 0.0001, 0.5, 1, None, math.nan)]
     assert shares == ["0.0%", "< 0.1%", "50.0%", "100.0%", "", ""]
     signed = [shown_signed(x) for x in (0.01, -0.00056, -0.0001, 0.0, None)]
@@ -146,7 +124,7 @@ def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
 
 def test_standard_deviations_are_over_resamples() -> None:
     parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
-    table = reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
+    table = sensitivity.reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
     values = [
         float(part.query("tendency == 'length' and measure == 'mean'")["value"].iloc[0])
         for part in parts
@@ -154,14 +132,14 @@ def test_standard_deviations_are_over_resamples() -> None:
     row = table.tidy.query("tendency == 'length'").iloc[0]
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
-    assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
+    assert sensitivity.reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
     # The laws of words are fitted to as many tokens of the test set as the samples have.
     parts = [make_measures(["lstm/beam"]), make_measures(["lstm/ancestral"])]
     for part, tokens, s in zip(parts, (1e3, 1e6), (1.1, 1.3), strict=True):
         part.loc[part["measure"] == "tokens", "value"] = tokens
         part.loc[part["measure"] == "zipf_s_reference", "value"] = s
     for order in (parts, parts[::-1]):
-        table = reference_table(pd.concat(order, ignore_index=True), None, Labels())
+        table = sensitivity.reference_table(pd.concat(order, ignore_index=True), None, Labels())
         assert table.rows[0][1] == "1.3000"
 
 
@@ -180,8 +158,7 @@ def test_models_table() -> None:
     }
     table = model_table(models, perplexities, Labels())
     numbers = ["59.00", "59.000", "81.50", "90.25", "300.5", "49.29"]
-    assert table.rows[0] == ["small", "closed", *numbers]
-    assert table.rows[1][4] == "∞"
+    assert (table.rows[0], table.rows[1][4]) == (["small", "closed", *numbers], "∞")
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
     with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
         model_table({"small": {"family": "lstm"}}, {}, Labels())
@@ -237,7 +214,7 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
     with pytest.raises(InputError, match=r"'closed' and 'open' .* \(90 and 91 bytes\)"):
         model_table(models, mixed, Labels())
     # on the first page, with their interval
-    text = render_overview({}, PERPLEXITIES, [], (), None, [])
+    text = overview.render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
     assert "2.10 [2.00, 2.20]" in cells
@@ -249,7 +226,7 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
     table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
-    text = to_latex(table)
+    text = latex.to_latex(table)
     assert r"50\%\_of \& \{all\} \$x\$ \#1" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0].replace(r"\&", "")
@@ -258,7 +235,7 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
     assert r"$-$1$^{\ast}$ & 2$^{\ast \ast}$" in text
     unescaped = text.replace(r"\{", "").replace(r"\}", "")
     assert unescaped.count("{") == unescaped.count("}")
-    assert all(ord(letter) < 128 for letter in escape_latex("−∞αβ±½Σ–—"))
+    assert all(ord(letter) < 128 for letter in latex.escape_latex("−∞αβ±½Σ–—"))
     lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
@@ -288,12 +265,11 @@ class _Rows(HTMLParser):
 
 def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
+    synthetic_tables.run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
 
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:
-    frame = make_measures(SOURCES)
-    rows = pa.Table.from_pandas(frame, TENDENCY_MEASURES)
+    rows = pa.Table.from_pandas(make_measures(SOURCES), TENDENCY_MEASURES)
     write_shard(tmp_path / "m.parquet", TENDENCY_MEASURES, rows, {"start": ""})
     folder = tmp_path / "my_model"
     folder.mkdir()
@@ -317,8 +293,7 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
 
 
 def test_command_errors(monkeypatch, tmp_path) -> None:
-    with pytest.raises(InputError, match="table_2 needs files 'measures'"):
-        _run(monkeypatch, tmp_path, "table_2")
+    check_refused("table_2 needs files 'measures'", _run, monkeypatch, tmp_path, "table_2")
     (tmp_path / "model.json").write_text("[]")
     with pytest.raises(InputError, match="holds no JSON object"):
         _run(monkeypatch, tmp_path, "table_1", models=["model.json"])
@@ -329,7 +304,7 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     assert not (tmp_path / "t.csv").exists()
 
 
-TOO_FEW_OF_8 = reason(TOO_FEW, draws=99, level=0.05, family=8, needed=160)
+TOO_FEW_OF_8 = reason(verdicts.TOO_FEW, draws=99, level=0.05, family=8, needed=160)
 ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
@@ -343,18 +318,26 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
     [
         ({}, DIFFERS, "**"),
         ({"p_adjusted": 0.04}, DIFFERS, "*"),
-        ({"p_adjusted": 0.05}, ALIKE, ""),
+        ({"p_adjusted": 0.05}, verdicts.ALIKE, ""),
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
-        ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
-        ({"p_adjusted": 0.4, "reason": stated("few")}, ALIKE, ""),
-        ({"p_adjusted": 0.4, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
-        ({"p_adjusted": 0.05 - 1e-17, "reason": TOO_FEW_OF_8}, CANNOT_TELL, "?"),
+        ({"p_adjusted": 1.0, "p_value": 1.0}, verdicts.ALIKE, ""),  # a text against itself
+        ({"p_adjusted": 0.4, "reason": stated("few")}, verdicts.ALIKE, ""),
+        ({"p_adjusted": 0.4, "reason": TOO_FEW_OF_8}, verdicts.CANNOT_TELL, "?"),
+        ({"p_adjusted": 0.05 - 1e-17, "reason": TOO_FEW_OF_8}, verdicts.CANNOT_TELL, "?"),
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
         ({"p_adjusted": None, "p_value": None, "reason": stated("few")}, WITHOUT_VERDICT, WITHHELD),
-        ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
+        (
+            {"p_adjusted": None, "p_value": None, "note": "not defined: empty"},
+            UNTESTED,
+            "",
+        ),
         ({"p_adjusted": np.nan, "p_value": np.nan, "note": WORD_NOTE}, UNTESTED, ""),
         ({"measure": "ks_zipf_model"}, UNTESTED, ""),  # of a law, not of the text
-        ({"measure": "zipf_s", "p_value": np.nan, "p_adjusted": np.nan, "note": "x"}, UNTESTED, ""),
+        (
+            {"measure": "zipf_s", "p_value": np.nan, "p_adjusted": np.nan, "note": "x"},
+            UNTESTED,
+            "",
+        ),
     ],
 )
 def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: str) -> None:
@@ -373,8 +356,7 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     measures.loc[tested, "reason"] = TOO_FEW_OF_8
     assert measured.table_3(measures, Labels()).note.count(f"? cannot tell: {FEW}") == 1
     assert "permutations" not in measured.table_5(measures, Labels()).note  # which tests nothing
-    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
-    assert note_alone(ROW) == ""
+    assert (note_alone({**ROW, "note": WORD_NOTE}), note_alone(ROW)) == (WORD_NOTE, "")
     withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
     assert note_alone(withheld) == ""
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}
@@ -406,8 +388,7 @@ def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() 
     table = measured.table_2(measures, Labels())
     own = [row[i] for row in table.rows for i, c in enumerate(table.columns) if c.title == OWN]
     assert not any("*" in text for text in own)
-    assert table.tidy["p_value"].min() == 0.0005
-    assert table.tidy["p_value_law"].min() == 0.001
+    assert (table.tidy["p_value"].min(), table.tidy["p_value_law"].min()) == (0.0005, 0.001)
     measures.loc[measures["measure"] == "tvd", "p_adjusted"] = 0.004
     assert cell(measured.table_2(measures, Labels()), 1, "Unigram TVD").endswith("**")
 
@@ -464,7 +445,7 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -
         assert cell(table, row, "Length KS").endswith(WITHHELD)
         assert WITHHELD not in cell(table, row, "Symbols KS")
     assert f"{WITHHELD} No verdict. Length KS: {WITHHELD_NOTE}." in table.note
-    assert r"\textdagger{}" in to_latex(table)
+    assert r"\textdagger{}" in latex.to_latex(table)
     assert "No verdict" not in measured.table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
     assert held == stated(WITHHELD_NOTE)
@@ -482,8 +463,8 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -
     )
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
-    assert r"\textbackslash{}input\{x\} \$y\_" in to_latex(table)
-    assert "\x1b" not in to_latex(table)
+    assert r"\textbackslash{}input\{x\} \$y\_" in latex.to_latex(table)
+    assert "\x1b" not in latex.to_latex(table)
 
 
 def test_both_fits_of_zipf_stand_side_by_side() -> None:
@@ -492,8 +473,7 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert titles == [OWN, "95% interval", "ranks"]
     assert cell(table, 0, "Zipf s, the paper's fit") == "1.200"
     split = [cell(table, row, "Zipf s, split fit", part) for row in (0, 1) for part in titles]
-    assert split[0] == "1.079"
-    assert (split[2], split[5]) == ("2,456", "2,345")
+    assert (split[0], (split[2], split[5])) == ("1.079", ("2,456", "2,345"))
     assert split[4].startswith("[1.0")
     # means of human text stand above their differences
     table = measured.table_6(make_measures(["lstm/beam"]), Labels())
@@ -518,7 +498,10 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     }
     assert "raw text" in table.title
     own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
-    assert own == BASELINES.keys() - {("unigram", "tvd_1000"), ("unigram", "max_difference_known")}
+    assert own == synthetic_tables.BASELINES.keys() - {
+        ("unigram", "tvd_1000"),
+        ("unigram", "max_difference_known"),
+    }
 
 
 def write(path: Path, *jobs: object) -> None:
@@ -537,7 +520,7 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
     write(tmp_path / "generate/a/00001.jsonl", job(180, 900, 10, 2000, gpus=1))
     write(tmp_path / "generate/a/00002.jsonl", job(120, 600, 20, 1000, gpus=1))
     write(tmp_path / "write_overview.jsonl", {"s": 30.0, "max_rss": "NA", "cpu_time": 3.0})
-    table = resources_table(tmp_path)
+    table = overview.resources_table(tmp_path)
     first, second = table.tidy.to_dict("records")
     minutes = {"minutes_asked": 20, "minutes_median": 2, "minutes_most": 3, "minutes_share": 0.3}
     memory = {"mb_asked": 2000, "mb_median": 600, "mb_most": 900, "mb_share": 0.6}
@@ -551,5 +534,5 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) ->
     assert "generate" in to_text(table)
     write(tmp_path / "no/train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
     (tmp_path / "no/train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')
-    assert list(resources_table(tmp_path / "no").tidy["jobs"]) == [2]
-    assert not resources_table(tmp_path / "none").rows
+    assert list(overview.resources_table(tmp_path / "no").tidy["jobs"]) == [2]
+    assert not overview.resources_table(tmp_path / "none").rows

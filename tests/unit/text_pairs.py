@@ -18,16 +18,15 @@ import pytest
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
-from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
-from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
+from beyond_perplexity.tendencies import definitions, measures, pairs, statistics
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from tests.unit.small_corpora import write_documents as write_documents
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
-NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
+NO_LIMITS = definitions.MeasurementOptions(
+    permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None
+)
 
 
 def draw_texts(
@@ -51,9 +50,9 @@ def statistics_of(
     path: Path | None = None,
     batch: int = 1000,
     **options: object,
-) -> Statistics:
+) -> statistics.Statistics:
     """Count texts, and write the file where there is a path."""
-    with StatisticsCounter(stop, view=view, **options) as counter:
+    with statistics.StatisticsCounter(stop, view=view, **options) as counter:
         for part in batched(texts, batch):
             counter.add(part)
         if path is not None:
@@ -64,19 +63,19 @@ def statistics_of(
 @contextmanager
 def pair_of(
     first: Sequence[str], second: Sequence[str], groups=(None, None), cut: int = 1000
-) -> Iterator[SampleSetPair]:
+) -> Iterator[pairs.SampleSetPair]:
     """Bring two lists of texts together, with the group of each document."""
     sample_sets = statistics_of(first), statistics_of(second)
     held = tuple(None if g is None else np.asarray(g, np.int32) for g in groups)
     texts = batched(first, cut), batched(second, cut)
-    with paired(*sample_sets, texts, groups=held, classes=ClassOptions(STOP, True)) as pair:
+    with pairs.paired(*sample_sets, texts, groups=held, classes=ClassOptions(STOP, True)) as pair:
         yield pair
 
 
 def rows_of(first, second, groups=(None, None), options=NO_LIMITS, **more):
     """Measure two lists of texts: the rows by tendency and measure."""
     with pair_of(first, second, groups) as pair:
-        return {row.key: row for row in measure_rows(pair, options, 0, **more)}
+        return {row.key: row for row in measures.measure_rows(pair, options, 0, **more)}
 
 
 def exact_ks(first: list, second: list) -> Fraction:
@@ -149,3 +148,8 @@ def run_script(script: ModuleType, *arguments: object) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["x", *map(str, arguments)])
         script.main()
+
+
+def named_parts(parts: str, **more: str) -> dict[str, str]:
+    """Return the parts of a signature, written as name=value."""
+    return dict(part.split("=") for part in parts.split()) | more

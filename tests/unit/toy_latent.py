@@ -1,8 +1,7 @@
 """A latent model and its proposal that are small enough to be enumerated.
 
-Each word has a hidden bit: p(x, z) = prod_t p(z_t | z_{t-1}) p(x_t | z_t) (1 - s), times s for the
-end; q(z_t | x_t) with a local temperature. Both have tables for parameters. What else they do is in
-the toys of the workflow, whose bits do not depend on each other.
+p(x, z) = prod_t p(z_t | z_{t-1}) p(x_t | z_t) (1 - s), times s for the end; q(z_t | x_t) with a
+local temperature. The rest is in the toys of the workflow, whose bits are independent.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Log weights whose mean is known, from light to heavy tails, and what claims of them miss.
 
-Each kind gives log weights of any shape whose weights have the mean 1, so that log p is 0; those
-with a mode also give the weight of a draw from p(z | x).
+The weights have the mean 1, so log p is 0; kinds with a mode also give that of a z of p(z | x).
 """
 
 import math
@@ -12,14 +11,8 @@ import numpy as np
 from scipy.stats import beta
 
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
+from beyond_perplexity.inference import weight_diagnostics
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
-from beyond_perplexity.inference.weight_diagnostics import (
-    FITTED,
-    NOT_OF_SAMPLES,
-    Diagnostics,
-    diagnose,
-    tail_size,
-)
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], np.ndarray]
@@ -51,12 +44,11 @@ def mode(mass: float, seen: float = 1e-3, *, given: bool = False) -> Draw:
 
 
 @np.errstate(all="ignore")  # as of the package: an undefined shape is NaN
-def diagnose_all(log_w: np.ndarray) -> list[Diagnostics]:
+def diagnose_all(log_w: np.ndarray) -> list[weight_diagnostics.Diagnostics]:
     """Diagnose each of the instances, (N, K), as `diagnose` does, which takes ten times as long."""
-    size = tail_size(log_w.shape[1])
+    size = weight_diagnostics.tail_size(log_w.shape[1])
     tails = np.sort(log_w, 1)[:, -size - 1 :]  # (N, M + 1)
-    quartile = tails[:, int(size / 4 + 0.5)]
-    steep = quartile - tails[:, 0] > 1e-3  # else alike, tied or empty
+    steep = tails[:, int(size / 4 + 0.5)] - tails[:, 0] > 1e-3  # else alike, tied or empty
     tail = np.exp(tails[steep] - tails[steep, -1:])
     excess = tail[:, 1:] - tail[:, :1]  # (S, M)
     count = 30 + int(size**0.5)
@@ -73,7 +65,11 @@ def diagnose_all(log_w: np.ndarray) -> list[Diagnostics]:
     scaled = np.exp(log_w - log_w.max(1, keepdims=True))
     ess = np.square(scaled.sum(1)) / np.square(scaled).sum(1)
     return [
-        Diagnostics(one, math.nan, math.nan, next(found), FITTED) if fitted else diagnose(row)
+        weight_diagnostics.Diagnostics(
+            one, math.nan, math.nan, next(found), weight_diagnostics.FITTED
+        )
+        if fitted
+        else weight_diagnostics.diagnose(row)
         for one, fitted, row in zip(ess.tolist(), steep.tolist(), log_w, strict=True)
     ]
 
@@ -103,8 +99,8 @@ def claim(log_w: np.ndarray, truth: float = 0.0, effective: np.ndarray | None = 
         known = diagnose_all(log_w), n_tokens, np.full(n, k), np.full(n, np.nan)
         said = doubts(ends, halves, *known)
     else:
-        nothing = math.nan, math.nan, math.nan, NOT_OF_SAMPLES
-        found = [Diagnostics(ess, *nothing) for ess in effective.tolist()]
+        nothing = math.nan, math.nan, math.nan, weight_diagnostics.NOT_OF_SAMPLES
+        found = [weight_diagnostics.Diagnostics(ess, *nothing) for ess in effective.tolist()]
         said = doubts(ends, halves, found, n_tokens, np.full(n, 50), log_w.var(1, ddof=1), k)
     plain = enclose(log_p, halves, n_tokens)
     equal = 1e-9 * max(1.0, abs(truth))

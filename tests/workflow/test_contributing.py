@@ -1,7 +1,6 @@
 """CONTRIBUTING.md is true: a toy of each kind is added by just the edits that it names.
 
-Needs the finished tiny run and about two minutes. Oracles: git's list of what differs in a copy of
-the checkout, the jobs that follow from the configuration, and that the toys work.
+Needs the finished tiny run. Oracles: git's list of differences, the jobs planned, working toys.
 """
 
 import subprocess

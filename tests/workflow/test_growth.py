@@ -1,8 +1,7 @@
 """What runs when the tiny run grows or changes: jobs by rule, counted by hand.
 
-Needs the finished tiny run: 2 models with 2 decodings in 2 shards of 30 documents, both counted by
-one job; tables and figures of one corpus; of these 2 models the predictions in one block, by 4
-evaluators. What a changed draw reruns is in `test_importance`; edits of code are in `test_runs`.
+The tiny run has 2 models, 2 decodings, 2 shards of 30 documents counted by one job, one corpus, one
+block of predictions, 4 evaluators. Changed draws are in `test_importance`, edits in `test_runs`.
 """
 
 import re

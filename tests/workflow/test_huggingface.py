@@ -1,7 +1,6 @@
 """A Hugging Face external model goes through the stages like a model of our own.
 
-Needs Snakemake, transformers and a minute; the model is tiny and random, made by the test in a
-folder. Oracles: the rows that every other model has, and what may not be rerun.
+Needs Snakemake, transformers. Oracles: the rows of every other model, and what may not be rerun.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Importance sampling as a workflow: its end, smaller shards, a killed run, a larger one.
 
-Needs no network. Oracles: the results of the same run when nothing disturbs it; jobs counted by
-hand.
+Oracles: the results of the same run when nothing disturbs it; jobs counted by hand.
 """
 
 import re
@@ -79,14 +78,9 @@ def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, 
     assert len(changed) <= 2
 
 
-# ---- what runs when a run grows ----
-
 WEIGHED = [  # 5 settings: every proposal at its temperatures
-    "rnng/rnng-crf/tau_1.0",
-    "rnng/rnng-crf/tau_2.0",
-    "entitynlm/entitynlm-peeking/tau_1.0",
-    "entitynlm/entitynlm-no-peeking/tau_1.0",
-    "kglm/kglm-peeking/tau_1.0",
+    *("rnng/rnng-crf/tau_1.0", "rnng/rnng-crf/tau_2.0", "entitynlm/entitynlm-peeking/tau_1.0"),
+    *("entitynlm/entitynlm-no-peeking/tau_1.0", "kglm/kglm-peeking/tau_1.0"),
 ]
 PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
 

@@ -46,11 +46,8 @@ def test_every_target_can_be_planned(untouched, printed):
 @pytest.mark.parametrize(
     "config",
     [
-        "config.yaml",
-        "configs/paper.yaml",
-        "configs/paper-importance.yaml",
-        "configs/paper-contrastive.yaml",
-        "configs/paper-semantics.yaml",
+        *("config.yaml", "configs/paper.yaml", "configs/paper-importance.yaml"),
+        *("configs/paper-contrastive.yaml", "configs/paper-semantics.yaml"),
         "configs/bounds-reference.yaml",
     ],
 )

@@ -76,12 +76,8 @@ class InferSentNetwork(TrainedModel):
     @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same network, with ``family``."""
-        return {
-            "family": "infersent",
-            "width": self.width,
-            "classes": self.classes,
-            "architecture": asdict(self.options),
-        }
+        made = {"family": "infersent", "width": self.width, "classes": self.classes}
+        return {**made, "architecture": asdict(self.options)}
 
     def encode(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """Return the vectors of sentences, (B, D), of word vectors (B, T, E); lengths (B,)."""

@@ -80,11 +80,8 @@ class SkipThoughtNetwork(TrainedModel):
     @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same network, with ``family``."""
-        return {
-            "family": "skipthought",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-        }
+        made = {"family": "skipthought", "vocabulary_size": self.vocabulary_size}
+        return {**made, "architecture": asdict(self.options)}
 
     def encode(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """Return the vectors of sentences, (B, H), of word vectors (B, T, E); lengths (B,)."""

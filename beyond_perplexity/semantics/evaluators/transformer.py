@@ -117,7 +117,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    from beyond_perplexity.models.huggingface_bring import find_weights
+    from beyond_perplexity.models.huggingface_bring import LOADED_SAFELY, find_weights
 
     find_weights(folder)
     config = folder / "config.json"
@@ -128,14 +128,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
         raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
     logging.disable_progress_bar()
     with told(f"{folder}: holds no network to load"):
-        loaded: Any = AutoModel.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        loaded: Any = AutoModel.from_pretrained(folder, **LOADED_SAFELY)
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )

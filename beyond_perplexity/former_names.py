@@ -1,6 +1,7 @@
 """What columns, keys and options were called before: whoever meets one is told its name of now."""
 
 from collections.abc import Collection
+from difflib import get_close_matches
 
 FORMER = {
     "baseline": "floor",
@@ -26,6 +27,10 @@ def renamed(new: str, held: Collection[str]) -> str:
     return f"; its '{old}' is called so now: rename it" if old in held else ""
 
 
-def name_of_now(old: str) -> str | None:
-    """Return what a name became; None where it was never changed."""
-    return next((new for new, former in FORMER.items() if former == old), None)
+def hint_for(wrong: str, known: Collection[str]) -> str:
+    """Say which name is meant: what a former one is called now, or the nearest; empty for none."""
+    for new, old in FORMER.items():
+        if old == wrong and new in known:
+            return f"; it is called '{new}' now"
+    near = get_close_matches(wrong, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

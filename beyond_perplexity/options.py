@@ -17,6 +17,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import hint_for
 
 Parsed = TypeVar("Parsed")
 Row = TypeVar("Row")
@@ -191,7 +192,8 @@ def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key, value in values.items():
         if key not in allowed:
-            raise InputError(f"{where}.{key}: unknown key; allowed are {', '.join(allowed)}")
+            hint = hint_for(str(key), allowed)
+            raise InputError(f"{where}.{key}: unknown key{hint}; allowed are {', '.join(allowed)}")
         if not _fits(value, hints[key]):
             raise InputError(f"{where}.{key}: is {value!r}, expected {_describe(hints[key])}")
     try:

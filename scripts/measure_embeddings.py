@@ -87,11 +87,7 @@ class _Comparisons:
     json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
     output("--output", "all measures, with these"),
-    output(
-        "--output-sensitivity",
-        "minimum detectable effects, with those of embeddings",
-        required=False,
-    ),
+    output("--output-sensitivity", "all detectable effects, with these", required=False),
 )
 def main(given: Given) -> None:
     record = given.record()

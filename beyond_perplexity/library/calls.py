@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import update_wrapper
 from itertools import zip_longest
 from pathlib import Path
@@ -26,7 +25,7 @@ from beyond_perplexity.arguments import check_options, described
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import safe_cell
-from beyond_perplexity.former_names import name_of_now
+from beyond_perplexity.former_names import hint_for
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.storage.accounts import accounts
 from beyond_perplexity.storage.outputs import atomic_path
@@ -116,10 +115,7 @@ def _bind(
         wrong = [name for name in named if name not in signature.parameters]
         if not wrong:
             raise TypeError(f"{function}() {error}") from None
-        near = get_close_matches(wrong[0], signature.parameters, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        if (now := name_of_now(wrong[0])) in signature.parameters:
-            meant = f"; it is called {now!r} now"
+        meant = hint_for(wrong[0], signature.parameters)
         raise TypeError(
             f"{function}() got an unexpected keyword argument {wrong[0]!r}{meant}"
         ) from None

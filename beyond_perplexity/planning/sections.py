@@ -14,7 +14,6 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
-from difflib import get_close_matches
 from functools import cache
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, NamedTuple
@@ -22,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.former_names import name_of_now
+from beyond_perplexity.former_names import hint_for
 from beyond_perplexity.options import OMITTED, Limit, Positive, Section
 from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
@@ -198,11 +197,7 @@ def _describe(kind: type, error: dict[str, Any], value: Any) -> tuple[list[str],
     what, location, said = error["type"], error["loc"], error.get("ctx", {})
     if what in ("extra_forbidden", "unexpected_keyword_argument"):
         allowed = sorted(keys_of(_kind_at(kind, location[:-1])))
-        name = str(location[-1])
-        now, near = name_of_now(name), get_close_matches(name, allowed, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        if now in allowed:
-            hint = f"; it is called '{now}' now"
+        hint = hint_for(str(location[-1]), allowed)
         return [], f"unknown key{hint}; allowed are {', '.join(allowed) or 'none'}"
     if what in ("missing", "union_tag_not_found"):
         name = location[-1] if what == "missing" else said["discriminator"].strip("'")

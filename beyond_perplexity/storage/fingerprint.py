@@ -205,16 +205,12 @@ def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
     return {"imports": imports, "parts": parts}
 
 
-def _folder() -> Path:
-    """Return where a file a key is: no job reads what was found for another one."""
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser() / "beyond-perplexity" / "found"
-
-
 def remembered(what: str, find: Callable[[], Any]) -> Any:
     """Return what JSON can hold, found once for all processes; `what` says all it depends on."""
     key = hashlib.sha256(f"{sys.version} {what}".encode()).hexdigest()[:32]
-    kept = _folder() / f"{key}.json"
+    # A file a key: no job reads what was found for another one.
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    kept = home / "beyond-perplexity" / "found" / f"{key}.json"
     with suppress(
         OSError, ValueError, TypeError, KeyError, RecursionError
     ):  # of no use, it is as good as none

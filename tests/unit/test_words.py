@@ -11,7 +11,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+import beyond_perplexity
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.perplexities.score_files import read_scores
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.shards import check_columns
 
 ROOT = Path(__file__).parents[2]
 REPLACED = {  # pattern -> what is said instead
@@ -90,3 +99,19 @@ PLANTED = (
 def test_a_replaced_word_would_be_found(pattern: str, phrase: str) -> None:
     assert re.search(pattern, phrase)
     assert not ALLOWED.search(phrase)
+
+
+def test_former_names_are_told_their_names_of_now(tmp_path) -> None:
+    """Oracle: the two names of each that stand here."""
+    old = pa.schema([f.with_name(f.name.replace("baseline", "floor")) for f in TENDENCY_MEASURES])
+    with pytest.raises(InputError, match=r"'baseline' is missing; .*its 'floor' is called so now"):
+        check_columns("a.parquet", old, TENDENCY_MEASURES)
+    with pytest.raises(InputError, match=r"bracket.*it is called 'two_sided' now"):
+        parse_options(ReductionOptions, {"bracket": True}, "options")
+    with pytest.raises(TypeError, match=r"'speller'; it is called 'spelling_model' now"):
+        beyond_perplexity.perplexity("model", ["a"], speller="x")
+    (tmp_path / "a.csv").write_text(
+        "doc_id,bytes,log_likelihood,log_likelihood_spelled\n0,1,-1,-1\n"
+    )
+    with pytest.raises(InputError, match=r"log_likelihood_open_vocabulary.*its 'log_likelihood_sp"):
+        read_scores(tmp_path / "a.csv")

@@ -192,7 +192,7 @@ def test_an_edit_of_a_vocabulary_changes_what_builds_and_reads_one(before, tree)
 
 def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     families = tree / "beyond_perplexity/models/families.py"
-    edit(families, '"LSTM", "trained"', '"Other", "trained"')
+    edit(families, '"LSTM", options="RecurrentOptions"', '"LSTM", "Other", "RecurrentOptions"')
     papers = ("tendencies", "contrastive", "semantics", "relations")
     beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
     assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())

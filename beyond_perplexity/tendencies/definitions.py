@@ -84,7 +84,7 @@ TENDENCIES = {
         "types",
         "ks_empirical",
         "bigram_types",
-        "Bigram types\nper length",
+        "Bigram\ntypes per\nlength",
     ),
     "unigram": Tendency("Unigrams", "words", "tvd"),
     LENGTH: Tendency("Length", "length", "ks", LENGTH),

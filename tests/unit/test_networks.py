@@ -94,7 +94,7 @@ def test_probabilities_sum_to_one_and_those_of_marks_to_none(family, architectur
         ("gpt", {}, r"family: is 'gpt'; allowed are .*lstm, .*transformer, "),
         ("sentence-rnn", {"size": 0}, "size: is 0, expected at least 1"),
         ("sentence-rnn", {"distortion": 0.1}, "unknown key"),
-        ("lstm", {"layer": 1}, "architecture.layer: unknown key; allowed are layers"),
+        ("lstm", {"layer": 1}, "architecture.layer: unknown key; did you mean 'layers'"),
         ("lstm", {"layers": "two"}, "architecture.layers: is 'two', expected int"),
         ("lstm", {"layers": True}, "architecture.layers: is True"),
         ("lstm", {"dropout": 1.0}, "dropout: is 1.0"),

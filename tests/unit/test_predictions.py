@@ -418,7 +418,7 @@ def test_documents_of_a_page_are_a_group_and_wrong_options_are_named(home):
     assert groups == {number: f"page {number // 3}" for number in groups}
     assert found["sentence"].to_pylist() == [0] * found.num_rows
     cases = {
-        "options.sample: unknown key; allowed are samples, continuation": {"sample": 3},
+        "options.sample: unknown key; did you mean 'samples'": {"sample": 3},
         "options: samples: is -1, expected at least 0": {"samples": -1},
         "options.continuation: prefix: is 0": {"continuation": {"prefix": 0}},
         "options.continuation.decoding: is 'beam'": {"continuation": {"decoding": "beam"}},

@@ -118,7 +118,7 @@ def test_foreign_files_are_named(content, words, tmp_path):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"kind": "closed", "minimum": 2}, "vocabulary.minimum: unknown key; did you mean 'minimum_count'"),
+        ({"kind": "closed", "minimum": 2}, "minimum: unknown key; did you mean 'minimum_count'"),
         ({"kind": "words"}, "vocabulary.kind: is 'words'"),
         ({"kind": "bpe", "size": 100}, "at least 259"),
         ({"kind": "bpe"}, "missing"),

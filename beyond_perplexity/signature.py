@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from beyond_perplexity import __version__
 from beyond_perplexity.errors import InputError
@@ -47,6 +48,12 @@ def parts_of(signature: str) -> dict[str, str]:
     kind, *held = signature.split("|")
     pairs = (part.partition(":") for part in held if ":" in part)
     return {"kind": kind, **{name: value for name, _, value in pairs}}
+
+
+def changed(signature: str, **parts: object) -> str:
+    """Build a signature with the parts of another, but for those that are given."""
+    held: dict[str, Any] = parts_of(signature) | parts
+    return sign(**held)
 
 
 def signature_in(path: object, held: Mapping[bytes, bytes] | None, text: str = "") -> str | None:

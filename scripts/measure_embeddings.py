@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
-from beyond_perplexity.signature import parts_of, refuse_mixed, sign
+from beyond_perplexity.signature import changed, refuse_mixed
 from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
 from beyond_perplexity.tendencies import embedding_measures
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
@@ -95,8 +95,7 @@ def main(given: Given) -> None:
     refuse_mixed(signatures)
     encoder: Any = read_record(given.embeddings).get("evaluator", {})
     line = next(filter(None, signatures.values()), "tendencies")
-    embedded: Any = {"embedding": encoder.get("title"), "holm": given.sample_sets}
-    record["signature"] = sign(**parts_of(line) | embedded)
+    record["signature"] = changed(line, embedding=encoder.get("title"), holm=given.sample_sets)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
     sources = tables["source"]

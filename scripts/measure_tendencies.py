@@ -9,6 +9,7 @@ from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
+from beyond_perplexity.signature import changed
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import (
@@ -60,7 +61,7 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
-    raw = record | {"signature": str(record["signature"]).replace(":own|", ":raw|")}
+    raw = record | {"signature": changed(str(record["signature"]), vocabulary="raw")}
     for vocabulary in comparison.views:
         if vocabulary != main:
             sample_sets = _raw_sample_sets(given, comparison)

@@ -26,7 +26,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTS,
     SENTENCE_CROSS_ENTROPY,
 )
-from beyond_perplexity.signature import parts_of, refuse_mixed, sign, signature_in
+from beyond_perplexity.signature import changed, refuse_mixed, signature_in
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.verdicts import joined_facts
 
@@ -75,8 +75,8 @@ class ContrastSums(NamedTuple):
         """Sign what is made of the shards, whose choices it has too."""
         levels = {level: len(one.draws) for level, one in self.levels.items() if level}
         line = next(filter(None, self.signatures.values()), "contrast")
-        held: dict[str, Any] = {**parts_of(line), "levels": list(levels), **parts}
-        return sign(**held, draws=list(dict.fromkeys(levels.values())))
+        draws = list(dict.fromkeys(levels.values()))
+        return changed(line, levels=list(levels), draws=draws, **parts)
 
     def mean(self, level: float) -> np.ndarray:
         """Return score(T) − score(T̂) of each unit, mean over draws, nats, (U,)."""

@@ -211,9 +211,8 @@ def remembered(what: str, find: Callable[[], Any]) -> Any:
     # A file a key: no job reads what was found for another one.
     home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     kept = home / "beyond-perplexity" / "found" / f"{key}.json"
-    with suppress(
-        OSError, ValueError, TypeError, KeyError, RecursionError
-    ):  # of no use, it is as good as none
+    # One that is damaged is as good as none.
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         return json.loads(kept.read_bytes())["found"]
     found = find()
     with suppress(OSError):

@@ -75,9 +75,12 @@ def perplexity(given: ScoringOptions) -> Result:
             scoring = load_scoring(settled)
         summary, documents = score_given(scoring)
     tables = {"documents": documents} if documents is not None else {}
-    table = partial(perplexity_by_unit, summary)
-    text = lambda: str(table().to_string(index=False))  # noqa: E731
+    table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
     return Result("perplexity", table, text=text, summary=summary, tables=tables)
+
+
+def _text(summary: Mapping[str, Any]) -> str:
+    return str(perplexity_by_unit(summary).to_string(index=False))
 
 
 def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:

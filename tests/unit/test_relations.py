@@ -41,6 +41,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "doc_id": range(n),
             "scored_text": [text] * n,
             "group": pa.nulls(n, pa.string()) if group is None else list(group),
+            "title": pa.nulls(n, pa.string()),
             "log_likelihood": [-float(b) * math.log(2) for b in own],
             "log_likelihood_open_vocabulary": [spelled] * n,
             "bytes": [99] * n,

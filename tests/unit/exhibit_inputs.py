@@ -1,8 +1,5 @@
 """What every table and figure of every paper is made of, as a run writes it, for tests of all."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +19,7 @@ from tests.unit.test_report_importance import costs, posterior_rows
 SOURCES = [*synthetic_tables.sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 
 
-def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
+def as_read(kind, rows):
     """Give a table the types that it has where it is read from its Parquet file."""
     held = rows.reindex(columns=schema_of(kind).names)
     read = as_rows(pa.Table.from_pandas(held, schema_of(kind), preserve_index=False))
@@ -30,7 +27,7 @@ def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
     return read.assign(**{owner: rows[owner].tolist()}) if owner else read
 
 
-def _importance() -> dict[str, Any]:
+def _importance():
     estimates = importance.estimates()
     estimates["log_likelihood"] = -estimates["n_tokens"] * np.log(estimates["value"])
     scored = {"model": "mine", "beside": "lstm", "n_tokens": 10, "n_unknown": 1, "n_words": 9}
@@ -67,7 +64,7 @@ def _importance() -> dict[str, Any]:
     }
 
 
-def _tendencies() -> dict[str, Any]:
+def _tendencies():
     measures = synthetic_tables.make_measures(SOURCES)
     texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
     embedded = synthetic_tables.MeasuredRows()
@@ -86,7 +83,7 @@ def _tendencies() -> dict[str, Any]:
     }
 
 
-def make_inputs(folder: Path) -> dict[str, Any]:
+def make_inputs(folder):
     """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
     paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
     compared = {

@@ -3,7 +3,6 @@
 import json
 import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ DISTANCES = ["ks_empirical", "ks", "tvd", "max_difference"]
 MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}
 
 
-def sources_of(models: list[str], decodings: list[str]) -> list[str]:
+def sources_of(models, decodings):
     return [f"{model}/{decoding}" for model in models for decoding in decodings]
 
 
@@ -46,12 +45,10 @@ WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 class MeasuredRows:
     """Rows of the schema ``tendencies`` with plausible intervals, baselines, adjusted p-values."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.rows: list[dict[str, object]] = []
 
-    def add(
-        self, source: str, tendency: str, measure: str, value: float, p: float | None = None
-    ) -> None:
+    def add(self, source, tendency, measure, value, p=None):
         half, tested = abs(value) * 0.05, p is not None
         baseline = BASELINES.get((tendency, measure), (np.nan, 0))[0]
         distance = measure.startswith(("ks", "max"))
@@ -72,13 +69,13 @@ class MeasuredRows:
         }
         self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
 
-    def table(self) -> pd.DataFrame:
+    def table(self):
         table = pd.DataFrame(self.rows)
         counts = ("groups_reference", "family", "draws")
         return table.assign(**{name: table[name].astype("Int64") for name in counts})
 
 
-def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
+def make_measures(sources, seed=1):
     """Make a table of schema ``tendencies`` with every measure of every source."""
     random = np.random.default_rng(seed)
     rows = MeasuredRows()
@@ -103,7 +100,7 @@ def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
     return rows.table()
 
 
-def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
+def _add_laws(rows, source, far):
     laws = {"zipf_s": 1.2 + far / 30, "zipf_s_reference": 1.1997}
     laws |= {"zipf_s_split": 1.08 + far / 30, "zipf_s_split_reference": 1.0794}
     laws |= {"zipf_ranks": 2345, "zipf_ranks_reference": 2456}
@@ -120,12 +117,12 @@ def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
         rows.add(source, tendency, "heaps_alpha_reference", alpha)
 
 
-def stated(why: str) -> str:
+def stated(why):
     """Write a reason in words of one's own."""
     return verdicts.reason("not_counted", why=why)
 
 
-def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -> pd.DataFrame:
+def withhold(measures, tendency, measure, reason):
     """Take a verdict back, as where there are too few groups."""
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     changed = measures.copy()
@@ -134,9 +131,7 @@ def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -
     return changed
 
 
-def set_distance(
-    measures: pd.DataFrame, tendency: str, measure: str, value: float, source: str | None = None
-) -> pd.DataFrame:
+def set_distance(measures, tendency, measure, value, source=None):
     """Set a distance, and its excess with it."""
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     if source is not None:
@@ -148,9 +143,7 @@ def set_distance(
     return changed
 
 
-def make_curves(
-    sources: list[str], seed: int = 1, references: tuple[str, ...] = (REFERENCE,)
-) -> pd.DataFrame:
+def make_curves(sources, seed=1, references=(REFERENCE,)):
     """Make a table of schema ``curves`` with every curve of every source and of the references."""
     random = np.random.default_rng(seed)
     parts = []
@@ -161,20 +154,18 @@ def make_curves(
     return pd.concat(parts, ignore_index=True)[tendencies.CURVES.names]
 
 
-def _part(
-    source: str, curve: str, x: np.ndarray, y: np.ndarray, band: np.ndarray | None = None
-) -> pd.DataFrame:
+def _part(source, curve, x, y, band=None):
     low, high = (np.nan, np.nan) if band is None else (y - band, y + band)
     columns = {"source": source, "curve": curve, "x": x, "y": y, "low": low, "high": high, "n": 100}
     return pd.DataFrame(columns)
 
 
-def _density(x: np.ndarray, mean: float, width: float) -> np.ndarray:
+def _density(x, mean, width):
     y = np.exp(-(((x - mean) / width) ** 2) / 2)
     return y / (y.sum() * (x[1] - x[0]))
 
 
-def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[pd.DataFrame]:
+def _curves_of(source, shift, random):
     lengths = np.arange(1.0, 501)
     ranks = np.arange(1.0, 10_001)
     fractions = np.linspace(0.01, 0.99, 50)
@@ -199,7 +190,7 @@ def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[p
     return parts
 
 
-def make_training(models: list[str]) -> pd.DataFrame:
+def make_training(models):
     """Make a table of schema ``training`` with the column ``model`` beside."""
     steps = np.arange(0, 400)
     parts = []
@@ -215,7 +206,7 @@ def make_training(models: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
+def make_sample_size(sources, seed=1):
     """Make a table of schema ``sample_size``: the measures of `make_measures` with noise."""
     random = np.random.default_rng(seed)
     measures = make_measures(sources, seed)
@@ -237,7 +228,7 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[tendencies.SAMPLE_SIZE.names]
 
 
-def make_sensitivity() -> pd.DataFrame:
+def make_sensitivity():
     """Make a table of schema ``sensitivity`` in which every shift falls with the root of n."""
     tests = [("rank_frequency", "ks_empirical", "Zipf's s", 1.2)]
     tests += [(f"type_token_{k}s", "ks_empirical", "types", 1.0) for k in ("unigram", "bigram")]
@@ -258,7 +249,7 @@ def make_sensitivity() -> pd.DataFrame:
 HOSTILE = r"$x^$ _{ \alpha 100%"
 
 
-def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
+def check_drawn_as_it_stands(svg, *, at_least):
     """Check that a figure draws every dollar of its texts but those of its own mathematics.
 
     Matplotlib writes each line of text as a comment before its glyphs, named by font and place.
@@ -273,7 +264,7 @@ def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
     assert drawn == sum(line.count("$") for line in given)
 
 
-def make_differences(models: list[str]) -> pd.DataFrame:
+def make_differences(models):
     """Make a table of schema ``perplexity_differences``: each model, and each pair of them."""
     own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
     pairs = [
@@ -294,9 +285,7 @@ def make_differences(models: list[str]) -> pd.DataFrame:
 LEVELS = tuple(round(0.1 * step, 1) for step in range(11))
 
 
-def make_contrasts(
-    models: list[str], unnormalized: tuple[str, ...] = (), levels: tuple[float, ...] = LEVELS
-) -> pd.DataFrame:
+def make_contrasts(models, unnormalized=(), levels=LEVELS):
     """Make a table of schema ``contrasts``: the later a model stands, the more H_C it has.
 
     A sentence has 20 words, and H_C grows with the root of the level.
@@ -328,7 +317,7 @@ def make_contrasts(
     )[contrastive.CONTRASTS.names].astype({"level": float, "base_level": float})
 
 
-def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
+def make_contrast_differences(contrasts):
     """Make a table of schema ``contrast_differences``: neighbours alike, others distinguished."""
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
@@ -351,7 +340,7 @@ def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=contrastive.CONTRAST_DIFFERENCES.names)
 
 
-def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame:
+def make_pair_contrasts(models, phenomena):
     """Make a table of schema ``pair_contrasts`` with the name of the pairs beside."""
     rows = [
         {"model": model, "phenomenon": phenomenon, "pairs": 998, "identical": 2, "note": ""}
@@ -365,7 +354,7 @@ def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame
     return pd.DataFrame(rows, columns=contrastive.PAIR_CONTRASTS.names).assign(source="blimp")
 
 
-def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
+def make_partitions(models, longest=40):
     """Make a table of schema ``partitions``."""
     rows = [
         (m, "lstm", n, max(0, 40 - n), 9.0 * n, 9.0 * n + 0.1, 0.02 * n, 1000 / n, 0.4, 1000, "b")
@@ -375,7 +364,7 @@ def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=contrastive.PARTITIONS.names)
 
 
-def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
+def make_margin_training(models, epochs=8):
     """Make training curves with the contrastive entropy of both splits: both rise."""
     epoch = np.arange(1.0, epochs + 1)
     parts = []
@@ -389,14 +378,14 @@ def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def sentence_description(size: int, distortion: float) -> dict[str, object]:
+def sentence_description(size, distortion):
     """Return what ``model.json`` of a sentence RNN says of what the paper's rows are named for."""
     training = {} if distortion == 0.1 else {"distortion": distortion}  # which is the default
     config = {"architecture": {"size": size}}
     return {"family": "sentence-rnn", "config": config, "training": training}
 
 
-def run_tabulate(monkeypatch, folder: Path, table: str, given: object, *more: str) -> list[Path]:
+def run_tabulate(monkeypatch, folder, table, given, *more):
     """Make a table of files in a folder by its command: CSV, LaTeX and HTML."""
     files = [folder / f"t.{end}" for end in ("csv", "tex", "html")]
     outputs = zip(("--csv", "--latex", "--html"), map(str, files), strict=True)

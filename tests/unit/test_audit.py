@@ -21,7 +21,7 @@ from tokenizers import normalizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
-from beyond_perplexity.auditing import probabilities, scores
+from beyond_perplexity.auditing import probabilities, rosetta, scores
 from beyond_perplexity.auditing.audit import (
     CUT_AT,
     audit_subject,
@@ -30,7 +30,6 @@ from beyond_perplexity.auditing.audit import (
     tolerance_of,
 )
 from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
-from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function
@@ -446,7 +445,7 @@ def spoken(request, tmp_path_factory):
     held = load_audited(folder, "cpu")
     theirs = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    speech = Speech(held.model, held.vocabulary, LONG_TEXTS, held.kind)
+    speech = rosetta.Speech(held.model, held.vocabulary, LONG_TEXTS, held.kind)
     return speech, theirs, tokenizer
 
 
@@ -554,7 +553,7 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
         found = model(row[:, :-1])[0].double().log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
         scores += found.tolist()
         unknown += (row[0, 1:] == UNK).tolist()
-    found = numbers(Speech(model, vocabulary, texts), "KenLM")
+    found = numbers(rosetta.Speech(model, vocabulary, texts), "KenLM")
     kept = [score for score, is_unknown in zip(scores, unknown, strict=True) if not is_unknown]
     including = found["Perplexity including OOVs"].value
     assert including == pytest.approx(math.exp(-np.mean(scores)), rel=1e-6)
@@ -563,9 +562,9 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
     assert (len(kept), len(scores)) == (7, 9)
     model, vocabulary = model_of_counts()
     texts = ["a b a", "c", "b b a c c a"] * 5
-    whole = translate(Speech(model, vocabulary, texts, context_length=4))
+    whole = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
-    parts = translate(Speech(model, vocabulary, texts, context_length=4))
+    parts = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     assert json.dumps(whole) == json.dumps(parts)
 
 
@@ -581,7 +580,7 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
 def test_what_a_program_refuses_has_no_number(texts, refused):
     model, vocabulary = model_of_counts()
     others = [name for name in PROGRAMS if name != "beyond-perplexity"]
-    found = translate(Speech(model, vocabulary, texts), others)
+    found = translate(rosetta.Speech(model, vocabulary, texts), others)
     assert {one.program for one in found if math.isnan(one.value)} == refused
     assert all(one.definition for one in found)
 
@@ -617,7 +616,7 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     assert "|special:tokens|" in found.summary["signature"]
     held = load_audited(folder, "cpu")
     numbers = translate(
-        Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]
+        rosetta.Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]
     )
     rolling = {one.name: one.value for one in numbers}
     assert found.summary["bits"]["byte"] == pytest.approx(rolling["bits_per_byte"], rel=1e-5)
@@ -675,7 +674,7 @@ def test_rosetta_names_the_cause(external):
     folder, _, tokenizer, _ = external
     held = load_audited(folder, "cpu")
     for texts in (SAYING_TEXTS, SAYING_TEXTS[::2]):
-        for one in translate(Speech(held.model, held.vocabulary, texts, "raw")):
+        for one in translate(rosetta.Speech(held.model, held.vocabulary, texts, "raw")):
             reads = PROGRAMS[one.program].reads_special and len(texts) > 2
             assert ("a token to this program" in one.definition) == reads
             if reads:

@@ -9,9 +9,8 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
+from beyond_perplexity.inference import histogram_draws, intervals
 from beyond_perplexity.inference.halves import Halving
-from beyond_perplexity.inference.histogram_draws import documents_within
-from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import definitions, human_baselines, measures, word_distances
@@ -335,13 +334,13 @@ def test_documents_are_taken_in_random_order_as_long_as_each_fits(tokens):
             if lengths[place] <= left:
                 expected[place] = True
                 left -= lengths[place]
-        found = documents_within(lengths, tokens, stream(seed, "order"))
+        found = histogram_draws.documents_within(lengths, tokens, stream(seed, "order"))
         assert np.array_equal(found, expected)
 
 
 def test_a_million_documents_need_no_loop():
     lengths = np.random.default_rng(2).geometric(0.01, 1_000_000)
-    kept = documents_within(lengths, int(lengths.sum()) // 2, stream(1, "order"))
+    kept = histogram_draws.documents_within(lengths, int(lengths.sum()) // 2, stream(1, "order"))
     assert lengths[kept].sum() == lengths.sum() // 2
     assert abs(kept[:500_000].mean() - kept[500_000:].mean()) < 0.01
 
@@ -403,7 +402,7 @@ def test_the_spread_is_that_of_the_documents_that_are_kept():
         equal = word_distances.equal_tokens(pair, 1)
         kept = equal.kept[0]
         assert 0 < kept.sum() < len(reference)
-        own = spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])
+        own = intervals.spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])
         assert equal.spread == own
         units = equal.units(0)
     assert np.array_equal(units >= 0, kept)

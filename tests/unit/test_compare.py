@@ -24,18 +24,12 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from beyond_perplexity import errors, vocabulary
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.corpus.formats import guess_format
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures import draw_figure, labels
 from beyond_perplexity.figures.texts import INSIDE, INSIDE_DIFFERS
-from beyond_perplexity.report.compare import (
-    CompareOptions,
-    Comparison,
-    SampleSet,
-    compare_sample_sets,
-)
+from beyond_perplexity.report import compare, layout
 from beyond_perplexity.report.comparison_page import (
     CSV_COLUMNS,
     MAIN_ROWS,
@@ -49,9 +43,7 @@ from beyond_perplexity.report.comparison_page import (
     sample_sets_table,
     texts_table,
 )
-from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.tendencies.definitions import compares_texts, is_distance
-from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, withhold
 from tests.unit.text_pairs import at_most, exact_ks, plain_measures
@@ -92,13 +84,13 @@ def write_jsonl(path: Path, texts: list[str], **fields: list[Any]) -> str:
     return write_text(path, list(map(json.dumps, rows)))
 
 
-def read_both(reference: str, samples: str, **more: Any) -> Comparison:
+def read_both(reference: str, samples: str, **more: Any) -> compare.Comparison:
     how = {"tokenized": True, "permutations": 39, "bootstrap": 0, **more}
-    with compare_sample_sets(CompareOptions(reference, samples, **how)) as found:
+    with compare.compare_sample_sets(compare.CompareOptions(reference, samples, **how)) as found:
         return found
 
 
-def line(table: Table, first: str) -> dict[str, str]:
+def line(table: layout.Table, first: str) -> dict[str, str]:
     (row,) = [row for row in table.rows if row[0] == first]
     return dict(zip((column.title for column in table.columns), row, strict=True))
 
@@ -176,16 +168,18 @@ def test_what_texts_are_made_of_and_all_measures_with_the_p_of_a_law_apart(measu
     assert "*" not in cells["Value"]
 
 
-def comparison(measures: pd.DataFrame, name: str = "b.txt", **more: Any) -> Comparison:
+def comparison(measures: pd.DataFrame, name: str = "b.txt", **more: Any) -> compare.Comparison:
     statistics: Any = SimpleNamespace(n_documents=40, n_tokens=900, types=range(70))
-    sample_sets = [SampleSet(Path(path), Path(), Path(), statistics, 2) for path in ("a.txt", name)]
-    return Comparison(
-        *sample_sets, measures, pd.DataFrame(), Labels(), {"stop_words": "gensim"}, **more
+    sample_sets = [
+        compare.SampleSet(Path(path), Path(), Path(), statistics, 2) for path in ("a.txt", name)
+    ]
+    return compare.Comparison(
+        *sample_sets, measures, pd.DataFrame(), labels.Labels(), {"stop_words": "gensim"}, **more
     )
 
 
-def page(found: Comparison, permutations: int = 1999) -> str:
-    options = CompareOptions("a.txt", "b.txt", permutations=permutations)
+def page(found: compare.Comparison, permutations: int = 1999) -> str:
+    options = compare.CompareOptions("a.txt", "b.txt", permutations=permutations)
     return comparison_page(found, options, {})
 
 
@@ -250,12 +244,14 @@ PAIRS = {
 
 
 @pytest.fixture(scope="module", params=PAIRS)
-def made(request, tmp_path_factory) -> tuple[Comparison, Path]:
+def made(request, tmp_path_factory) -> tuple[compare.Comparison, Path]:
     folder: Path = tmp_path_factory.mktemp("sizes")
     reference, samples, groups = PAIRS[request.param]
     reference = write_text(folder / "a.txt", reference)
     samples = write_jsonl(folder / "b.jsonl", samples, **groups)
-    options = CompareOptions(reference, samples, permutations=39, bootstrap=0, tokenized=True)
+    options = compare.CompareOptions(
+        reference, samples, permutations=39, bootstrap=0, tokenized=True
+    )
     return run_comparison(options, folder / "out"), folder / "out"
 
 
@@ -397,7 +393,7 @@ def differing(value: float, p_adjusted: float) -> pd.DataFrame:
 
 
 def colour_of(table: pd.DataFrame, text: str) -> str:
-    (axis,) = draw_figure(MAIN, {"measures": table}, Labels()).axes
+    (axis,) = draw_figure(MAIN, {"measures": table}, labels.Labels()).axes
     (place,) = [t.get_position() for t in axis.texts if t.get_text() == text]
     corner, cells = (place[0] - 0.5, place[1] - 0.5), axis.patches
     (cell,) = [x for x in cells if isinstance(x, Rectangle) and x.get_xy() == corner]
@@ -411,7 +407,7 @@ def test_what_differs_is_never_white() -> None:
     for p_adjusted, marks in ((0.9, 0), (0.004, 1)):
         table = comparison_table(differing(0.123, p_adjusted))
         others = [row for row in table.rows if row[-2] == "differs"]
-        assert to_html_table(table).count("<tr class='marked'>") == len(others)
+        assert layout.to_html_table(table).count("<tr class='marked'>") == len(others)
         assert sum(row[0].startswith("Length") for row in others) == marks
 
 
@@ -554,7 +550,7 @@ def both(tmp_path: Path) -> tuple[str, str]:
 def test_both_texts_are_read_in_the_vocabulary_and_raw_beside(both, tmp_path, kind) -> None:
     path = tmp_path / f"known.{kind}"
     if kind == "json":
-        ClosedVocabulary(KNOWN, 6).save(path)
+        vocabulary.ClosedVocabulary(KNOWN, 6).save(path)
     else:
         path.write_text("\n".join(KNOWN))
     found = read_both(*both, vocabulary=str(path))
@@ -584,14 +580,14 @@ def test_an_open_vocabulary_reads_raw_and_the_raw_table_is_a_file_of_its_own(
     both, tmp_path, capsys
 ) -> None:
     path = tmp_path / "vocabulary.json"
-    BPEVocabulary.build([["a cat"]], 259).save(path)
+    vocabulary.BPEVocabulary.build([["a cat"]], 259).save(path)
     found = read_both(*both, vocabulary=str(path))
     assert found.raw is None
     assert set(found.measures["vocabulary"]) == {"raw"}
     assert "open vocabulary" in capsys.readouterr().err
     (tmp_path / "raw.txt").write_text("\n".join(KNOWN))  # not taken for the raw reading
     how = {"tokenized": True, "permutations": 9, "bootstrap": 0}
-    options = CompareOptions(*both, vocabulary=str(tmp_path / "raw.txt"), **how)
+    options = compare.CompareOptions(*both, vocabulary=str(tmp_path / "raw.txt"), **how)
     run_comparison(options, tmp_path / "out")
     raw, read = ((tmp_path / "out" / f"{n}.csv").read_text() for n in ("raw", "tendencies"))
     assert raw.splitlines()[0] == read.splitlines()[0]
@@ -791,8 +787,8 @@ def test_wrong_options_are_one_clear_error(both, more, message) -> None:
 ODD = "<odd> & 'name'.txt"
 
 
-def options(reference: str, samples: str, **more: object) -> CompareOptions:
-    return CompareOptions(reference, samples, permutations=19, bootstrap=20, **more)  # type: ignore[arg-type]
+def options(reference: str, samples: str, **more: object) -> compare.CompareOptions:
+    return compare.CompareOptions(reference, samples, permutations=19, bootstrap=20, **more)  # type: ignore[arg-type]
 
 
 def by_measure(table: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
@@ -848,7 +844,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(SAMPLES).encode()))
     tables = []
     for name in ("b.txt", "b.jsonl", "b.parquet", "b.txt.gz"):
-        with compare_sample_sets(options(both[0], str(tmp_path / name))) as found:
+        with compare.compare_sample_sets(options(both[0], str(tmp_path / name))) as found:
             tables.append(found.measures)
     assert all(table.equals(tables[0]) for table in tables[1:])
     assert (guess_format(Path("x.jsonl.gz")), guess_format(Path("x"))) == ("jsonl", "text")
@@ -856,7 +852,7 @@ def test_formats_and_compression_do_not_matter(both, tmp_path) -> None:
     Path(both[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
     n_types = []
     for tokenized in (False, True):
-        with compare_sample_sets(options(*both, tokenized=tokenized)) as found:
+        with compare.compare_sample_sets(options(*both, tokenized=tokenized)) as found:
             n_types.append(len(found.samples.statistics.types))
     assert n_types == [4, 7]  # as it is also: The, CAT, sleeps.
 
@@ -883,7 +879,7 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(both, tmp_path, name,
         (tmp_path / name).write_bytes(content)
     out = tmp_path / "out"
     for pair in ((both[0], str(tmp_path / name)), (str(tmp_path / name), both[1])):
-        with pytest.raises(InputError, match=message) as caught:
+        with pytest.raises(errors.InputError, match=message) as caught:
             run_comparison(options(*pair), out)
         assert "\n" not in str(caught.value)
         assert not out.exists()
@@ -895,7 +891,7 @@ def test_one_word_documents_leave_out_what_they_cannot_show(both, tmp_path):
     found = by_measure(pd.read_csv(tmp_path / "out" / "tendencies.csv"))
     assert found["length", "mean"]["value"] == 1
     assert (tmp_path / "out" / "compare.html").exists()
-    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
+    with pytest.raises(errors.InputError, match=r"a\.txt: is a file; name a folder"):
         run_comparison(options(*both), Path(both[0]))
 
 

@@ -28,9 +28,8 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import configuration, configuration_file, run
+from beyond_perplexity.planning import configuration, configuration_file, run, validation
 from beyond_perplexity.planning.configuration_file import caps, check_path, check_values
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
@@ -267,7 +266,7 @@ def test_lengths_fit_the_context_and_a_proposal_has_the_caps_of_its_model():
     for name in config["generation"]["models"]:
         if name.startswith("transformer"):
             config["models"][name]["architecture"] = {"context_length": 600}
-    validate(config)
+    validation.validate(config)
     config = checked(LATENT, {"models.entitynlm.architecture": {"maximum_length": 25}})
     own = config["proposals"]["entitynlm-no-peeking"]["architecture"]
     assert own == {"context": "causal", "maximum_length": 25, "maximum_entities": 50}
@@ -293,7 +292,7 @@ def test_fewer_samples_alone_are_enough_said(samples, replicate):
 def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
     config = load(SMOKE, {"corpora.wikipedia.split": dict(given)})
     del config["seed"]
-    validate(config)
+    validation.validate(config)
     corpora, split = run.Run(config).corpora, config["corpora"]["wikipedia"]["split"]
     assert (config["seed"], config["external_samples"]) == (1, {})  # defaults are filled in
     assert split == {**given, **filled} == json.loads(corpora.options("wikipedia"))["split"]
@@ -310,13 +309,13 @@ def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):
     for name in ("b.txt", "a.txt", "a.md", "really[1].txt", "a{b}.csv"):
         (tmp_path / name).write_text("text")
     config = of_texts(["?.txt", "really[1].txt", "missing.txt"])
-    validate(config)
+    validation.validate(config)
     found = ["a.txt", "b.txt", "really[1].txt", "missing.txt"]
     assert config["corpora"]["wikipedia"]["source"]["paths"] == found
     assert re.search(r"paths.*a\{b\}\.csv' has the character \{", refused(of_texts(["*.csv"])))
     config = of_texts({split: [f"{split}.txt"] for split in ("train", "valid", "test")})
     del config["corpora"]["wikipedia"]["split"]
-    validate(config)
+    validation.validate(config)
     assert run.Run(config).corpora.split_unit("wikipedia") == "page"  # files keep their pages whole
     config["corpora"]["wikipedia"]["source"]["paths"]["train"] = ["*.jsonl"]
     message = r"corpora\.wikipedia\.source\.paths\.train: no file matches \*\.jsonl"
@@ -339,7 +338,7 @@ def test_no_number_of_a_training_is_nonsense():
     for place, name in enumerate(NUMBERS):
         value = NONSENSE[place % len(NONSENSE)]
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
-            validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
+            validation.validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
             check_refused(
                 rf"config: training\.{name}: is", check_values, {"training": {name: value}}
@@ -361,7 +360,7 @@ def test_no_share_of_a_split_is_nonsense(share: str, value: float):
     assert share in {field.name for field in dataclasses.fields(SplitOptions)}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3, share: value}
     with pytest.raises(InputError, match=r"config: corpora\.wikipedia\.split"):
-        validate(load(SMOKE, {"corpora.wikipedia.split": shares}))
+        validation.validate(load(SMOKE, {"corpora.wikipedia.split": shares}))
 
 
 @pytest.mark.parametrize("ending", ["\n", "\n\n", " "])
@@ -374,10 +373,10 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
     }
     for section, value in values.items() if ending == "\n" else ():
         with pytest.raises(InputError, match=rf"config: {section}\.a\\n: .*control character"):
-            validate(load(SMOKE, {f"{section}.a\n": value}))
+            validation.validate(load(SMOKE, {f"{section}.a\n": value}))
     monkeypatch.setattr(configuration_file, "check_values", lambda config: None)
     with pytest.raises(InputError, match=r"expected .* match pattern"):
-        validate(load(SMOKE, {"decodings.a" + ending: {"kind": "ancestral"}}))
+        validation.validate(load(SMOKE, {"decodings.a" + ending: {"kind": "ancestral"}}))
 
 
 PATHS = [

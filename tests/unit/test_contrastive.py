@@ -37,15 +37,13 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import huggingface_bring, likelihoods
-from beyond_perplexity.models.registry import build, find, save_model
+from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit import small_corpora
+from tests.unit import huggingface_models, small_corpora
 from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
-from tests.unit.huggingface_models import MAKERS
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
@@ -169,15 +167,15 @@ def texts_of(count, seed, longest):
 @pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn", "gpt2", "llama"])
 def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
     """Oracle: the text alone and in other batches, bit for bit, beyond contexts of 64 too."""
-    if family in MAKERS:
-        MAKERS[family](tmp_path)
+    if family in huggingface_models.MAKERS:
+        huggingface_models.MAKERS[family](tmp_path)
         model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
     else:
         torch.manual_seed(1)
         vocabulary = VOCABULARY
-        model = build({"family": family, "architecture": {}}, vocabulary.size)
+        model = registry.build({"family": family, "architecture": {}}, vocabulary.size)
     scorer = scoring.make_scorer(model.eval(), vocabulary, family)
-    texts = texts_of(20, 3, 30) if family in MAKERS else texts_of(60, 3, 40)
+    texts = texts_of(20, 3, 30) if family in huggingface_models.MAKERS else texts_of(60, 3, 40)
     whole = scoring.score_texts(scorer, texts).log_score
     assert np.array_equal(scoring.score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
     alone = [scoring.score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
@@ -189,7 +187,7 @@ def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
 def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     torch.manual_seed(1)
     options = {"family": "transformer", "architecture": {"context_length": 10}}
-    model = build(options, VOCABULARY.size).eval()
+    model = registry.build(options, VOCABULARY.size).eval()
     texts = [[" ".join(w for s in unit.sentences for w in s)] for unit in random_units(20, 5, 30)]
     found = scoring.score_texts(scoring.document_scorer(model, VOCABULARY), texts)
     plain = list(likelihoods.score_documents(model, VOCABULARY, [text for (text,) in texts]))
@@ -693,8 +691,8 @@ def home(tmp_path_factory):
     BPEVocabulary.build([texts], 270).save(folder / "bpe.json")
     torch.manual_seed(0)
     for family, architecture in ARCHITECTURES.items():
-        model = find(family)(vocabulary_size=vocabulary.size, architecture=architecture)
-        save_model(folder / family, model, vocabulary, {})
+        model = registry.find(family)(vocabulary_size=vocabulary.size, architecture=architecture)
+        registry.save_model(folder / family, model, vocabulary, {})
     return folder
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_rows
-from beyond_perplexity.tendencies import text_comparison
-from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers
+from beyond_perplexity.tendencies import document_files, text_comparison, word_classes
 from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.tokens import (
     GRAM,
@@ -26,7 +25,6 @@ from beyond_perplexity.tendencies.tokens import (
     string_hashes,
     tokenize_batch,
 )
-from beyond_perplexity.tendencies.word_classes import StopWords
 from tests.unit.small_corpora import write_documents
 from tests.unit.text_pairs import batched, statistics_of
 
@@ -35,7 +33,7 @@ TEXTS = st.lists(
 )
 EXPECTED = """0000000000000000 dfcaa2a42bcf81d6 9590b3e10972a652 02fcc73ed6e7ea3f
 fd06d086d220c421"""
-NO_WORDS = StopWords("test", frozenset())
+NO_WORDS = word_classes.StopWords("test", frozenset())
 CLOSED = TextView(pa.array(["a", "."]), 11)
 
 
@@ -167,7 +165,7 @@ def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
 def test_groups_are_numbered_as_they_come(names, size):
     known: dict[object, int] = {}
     expected = [known.setdefault(name or ("own", i), len(known)) for i, name in enumerate(names)]
-    numbers = GroupNumbers()
+    numbers = document_files.GroupNumbers()
     for batch in batched(names, size):
         numbers.add(batch)
     codes = numbers.codes()
@@ -179,14 +177,14 @@ def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
     splits = ["train" if text.startswith("d") else "test" for text in texts]
     titles = ["A", "A", "B", "A", "", "", "C", "A"]
     path = write_documents(tmp_path / "d.parquet", texts, splits, titles)
-    chosen = DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")
+    chosen = document_files.DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")
     assert pa.concat_arrays(chosen.texts()).to_pylist() == ["a b c", "a b d", "a b e", "a b f"]
     assert chosen.groups().tolist() == [0, 0, 1, 2]
-    assert DocumentFiles((path,), "test").groups() is None
+    assert document_files.DocumentFiles((path,), "test").groups() is None
     assert sum(len(batch) for batch in read_rows((path, path), ["text"], None, 9, 4)) == 9
     with pytest.raises(InputError, match=r"d\.parquet: has no column 'page'"):
-        DocumentFiles((path,), "test", None, WHOLE_TEXT, "page").groups()
-    of_one = DocumentFiles((path,), "train", None, WHOLE_TEXT, "title")
+        document_files.DocumentFiles((path,), "test", None, WHOLE_TEXT, "page").groups()
+    of_one = document_files.DocumentFiles((path,), "train", None, WHOLE_TEXT, "title")
     assert of_one.groups() is None
     assert "'title' names no groups" in of_one.note_on_groups(None)
     assert chosen.note_on_groups(chosen.groups()) == ""

@@ -31,8 +31,7 @@ import pytest
 import yaml
 
 import beyond_perplexity
-from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
-from beyond_perplexity.__main__ import main as run_subcommand
+from beyond_perplexity import __main__
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
@@ -119,7 +118,7 @@ def read_command(words, run):
 
 def _read_script(module, given, run):
     name = module.partition(".")[2].replace("_", "-")
-    if name in SUBCOMMANDS:
+    if name in __main__.SUBCOMMANDS:
         run([name, *given])
     else:
         parse_only(importlib.import_module(module).main, given)
@@ -147,13 +146,13 @@ def parse_subcommand(given):
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
-    parse_only(main_of(given[0]), given[1:])
+    parse_only(__main__.main_of(given[0]), given[1:])
 
 
 def execute_subcommand(given):
     """Run a subcommand as it stands."""
     with patch("sys.argv", ["beyond-perplexity", *given]):
-        run_subcommand(given)
+        __main__.main(given)
 
 
 def _read_snakemake(given):

@@ -4,11 +4,10 @@ Oracles: sums over all latents, and pairs, of tiny models; the formula; draws cu
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,27 +74,25 @@ OPTIONS = BidirectionalOptions(12, (0.7, 2.0), (20, 5))
 
 
 @pytest.fixture
-def pair() -> Pair:
+def pair():
     torch.manual_seed(0)
     model, proposal = ToyModel(7, {}).eval(), ToyProposal(7, {}).eval()
     return Pair(model.requires_grad_(False), proposal.requires_grad_(False), 5, "toy/toy")
 
 
-def estimated(
-    pair: Pair, documents: list[Simulated], options=OPTIONS, runs: int = 0
-) -> dict[str, np.ndarray]:
+def estimated(pair, documents, options=OPTIONS, runs=0):
     return gather(list(estimate_simulated(pair, documents, options, range(runs))))
 
 
-def gather(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def gather(parts):
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def all_bits(length: int) -> torch.Tensor:
+def all_bits(length):
     return torch.tensor(list(product(range(2), repeat=length)))
 
 
-def log_joint(pair: Pair, instance: Instance, rows: Sequence) -> torch.Tensor:
+def log_joint(pair, instance, rows):
     """Return log p of an instance with every z."""
     held = torch.as_tensor(rows)
     with torch.no_grad():
@@ -103,12 +100,12 @@ def log_joint(pair: Pair, instance: Instance, rows: Sequence) -> torch.Tensor:
         return pair.model.log_joint(InstanceBatch.of([instance]), owner, held)
 
 
-def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
+def enumerated(pair, document, rows):
     """Return log p of a simulated document with every z, as it was simulated."""
     return log_joint(pair.as_simulated(), document.instance, rows)
 
 
-def estimable(documents: list[Simulated]) -> list[Simulated]:
+def estimable(documents):
     return [one for one in documents if one.words and not one.truncated]
 
 
@@ -181,7 +178,7 @@ def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
     assert 0 < narrow < wide
 
 
-def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
+def simulated_of(name, count):
     """Give one short text with draws from its enumerated posterior, and log p."""
     family = FAMILIES[name]
     model, proposal = family.pair()
@@ -202,7 +199,7 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
     return pair, documents, float(log_p.logsumexp(0))
 
 
-def assert_enclosed(found: dict[str, np.ndarray], truth: float | list[float], runs: int) -> None:
+def assert_enclosed(found, truth, runs):
     """Of either way and side, p̂ / p or p / p̂ has the mean 1; the runs of a document share its z."""
     for method, count in (("importance_sampling", 1), ("smc", runs)):
         of_method = found["method"] == method
@@ -224,27 +221,27 @@ def test_particles_enclose_the_truth(name):
 Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
 
 
-def trees(name: str, **options: object) -> Simulating:
+def trees(name, **options):
     kind = FAMILIES[name]
     model, proposal = kind.pair(vocabulary=4, **options)
     words = ClosedVocabulary(["a"], 1)
     return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
 
 
-def labelled() -> Simulating:
+def labelled():
     made = trees("labelled", labels=("A",), maximum_open=2)
     with torch.no_grad():
         made[0].model.choice.bias[1], made[0].model.choice.bias[2] = 2.0, -1.0
     return made
 
 
-def entities() -> Simulating:
+def entities():
     model, proposal = FAMILIES["entitynlm"].pair()
     words = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
     return Pair(model, proposal, 3, "a/b"), words, lambda length: all_codes(length, 3, 2)
 
 
-def links() -> Simulating:
+def links():
     words = ClosedVocabulary(["w3", "w4"], 3)
     model = test_kglm.make(kglm.KGLM, seed=1, size=5).double()
     proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, size=5).double()
@@ -301,7 +298,7 @@ def test_simulated_unknown_words_have_latents_of_the_models_posterior():
 
 def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
     class Endless(ToyModel):
-        def simulate(self, *_: object) -> list[Simulated]:
+        def simulate(self, *_):
             raise InputError("no ends to simulate")
 
     pair = replace(pair, model=Endless(7, {}))
@@ -324,16 +321,16 @@ def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
         np.testing.assert_array_equal(column, other[name][order])
 
 
-def write(path, columns: dict[str, np.ndarray], labels=("tiny", "table")) -> None:
+def write(path, columns, labels=("tiny", "table")):
     write_shard(path, BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
 
 
 @pytest.fixture
-def reader(tmp_path) -> WeightReader:
+def reader(tmp_path):
     return WeightReader(write_weights(tmp_path, sample_columns(latent_table(2), 1.0, 25), 1.0))
 
 
-def made_up(runs: int, sigma: float = 0.4, documents: int = 30) -> dict[str, np.ndarray]:
+def made_up(runs, sigma=0.4, documents=30):
     """Return columns of runs whose p̂ is log-normal with mean 1, from both sides."""
     random = np.random.default_rng(0)
     count = documents * runs
@@ -463,7 +460,7 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
     assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
 
 
-def configured(**changed: object) -> Iterator[BidirectionalOptions]:
+def configured(**changed):
     smc = {"particles": 7, "runs": 2, "temperature": 1.5}  # what is not given has its default
     given = {"samples": 9, "smc": smc, "bidirectional": {"documents": 20, "maximum_words": 30}}
     for options in DRAWS["bidirectional"].settings(given | changed, [0.5, 2.0]).values():
@@ -484,7 +481,7 @@ def test_the_options_of_a_job_are_those_of_the_run():
 GRID = [0.5, 1.0, 2.0]
 
 
-def instances(*lengths: int) -> list[Instance]:
+def instances(*lengths):
     generator = np.random.default_rng(0)
     tokens = [generator.integers(2, 7, length) for length in lengths]
     return [
@@ -508,7 +505,7 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
         assert np.array_equal(values, gather(shards)[name]), name
 
 
-def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair) -> None:
+def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair):
     # Oracle: p(x) by enumeration; 4 standard errors.
     (instance,) = instances(4)
     log_p = float(log_joint(pair, instance, all_bits(4)).logsumexp(0))
@@ -525,7 +522,7 @@ def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair
     assert sums[2] == pytest.approx(log_p, abs=1e-12)
 
 
-def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
+def test_equal_latents_have_equal_hashes_whatever_the_padding():
     # Oracle: equality of the rows themselves.
     rows = torch.randint(0, 3, (500, 6), generator=torch.Generator().manual_seed(0))
     wide = torch.cat([rows, torch.full((500, 3), PADDING)], 1)
@@ -533,7 +530,7 @@ def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
     assert len(np.unique(hash_latents(rows))) == len(torch.unique(rows, dim=0))
 
 
-def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> None:
+def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap():
     # Oracle: the whole order, taken at once.
     data = instances(*[2] * 50)
     every = take_instances(iter(data), range(50), 1)
@@ -546,7 +543,7 @@ def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> No
     assert take_instances(data, range(50), 2) != every
 
 
-def kglm_pair() -> tuple[Pair, list[Instance]]:
+def kglm_pair():
     model, proposal = test_kglm.make(kglm.KGLM), test_kglm.make(kglm_tagger.KGLMTagger, seed=3)
     tokens = np.array([4, 3, 2, 3, 4, 4, 3, 2, 2])
     arrays = {"tokens": tokens, "latents": np.zeros(len(tokens), int)}
@@ -573,7 +570,7 @@ def test_log_q_at_all_temperatures_is_of_the_samples_that_were_weighed(pair, nam
         assert np.array_equal(again[column][kept], found[column])
 
 
-def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
+def write_both(pair, folder):
     """Write weights at all temperatures and their log q, a shard an instance."""
     weights, log_q = [], []
     for place, instance in enumerate(instances(5, 3, 4)):
@@ -592,9 +589,7 @@ def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
     return weights, log_q
 
 
-def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
-    pair: Pair, tmp_path: Path
-) -> None:
+def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(pair, tmp_path):
     # Oracle: log q of the drawn latents by the proposal, from one call with all temperatures.
     weights, log_q = write_both(pair, tmp_path)
     for block_rows in (1, 10_000):
@@ -621,7 +616,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
         WeightReader(weights[:1], WeightLabels(temperature=3.0), log_q=log_q)
 
 
-def test_a_store_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_store_gives_back_what_was_written(tmp_path_factory):
     # Oracle: the instances themselves; an empty array among them.
     folder = tmp_path_factory.mktemp("store")
     data = instances(3, 0, 5)

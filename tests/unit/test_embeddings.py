@@ -21,7 +21,7 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import permuted_units
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures
+from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures, shifts
 from beyond_perplexity.tendencies import embedded_documents as embedded
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
@@ -29,7 +29,6 @@ from beyond_perplexity.tendencies.embedded_documents import (
     chosen_documents,
 )
 from beyond_perplexity.tendencies.embedding_measures import embedding_rows, smallest_topic_share
-from beyond_perplexity.tendencies.shifts import PairDraw
 from beyond_perplexity.verdicts import reason
 
 RNG = np.random.default_rng(7)
@@ -254,7 +253,7 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
 def test_pairs_under_the_null_have_the_distance_of_permutations():
     shift = embedding_measures.TopicShift(discrepancy.gaussian_kernel(POPULATION.vectors, 1.0))
     n, rng = 40, np.random.default_rng(3)
-    drawn = shift.draw(PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
+    drawn = shift.draw(shifts.PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
     permuted = []
     for _ in range(400):
         topic = shift.topic(rng)

@@ -7,11 +7,9 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,13 +30,12 @@ from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES, examples, tabulate
+from beyond_perplexity.report import TABLES, examples, tabulate, tendency_findings
 from beyond_perplexity.report.findings import Answer, read_findings
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
-from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas import contrastive, perplexity
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -96,7 +93,7 @@ def test_every_row_says_all(row):
     assert text.startswith(f"{row.title}. ")
 
 
-def has_files(key: str, config: dict[str, Any]) -> bool:
+def has_files(key, config):
     """Return whether there is something that a row of a planned paper can be made of."""
     given = config["contrastive"]
     asked = {
@@ -183,11 +180,11 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     check_refused("no list of files 'models'", read_inputs, "it", row, {"models": []})
 
 
-def run_with(**published: list[str]) -> Run:
+def run_with(**published):
     return run_of(report={"published": published})
 
 
-def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
+def test_the_key_switches_the_tables_of_its_paper_and_corpus():
     plain, switched = run_with().report, run_with(tendencies=["wikipedia"]).report
     for report, expected in ((plain, False), (switched, True)):
         labels = json.loads(report.labels("tendencies/wikipedia"))
@@ -202,7 +199,7 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
 
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
-def test_what_is_published_goes_and_nothing_else(name: str) -> None:
+def test_what_is_published_goes_and_nothing_else(name):
     measures = synthetic_tables.make_measures(["lstm/beam", "cnn/ancestral"])
     both, ours = (
         tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
@@ -218,7 +215,7 @@ def test_what_is_published_goes_and_nothing_else(name: str) -> None:
     assert all(re.fullmatch("[a-z][a-z0-9_]*", column) for column in both.tidy)
 
 
-def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
+def test_tables_of_two_corpora_have_two_labels_in_latex():
     measures = synthetic_tables.make_measures(["lstm/beam"])
     texts = [
         to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
@@ -228,7 +225,7 @@ def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
-def test_titles_are_shown_distinguished_and_names_are_written() -> None:
+def test_titles_are_shown_distinguished_and_names_are_written():
     """One title may stand for proposals of several models: a name is found again by both."""
     rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
     frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
@@ -273,7 +270,7 @@ KEYS = {
 }
 
 
-def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
+def unknown(table, share):
     """Take a share of the cells away that need not be known; a count is, where all others are."""
     random = np.random.default_rng(7)
     changed = {
@@ -284,7 +281,7 @@ def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
     return table.assign(**changed)
 
 
-CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+CHANGES = {
     "all": lambda table: unknown(table, 1.0),
     "some": lambda table: unknown(table, 0.4),
     "none": lambda table: table.iloc[:0],
@@ -293,7 +290,7 @@ READ_OTHERWISE = ("example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def inputs(tmp_path_factory):
     """Give what exhibits are made of as it should be, and with each change."""
     known = make_inputs(tmp_path_factory.mktemp("scores"))
     found = {"known": known}
@@ -304,7 +301,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     return found
 
 
-def shown_text(name: str, figure: bool, given: dict[str, Any]) -> str:
+def shown_text(name, figure, given):
     """Make an exhibit and return every text that it shows."""
     labels = Labels(published=True)
     if figure:
@@ -322,7 +319,7 @@ NAMES = [f"{name}{' (figure)' * figure}" for name, figure in EXHIBITS]
 
 @pytest.mark.parametrize("change", ["known", *CHANGES])
 @pytest.mark.parametrize(("name", "figure"), EXHIBITS, ids=NAMES)
-def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) -> None:
+def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs):
     try:
         text = shown_text(name, figure, inputs[change])
     except NothingToShowError:
@@ -334,7 +331,7 @@ def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) 
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs) -> None:
+def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs):
     """Also the ticks that drawing adds; wider than a page lying on its side, it would shrink."""
     figure = draw_figure(name, inputs["known"], Labels())
     FigureCanvasAgg(figure).draw()
@@ -343,10 +340,10 @@ def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs)
     assert figure.get_figwidth() <= 9.5
 
 
-def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], Labels]:
+def named_by_users(given, text):
     """Put a text into every name: of models, proposals, decodings, evaluators and the test set."""
 
-    def held(kinds: Iterable[str], *columns: str) -> set[str]:
+    def held(kinds, *columns):
         tables = [given[kind] for kind in kinds if isinstance(given[kind], pd.DataFrame)]
         return {n for t in tables for name in columns if name in t for n in t[name].dropna()}
 
@@ -366,7 +363,7 @@ def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], La
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
+def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path):
     given, labels = named_by_users(inputs["known"], synthetic_tables.HOSTILE)
     files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
     for paths in files:
@@ -379,7 +376,7 @@ def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_names_are_no_markup_in_tables(name, inputs) -> None:
+def test_names_are_no_markup_in_tables(name, inputs):
     wild = r"<b>$x_1$ & \alpha 50%</b>"
     table = tabulate(name, *named_by_users(inputs["known"], wild))
     html, latex = to_html_table(table), to_latex(table)
@@ -391,10 +388,10 @@ def test_names_are_no_markup_in_tables(name, inputs) -> None:
 
 
 @pytest.mark.parametrize("change", ["known", *CHANGES])
-def test_the_first_page_is_made(change, inputs) -> None:
+def test_the_first_page_is_made(change, inputs):
     given = inputs[change]
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
-    compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
+    compared = tendency_findings.by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
     found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
     text = render_overview(
         told,
@@ -428,7 +425,7 @@ NASTY = (
 )
 
 
-def write_samples(path, texts: list[str]) -> str:
+def write_samples(path, texts):
     n = len(texts)
     columns = {"doc_id": range(n), "text": texts, "n_tokens": [len(t.split()) for t in texts]}
     columns |= {"log_prob": [-6.0, *[math.nan] * (n - 1)], "log_prob_decoding": [math.nan] * n}
@@ -439,7 +436,7 @@ def write_samples(path, texts: list[str]) -> str:
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[str, str]:
+def files(tmp_path):
     """Give a shard of a model and the documents of a corpus, whose test split begins late."""
     texts = [NASTY, "b " * (examples.WORDS + 1), "c " * examples.WORDS, "never shown"]
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
@@ -448,11 +445,11 @@ def files(tmp_path) -> tuple[str, str]:
     return samples, small_corpora.write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
-def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_examples(files):
     return examples.read_example_samples([files[0]]), examples.read_example_documents([files[1]])
 
 
-def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
+def test_the_first_documents_are_read_and_each_text_has_its_numbers(files):
     samples, documents = read_examples(files)
     assert (samples["doc_id"].tolist(), set(samples["source"])) == ([0, 1, 2], {"lstm/beam"})
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
@@ -476,7 +473,7 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> No
     )
 
 
-def test_texts_are_no_markup(files) -> None:
+def test_texts_are_no_markup(files):
     table = examples.examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
     found = ET.fromstring(page)
@@ -492,14 +489,14 @@ def test_texts_are_no_markup(files) -> None:
     assert len(table.tidy.to_csv(index=False).splitlines()) == 1 + len(table.rows)
 
 
-def test_marks_that_act_are_not_handed_on() -> None:
+def test_marks_that_act_are_not_handed_on():
     marks = ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
     for mark, write in product(marks, (printable, escape_latex, escape_rst, examples.shorten)):
         assert mark not in write(f"a{mark}b")
     assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
 
 
-def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
+def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch):
     found = run_of().report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])

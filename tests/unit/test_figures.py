@@ -22,8 +22,7 @@ from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_sourc
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from tests.unit import synthetic_tables
-from tests.unit.evaluator_oracles import check_refused
+from tests.unit import evaluator_oracles, synthetic_tables
 from tests.unit.synthetic_tables import make_curves, make_measures, sources_of
 
 SMALL = ["external/mine"]
@@ -267,7 +266,7 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     rows = synthetic_tables.make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
-    check_refused(
+    evaluator_oracles.check_refused(
         "no shift to draw", lambda: draw("sensitivity", rows.assign(relative=np.nan), Labels())
     )
 
@@ -294,12 +293,12 @@ def test_errors_say_what_is_wrong() -> None:
         draw_figure("tendencies/figure_10", {"curves": make_curves(SMALL)}, Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
-    check_refused("source 'lstm' is neither", parse_source, "lstm")
-    check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
+    evaluator_oracles.check_refused("source 'lstm' is neither", parse_source, "lstm")
+    evaluator_oracles.check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
     bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
     bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
     for text, message in bad.items():
-        check_refused(message, Labels.from_json, text)
+        evaluator_oracles.check_refused(message, Labels.from_json, text)
 
 
 def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:
@@ -338,7 +337,7 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
-    check_refused("needs files 'measures'", plot.main)
+    evaluator_oracles.check_refused("needs files 'measures'", plot.main)
 
 
 def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:

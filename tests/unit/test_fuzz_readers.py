@@ -34,8 +34,7 @@ from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import file_labels
-from beyond_perplexity.models import kneser_ney, trigram
-from beyond_perplexity.models.registry import build, load_any, open_any, save_model
+from beyond_perplexity.models import kneser_ney, registry, trigram
 from beyond_perplexity.ngrams import arpa, spelling_model
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
 from beyond_perplexity.perplexities.score_files import read_scores
@@ -373,10 +372,10 @@ def model_folder(family):
     model = {
         "trigram": lambda: trigram.Trigram.fit(text, VOCABULARY.size),
         "kneser-ney": lambda: kneser_ney.KneserNey.fit(text, VOCABULARY.size),
-        "lstm": lambda: build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
+        "lstm": lambda: registry.build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
     }[family]()
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, model, VOCABULARY, {})
+        registry.save_model(folder, model, VOCABULARY, {})
         names = ("model.json", "model.safetensors", "vocabulary.json")
         return tuple(Path(folder, name).read_bytes() for name in names)  # type: ignore[return-value]
 
@@ -395,7 +394,7 @@ def test_a_broken_file_of_a_model_is_told(family, edits, which):
     parts[which] = broken(parts[which], edits)
     with tempfile.TemporaryDirectory() as folder:
         write_folder(Path(folder), *parts)
-        check(lambda: load_any(folder), Path(folder) / "model.json")
+        check(lambda: registry.load_any(folder), Path(folder) / "model.json")
 
 
 VALUES = st.one_of(
@@ -428,7 +427,7 @@ def test_another_value_in_a_description_is_told(family, data):
     replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
     with tempfile.TemporaryDirectory() as folder:
         write_folder(Path(folder), json.dumps(held).encode(), weights, vocabulary)
-        check(lambda: load_any(folder), Path(folder) / "model.json")
+        check(lambda: registry.load_any(folder), Path(folder) / "model.json")
 
 
 CHANGES = [
@@ -453,7 +452,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
         (Path(folder) / "model.json").write_text(json.dumps(held))
 
         def score():
-            model, _, _ = load_any(folder)
+            model, _, _ = registry.load_any(folder)
             with torch.inference_mode():
                 logits = model(torch.tensor([[0, 3, 4, 5]]))
             assert logits.shape == (1, 4, VOCABULARY.size)
@@ -478,7 +477,7 @@ def open_folder(files):
         warnings.simplefilter("ignore")  # of the library, about a foreign file
         for name, content in files.items():
             Path(folder, name).write_bytes(content)
-        check(lambda: open_any(folder), Path(folder) / "x")
+        check(lambda: registry.open_any(folder), Path(folder) / "x")
 
 
 @pytest.mark.parametrize("which", ["config.json", "model.safetensors", "tokenizer.json"])

@@ -19,8 +19,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional
 
-from beyond_perplexity.commands import perplexity
-from beyond_perplexity.commands.library_functions import run_function
+from beyond_perplexity.commands import library_functions, perplexity
 from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
@@ -638,7 +637,7 @@ def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
     good, bad = TEXTS[0], TEXTS[0].replace("sat on", "on sat")
     pairs.write_text(json.dumps({"good": good, "bad": bad}) + "\n")
     flags = ["--model", folder, "--pairs", pairs, "--output", output]
-    run_function("contrast", [*map(str, flags)])
+    library_functions.run_function("contrast", [*map(str, flags)])
     (row,) = pq.read_table(output).to_pylist()
     difference = log_likelihood(folder, good)[0] - log_likelihood(folder, bad)[0]
     assert row["contrastive_entropy"] == pytest.approx(difference, rel=1e-4, abs=1e-4)

@@ -25,9 +25,8 @@ import beyond_perplexity
 import beyond_perplexity.commands
 import beyond_perplexity.figures
 import beyond_perplexity.models
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity import __main__, errors
 from beyond_perplexity.commands.library_functions import OPTION_SETS
-from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import make_gpt2
@@ -109,7 +108,7 @@ def test_version_help_wrong_use_and_a_filter(installed: Installed) -> None:
     assert installed.call("python", "-m", "beyond_perplexity", "--version") == ["0", version, ""]
     status, said, _ = installed.call("beyond-perplexity", "--help")
     assert status == "0"
-    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in SUBCOMMANDS)
+    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in __main__.SUBCOMMANDS)
     for number in ("0", "1", "2", "130", "141", "143"):
         assert re.search(rf"\b{number}\b", said.partition("exit status")[2])
     for wrong in ([], ["compute"], ["--seed", "1"], ["compare", "--no-such"]):
@@ -157,7 +156,7 @@ def test_what_lacks_an_extra_names_it(command, lacking, extra, installed) -> Non
 
 def test_options_are_read_without_an_extra(installed: Installed) -> None:
     """Help is there for all: what a command needs is imported after its options are read."""
-    for name in sorted(SUBCOMMANDS):
+    for name in sorted(__main__.SUBCOMMANDS):
         lacking = f"{OF_MODELS} {OF_SEMANTICS} {OF_WORKFLOW}"
         status, said, error = installed.call("beyond-perplexity", name, "--help", lacking=lacking)
         assert status == "0", error
@@ -229,14 +228,14 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
 def test_subcommands_are_modules_and_functions_and_extras_install_what_messages_say() -> None:
     files = {path.stem for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
     names = files - {"library_functions"} | OPTION_SETS.keys()
-    assert {name.replace("_", "-") for name in names} == set(SUBCOMMANDS)
+    assert {name.replace("_", "-") for name in names} == set(__main__.SUBCOMMANDS)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
         extra: {Requirement(r).name.lower() for r in held}
         for extra, held in project["optional-dependencies"].items()
     }
     base = {Requirement(r).name.lower() for r in project["dependencies"]}
-    for module, extra in EXTRAS.items():
+    for module, extra in errors.EXTRAS.items():
         name = {"yaml": "pyyaml", "ot": "pot"}.get(module, module)
         assert name in extras[extra]
         assert name not in base

@@ -31,14 +31,13 @@ from beyond_perplexity.importance.ways_to_draw import (
     SMCOptions,
     WeightOptions,
 )
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import recurrent_layers, registry
 from beyond_perplexity.models.latents import kglm, kglm_instances, kglm_words
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents import kglm_steps as simulation
 from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph, pack_strings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
-from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard
@@ -430,7 +429,7 @@ def test_training_on_two_threads_repeats_itself(tmp_path):
 
 def test_encoder_drops_recurrent_weights_and_penalizes_activations():
     torch.manual_seed(0)
-    options = AWDOptions(
+    options = recurrent_layers.AWDOptions(
         layers=1,
         embedding_size=4,
         dropout=0.0,
@@ -438,7 +437,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
         activation_penalty=2.0,
         temporal_penalty=3.0,
     )
-    encoder, inputs = AWDLSTM(options, 5), torch.randn(2, 6, 4)
+    encoder, inputs = recurrent_layers.AWDLSTM(options, 5), torch.randn(2, 6, 4)
     torch.manual_seed(1)
     output, penalty = encoder(inputs)
     plain = torch.nn.LSTM(4, 5, batch_first=True)
@@ -455,7 +454,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
     plain.load_state_dict(encoder.layers[0].state_dict())
     torch.testing.assert_close(output, plain(inputs)[0])
     with pytest.raises(ValueError, match="weight_dropout"):
-        AWDOptions(weight_dropout=1.0)
+        recurrent_layers.AWDOptions(weight_dropout=1.0)
 
 
 def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_encoder():

@@ -14,8 +14,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from beyond_perplexity.corpus import latent_instances
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus import latent_instances, normalization
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latents import kglm, kglm_embedding, kglm_instances, kglm_tagger
 from beyond_perplexity.random_streams import stream
@@ -44,9 +43,7 @@ TRIPLES = [
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 
-def write_corpus(
-    folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES
-) -> latent_instances.CorpusFiles:
+def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES):
     corpus = latent_instances.CorpusFiles.of(folder)
     write_documents(corpus.documents, [*TEXTS.values()], TEXTS)
     names = ("doc_id", "start", "end", "entity")
@@ -62,7 +59,7 @@ def write_corpus(
 
 def embed_files(corpus, **options):
     options = {"dimension": 4, "epochs": 3, **options}
-    cleaning = Preprocessing()
+    cleaning = normalization.Preprocessing()
     kglm_embedding.embed_corpus_graph(
         corpus, kglm_embedding.GraphOptions(**options), cleaning, 1, {}, corpus.graph
     )

@@ -29,10 +29,9 @@ from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import families, latent
-from beyond_perplexity.models.latents import kglm_lookahead
+from beyond_perplexity.models.latents import kglm_instances, kglm_lookahead
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_instances import Spellings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng import RNNG
@@ -485,7 +484,7 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
         encoded = words.encode([" ".join(one.words)])[0].tolist()
         assert encoded == one.instance.arrays["tokens"].tolist()
         if family == "kglm":
-            spelled = Spellings(model.graph).of(one.words, -1).tolist()
+            spelled = kglm_instances.Spellings(model.graph).of(one.words, -1).tolist()
             assert one.instance.arrays["spellings"].tolist() == spelled
 
 

@@ -27,7 +27,7 @@ import torch
 from matplotlib.figure import Figure
 
 import beyond_perplexity
-from beyond_perplexity import errors
+from beyond_perplexity import errors, random_streams
 from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import perplexity as perplexity_command
 from beyond_perplexity.commands.library_functions import run_function
@@ -37,7 +37,6 @@ from beyond_perplexity.library import audit, calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import latent_tables, test_compare
@@ -51,7 +50,7 @@ QUICK = {"subsets": 10, "bootstrap": 10}
 
 def texts(seed, count=60):
     """Return documents of words with frequencies like those of a language."""
-    random = stream(seed, "library")
+    random = random_streams.stream(seed, "library")
     lengths = random.integers(8, 30, count)
     return [" ".join(f"w{k}" for k in random.zipf(1.6, n) if k < 500) or "w1" for n in lengths]
 
@@ -202,7 +201,7 @@ def test_public_names_are_there_come_late_and_have_their_keywords_documented():
 
 
 def scores(seed, shift):
-    random = stream(seed, "scores")
+    random = random_streams.stream(seed, "scores")
     sizes = np.arange(40, 140)
     noise = random.normal(0, 3, len(sizes))
     return pd.DataFrame({"bytes": sizes, "log_likelihood": -1.3 * sizes - shift * sizes + noise})

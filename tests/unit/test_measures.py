@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, ks_2samp
 
-from beyond_perplexity import random_streams, verdicts
-from beyond_perplexity.errors import InputError
+from beyond_perplexity import errors, random_streams, signature, verdicts
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
@@ -267,7 +265,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
     common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
     common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
-    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
+    with pytest.raises(errors.InputError, match="--sample-size needs --measures and the documents"):
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
         common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
@@ -276,7 +274,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     assert sizes.stat().st_size > 0
     for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
         line = str(read_record(path)["signature"])
-        assert parts_of(line) == named_parts(
+        assert signature.parts_of(line) == named_parts(
             "kind=tendencies text=run tokens=0-all stopwords=test symbols=yes groups=none "
             "permutations=0 bootstrap=0 confidence=0.95 zipf=10000 baseline=none holm=4 "
             "embedding=none",

@@ -28,9 +28,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.schemas import with_columns
+from beyond_perplexity.schemas import draws, with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
-from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.storage.outputs import atomic_path, check_output, check_output_folder
 from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges, from_ranges
@@ -326,10 +325,10 @@ def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tm
     shards.write_shard(path, schema, {**TRIPLES, "weight": [0.5, 2.0]}, {})
     (batch,) = shards.read_batches(path, schema, ["weight"])
     assert batch.column("weight").to_pylist() == [0.5, 2.0]
-    other = with_columns(KNOWLEDGE_GRAPH, temperature_columns([1]))
+    other = with_columns(KNOWLEDGE_GRAPH, draws.temperature_columns([1]))
     with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
         list(shards.read_batches(path, other, ["subject"]))
-    assert temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]
+    assert draws.temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]
     outputs.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
     outputs.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()

@@ -16,9 +16,8 @@ import torch
 from beyond_perplexity.contrastive import PartitionOptions, partition
 from beyond_perplexity.contrastive.partition import GivenLength, WordProposal, draw_log_partitions
 from beyond_perplexity.inference.log_space import log_mean_exp
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import registry, sentence_rnn
 from beyond_perplexity.models.registry import save_model
-from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -30,7 +29,7 @@ LENGTHS = np.arange(1, LONGEST + 1)
 
 def make(scale=4.0):
     torch.manual_seed(1)
-    model = SentenceRNN(SIZE, {"size": 5}).eval()
+    model = sentence_rnn.SentenceRNN(SIZE, {"size": 5}).eval()
     with torch.no_grad():
         model.output.mul_(scale)
     return model

@@ -23,13 +23,11 @@ from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.commands import perplexity as command
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures import draw_figure, labels
 from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference import p_values as sign_flips
-from beyond_perplexity.models import likelihoods
+from beyond_perplexity.models import likelihoods, registry
 from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
 from beyond_perplexity.perplexities.score_files import read_scores
@@ -43,8 +41,7 @@ from beyond_perplexity.perplexities.summary import (
     summarize,
     texts_of_split,
 )
-from beyond_perplexity.report import tabulate
-from beyond_perplexity.report.bits_per_byte import describe_differences
+from beyond_perplexity.report import bits_per_byte, tabulate
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema
@@ -333,7 +330,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
 def run(tmp_path, capsys):
     """Run the command on a file; return what it prints and the rows that it writes."""
     vocabulary = ClosedVocabulary(["a", "b"], 0)
-    save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
+    registry.save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
 
     def done(name, content, *more):
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -692,7 +689,7 @@ def differences(folder, models=3, texts=("cleaned",)):
 
 def made(rows):
     given = {"perplexity_differences": rows}
-    return tabulate(NAME, given, Labels()), draw_figure(NAME, given, Labels())
+    return tabulate(NAME, given, labels.Labels()), draw_figure(NAME, given, labels.Labels())
 
 
 def texts_of(axis):
@@ -715,7 +712,7 @@ def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(t
     _, figure = made(differences(tmp_path, 1))
     assert texts_of(figure.axes[0]) == ["∞"]
     assert not figure.axes[1].get_visible()
-    said = describe_differences(differences(tmp_path), Labels())
+    said = bits_per_byte.describe_differences(differences(tmp_path), labels.Labels())
     models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
     assert "p adjusted" not in models
     assert "less model" not in models

@@ -13,11 +13,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +27,7 @@ from beyond_perplexity.commands.progress import describe_progress, read_progress
 from beyond_perplexity.commands.run import snakemake_command
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.models.families import FAMILIES, families_of
-from beyond_perplexity.planning import job_costs, snakemake_hooks
+from beyond_perplexity.planning import job_costs, snakemake_hooks, validation
 from beyond_perplexity.planning import snakemake_hooks as run_record
 from beyond_perplexity.planning.job_costs import DAY, NEEDS, START, JobCosts, PlannedJob, Timing
 from beyond_perplexity.planning.models import ASSUMED_WEIGHTS, ASSUMED_WORDS, count_weights
@@ -43,33 +41,31 @@ from beyond_perplexity.planning.pilot import (
     targets,
 )
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from tests.unit import planned
-from tests.unit.evaluator_oracles import check_refused
+from tests.unit import evaluator_oracles, planned
 from tests.unit.planned import ROOT, SMOKE
 
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
 SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
 
 
-def load(path: str, results: str | Path, **sections: Any) -> tuple[dict[str, Any], Run]:
+def load(path, results, **sections):
     """Return a configuration as it is written, some of its sections changed, and its run."""
     given = path, {"pathvars": {"results": str(results)}}
     return planned.load(*given, **sections), planned.run_of(*given, **sections)
 
 
-def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
+def costs(path, results="/nowhere", **changes):
     return JobCosts(load(path, results, **changes)[1])
 
 
 @pytest.fixture(scope="module")
-def paper() -> JobCosts:
+def paper():
     return costs("configs/paper.yaml")
 
 
-def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
+def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper):
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
             asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
@@ -84,7 +80,7 @@ def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_atte
     assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
 
 
-def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
+def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path):
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
     external = {
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
@@ -117,8 +113,8 @@ def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_pat
     assert latent.megabytes("describe_latents", pair) > alone > 2_000
 
 
-def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) -> None:
-    def seconds(documents: int) -> float:
+def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper):
+    def seconds(documents):
         size = {"documents_per_shard": documents}
         return costs("configs/paper.yaml", generation=size).seconds("generate", SHARD)
 
@@ -148,7 +144,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
     folder = tmp_path / "corpora" / "wikipedia"
     folder.mkdir(parents=True)
 
-    def of(tokens: int) -> int:
+    def of(tokens):
         (folder / "extraction.json").write_text(json.dumps({"tokens": tokens}))
         return costs("configs/paper.yaml", tmp_path).megabytes("train", {"model": "trigram"})
 
@@ -156,7 +152,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
     assert of(10**12) == 64_000
 
 
-def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path) -> None:
+def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path):
     text = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     for rule, (_, _, seconds) in NEEDS.items():
         assert f"\nrule {rule}:\n" in text
@@ -172,7 +168,7 @@ def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_
     assert read_benchmark(path) == (3.5, 0.0)
 
 
-def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
+def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time():
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
     assert ((timing.start, timing.seconds), timing.megabytes) == (pytest.approx((7, 0.5)), 130)
@@ -191,7 +187,7 @@ def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -
 
 @pytest.mark.parametrize("start", [0, 0.4, 3, START])
 @pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
-def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate) -> None:
+def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate):
     """Whatever of the time is the start."""
     for units in (1, 30, 50_000):
         known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
@@ -207,23 +203,23 @@ class DryJob:
 
     resources = {"gpu": 1, "mem_mb": 700}  # noqa: RUF012
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder, number):
         self.wildcards_dict = {"model": "lstm", "decoding": "beam", "shard": f"{number:05d}"}
         self.benchmark, self.output = folder / f"{number}.jsonl", [folder / f"{number}.parquet"]
 
 
-def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
+def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path):
     """Of documents with beams of two: twice as many units."""
     known = costs(SMOKE)
 
-    def shard(number: int, seconds: float | None = None) -> PlannedJob:
+    def shard(number, seconds=None):
         job = DryJob(tmp_path, number)
         if seconds:
             job.benchmark.write_text(json.dumps({"s": seconds, "max_rss": 40}))
             job.output[0].write_bytes(b"0" * 24)
         return known.describe_job("generate", job)
 
-    def expect(job: PlannedJob, *done: PlannedJob, **planned: Any) -> PlannedJob:
+    def expect(job, *done, **planned):
         (found,) = job_costs.expect([job], done, planned.get("planned", {}))
         return found
 
@@ -244,7 +240,7 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
-def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper) -> None:
+def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper):
     millions = {
         "transformer": 204.4,
         "transformer-adaptive-softmax": 315.0,
@@ -261,7 +257,7 @@ def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model
     assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
 
 
-def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
+def test_every_family_has_a_count_that_grows_with_its_vocabulary():
     """The default run has all of them; what is derived or counted has none."""
     small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
     words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
@@ -275,15 +271,15 @@ def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
             assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
 
 
-def make_pilot(raw: dict[str, Any], run: Run) -> Run:
+def make_pilot(raw, run):
     small = shrink(raw, run, SIZE)
     assert yaml.safe_load(yaml.safe_dump(small)) == small
-    validate(small)
+    validation.validate(small)
     return Run(small)
 
 
 @pytest.mark.parametrize("path", ["config.yaml", *map(str, ROOT.glob("configs/*.yaml"))])
-def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
+def test_every_shipped_configuration_has_a_pilot(path, tmp_path):
     """Its shards are few: two of every sample set, and as many of each model elsewhere."""
     raw, run = load(path, tmp_path)
     before = yaml.safe_dump(raw)
@@ -307,7 +303,7 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
         )
 
 
-def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path) -> None:
+def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path):
     for name in ("models/lstm/model.json", "evaluators/word2vec/evaluator.json", "corpora/x.y"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -331,7 +327,7 @@ def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(t
     ]
 
 
-def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
+def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path):
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
     _, run = load(SMOKE, tmp_path)
     timings = {
@@ -358,13 +354,13 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch) -> None:
+def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch):
     for name, text in (("bad", "{"), ("list", "[1]"), ("odd", "sead: 1")):
         (tmp_path / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(subprocess, "run", None)
     for given, said in REFUSED.items():
         monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
-        check_refused(said, plan.main)
+        evaluator_oracles.check_refused(said, plan.main)
 
 
 LOG = """\
@@ -402,7 +398,7 @@ Finished jobid: 2 (Rule: generate)
 """
 
 
-def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take() -> None:
+def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take():
     """Of 600 + 4 × 300 + 450 seconds of work 900 took 20 minutes; 1350 are left."""
     found = read_progress(LOG)
     assert found.planned == {"train": 1, "generate": 4, "all": 1}
@@ -415,10 +411,10 @@ def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take()
     assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
-def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
+def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
-    check_refused("no log of a run", progress.main)
+    evaluator_oracles.check_refused("no log of a run", progress.main)
     folder = tmp_path / ".snakemake/log"
     folder.mkdir(parents=True)
     (folder / "a.snakemake.log").write_text(LOG)
@@ -437,7 +433,7 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     progress.main([])
     assert capsys.readouterr().out.splitlines() == lines
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
-        check_refused(said, progress.main, [f"--log={name}"])
+        evaluator_oracles.check_refused(said, progress.main, [f"--log={name}"])
 
 
 SHA = "ab" * 32
@@ -634,15 +630,13 @@ time.sleep(60)
 
 
 @pytest.fixture
-def arrive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], snakemake_hooks.RunRecord]]:
+def arrive(tmp_path, monkeypatch):
     """Begin a run in this process; it ends with the test, or before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_record, "PATIENCE", 0.3)
     held = []
 
-    def begin() -> snakemake_hooks.RunRecord:
+    def begin():
         held.append(snakemake_hooks.RunRecord("results", elsewhere=False))
         return held[-1]
 
@@ -653,10 +647,10 @@ def arrive(
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
-    held: list[subprocess.Popen[str]] = []
+def start():
+    held = []
 
-    def run(kind: str = "run") -> tuple[subprocess.Popen[str], str]:
+    def run(kind="run"):
         command = [sys.executable, "-c", HOLD, kind]
         held.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         return held[-1], held[-1].stdout.readline().strip()
@@ -667,19 +661,19 @@ def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
         process.stdout.close()
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process):
     process.kill()
     process.wait()
 
 
-def lock(output: str = "results/a.parquet") -> Path:
+def lock(output="results/a.parquet"):
     snakemake_hooks.LOCKS.mkdir(parents=True, exist_ok=True)
     (snakemake_hooks.LOCKS / "0.input.lock").write_text("corpus.txt\n")
     (snakemake_hooks.LOCKS / "0.output.lock").write_text(f"{output}\n")
     return snakemake_hooks.LOCKS / "0.output.lock"
 
 
-def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start) -> None:
+def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start):
     process, _ = start()
     locked = lock()
     asked = arrive()
@@ -693,7 +687,7 @@ def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arriv
     assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
 
 
-def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
+def test_a_job_that_outlives_its_run_is_at_work(arrive, start):
     process, job = start("job")
     locked = lock()
     kill(process)
@@ -706,7 +700,7 @@ def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
 
 
 @pytest.mark.parametrize("who", ["nobody known", "another boot", "a cluster", "other outputs"])
-def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: str) -> None:
+def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who):
     locked = lock("elsewhere/a.parquet" if who == "other outputs" else "results/a.parquet")
     if who != "nobody known":
         process, _ = start("elsewhere" if who == "a cluster" else "run")
@@ -722,8 +716,8 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: s
 
 
 def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
-    arrive, start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    arrive, start, monkeypatch
+):
     kill(start("elsewhere")[0])
     lock()
     monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
@@ -757,7 +751,7 @@ ERROR = {
 }
 
 
-def printed(*records: dict) -> str:
+def printed(*records):
     stream = io.StringIO()
     handler = ColorizingTextHandler(
         nocolor=True, stream=stream, formatter=DefaultFormatter(set(), show_failed_logs=True)
@@ -773,7 +767,7 @@ def printed(*records: dict) -> str:
     return stream.getvalue()
 
 
-def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
+def test_a_job_is_a_line_and_reasons_and_commands_are_none():
     text = printed(
         {"event": LogEvent.RUN_INFO, "stats": {"generate": 2, "all": 1, "total": 3}},
         JOB,
@@ -793,7 +787,7 @@ def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
     ]
 
 
-def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -> None:
+def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path):
     log = tmp_path / "generate.log"
     log.write_text("error: no room left\n")
     error = {**ERROR, "log": [str(log)]}

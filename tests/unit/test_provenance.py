@@ -29,8 +29,7 @@ import beyond_perplexity.schemas
 from beyond_perplexity.commands import provenance as command
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import outputs, provenance, shards, verification
-from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage import fingerprint, outputs, provenance, shards, verification
 from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 from tests.unit.evaluator_oracles import check_refused
@@ -420,7 +419,7 @@ def make(monkeypatch) -> None:
     """Write a shard as the command would, by a process of its own."""
     write_aliases("in.parquet")
     arguments = notes.arguments_in(COMMAND.format(threads=1, memory=2000))
-    monkeypatch.setattr(sys, "argv", [str(ROOT / SCRIPT), *arguments])
+    monkeypatch.setattr(sys, "argv", [str(fingerprint.ROOT / SCRIPT), *arguments])
     provenance.forget_reads()
     list(shards.read_batches("in.parquet", ALIASES, ["entity"]))
     record = provenance.run_record(SCRIPT, {"note": "two words"})

@@ -27,10 +27,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beyond_perplexity.corpus import formats, readers
+from beyond_perplexity.corpus import formats, moses, readers
 from beyond_perplexity.corpus.external import GroupField, check_file, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
-from beyond_perplexity.corpus.moses import tokenize_lines
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
@@ -53,8 +52,7 @@ from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import BUILT_KINDS, ClosedVocabulary
-from scripts import count_statistics, import_samples, measure_tendencies
-from scripts.verify_download import take
+from scripts import count_statistics, import_samples, measure_tendencies, verify_download
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put, write_documents
 from tests.unit.test_extract_corpus import run_options
@@ -282,7 +280,7 @@ def test_a_line_break_in_a_record_ends_no_sentence(tmp_path):
 def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_once(tmp_path, capsys):
     """Oracles: counts by hand, and the tokens of Moses."""
     words = ["<unk>", "@-@", "[UNK]", "<UNK>"]
-    assert [len(line.split()) for line in tokenize_lines(words)] == [3] * len(words)
+    assert [len(line.split()) for line in moses.tokenize_lines(words)] == [3] * len(words)
     path = tmp_path / "x.txt"
     path.write_text("a <unk> b <unk> 5 @-@ c\n[UNK]\n<UNK> d\na < b > [UN] @ unk &lt;\n" * 3000)
     groups = GroupField("g", False)
@@ -503,14 +501,14 @@ def test_members_of_archives_are_copied_part_by_part_or_told(tmp_path, monkeypat
 
     inputs.copy_member(tmp_path / "a.zip", "a.txt", Target())
     assert (sum(sizes), max(sizes)) == (1000, 64)
-    take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
+    verify_download.take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"A" * 1000
     archive(tmp_path / "a.zip")
     with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
-        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
+        verify_download.take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
     (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
-        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
+        verify_download.take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -527,7 +525,7 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     for magic, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
         content[(content.find(magic) if place < 100 else 0) + place] = value
     path.write_bytes(content)
-    check_refused(message, take, str(path), "a.txt", tmp_path / "out")
+    check_refused(message, verify_download.take, str(path), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(

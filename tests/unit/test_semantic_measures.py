@@ -29,13 +29,12 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
-from beyond_perplexity.semantics import differences
+from beyond_perplexity.semantics import differences, movers
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
-from beyond_perplexity.semantics.movers import movers_distances
 from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refused
@@ -209,7 +208,7 @@ def test_movers_distances_are_a_linear_program(equal):
             " ".join((other.split() * 12)[: len(one.split())])
             for one, other in zip(*texts, strict=True)
         ]
-    found = movers_distances(UNITS, *read(*texts))
+    found = movers.movers_distances(UNITS, *read(*texts))
     theirs = [linear_program(one, other) for one, other in zip(*texts, strict=True)]
     assert found == pytest.approx(theirs, abs=1e-6)
 
@@ -221,13 +220,13 @@ def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
     held.add_vectors(WORDS, VECTORS)
     rng = random.Random(11)
     texts = [[" ".join(rng.choices(WORDS, k=rng.randint(1, 15))) for _ in range(40)] for _ in "ab"]
-    found = movers_distances(UNITS, *read(*texts))
+    found = movers.movers_distances(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         assert value == pytest.approx(held.wmdistance(one.split(), other.split()), abs=1e-3)
     rng = random.Random(12)
     texts = [[" ".join(rng.choices(WORDS, k=size))] for size in (150, 151)]
-    once = movers_distances(UNITS, *read(*texts))
-    thrice = movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
+    once = movers.movers_distances(UNITS, *read(*texts))
+    thrice = movers.movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
     assert once == pytest.approx(thrice)
 
 

@@ -22,14 +22,12 @@ from benchmarks.calibration_semantics import coverages
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.schemas import semantics
+from beyond_perplexity.semantics import model_measures, scored_pairs
 from beyond_perplexity.semantics import probes as probing
-from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.evaluators import contract, word_vectors
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_vectors
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
-from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
 from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
 from beyond_perplexity.storage.shards import write_shard
@@ -39,10 +37,10 @@ NOT_CONTINUED = {"continued": None, "given": None}
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 
 
-class Vectors(Evaluator):
+class Vectors(contract.Evaluator):
     """Word vectors of a few words; "cat" has none."""
 
-    measures = WordVectorEvaluator.measures
+    measures = word_vectors.WordVectorEvaluator.measures
 
     def __init__(self) -> None:
         self._rows = {word: k for k, word in enumerate(WORDS) if word != "cat"}
@@ -51,7 +49,7 @@ class Vectors(Evaluator):
     def score(self, pairs):
         index = WordIndex(self._rows)
         predicted, target = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
-        return measure_vectors(self._table, predicted, target, MeasureOptions())
+        return word_vectors.measure_vectors(self._table, predicted, target, MeasureOptions())
 
     def describe(self):
         return {"title": "toy"}
@@ -95,7 +93,7 @@ def write_scores(folder, rows, *evaluators):
 def summary(folder, rows, *evaluators, seed=1):
     folder.mkdir(exist_ok=True)
     paths = write_scores(folder, rows, *(evaluators or [("words", WordEvaluator())]))
-    table = summarize_scores(*paths, "lstm", 49, seed)
+    table = model_measures.summarize_scores(*paths, "lstm", 49, seed)
     assert table.schema.equals(semantics.SEMANTICS)
     return table.to_pandas()
 
@@ -348,7 +346,7 @@ def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name
                 table = scored(rows[begin : begin + size], evaluator, name)
                 write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
         given = [tmp_path / "whole" / "predictions.parquet"]
-        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
+        cut = model_measures.summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
         pd.testing.assert_frame_equal(cut, whole, check_exact=True)
 
 
@@ -380,7 +378,7 @@ def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thr
     assert not output.exists()
 
 
-class SharedWords(Evaluator):
+class SharedWords(contract.Evaluator):
     """Share of words, whatever their order: |A ∩ B| / |A ∪ B|; nothing of texts with "x"."""
 
     measures = ("average",)

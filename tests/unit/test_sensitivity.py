@@ -14,9 +14,8 @@ from scipy.stats import norm
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
-from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.inference import histogram_draws, two_sample_test
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, sensitivity, shifts, type_token
@@ -120,7 +119,7 @@ def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
 
 
 def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return rank_ks(top_ranks(first, None), top_ranks(second, None))
+    return two_sample_test.rank_ks(top_ranks(first, None), top_ranks(second, None))
 
 
 def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:

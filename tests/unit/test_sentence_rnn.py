@@ -16,9 +16,8 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
-from beyond_perplexity.training import learning
+from beyond_perplexity.training import fitting, learning
 from beyond_perplexity.training import learning as contrasts
-from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.evaluator_oracles import check_refused
@@ -166,7 +165,7 @@ def data(tmp_path_factory):
 def fit(data, folder, config=CONFIG, vocabulary=None):
     files = data / "documents.parquet", vocabulary or data / "vocabulary.json"
     with set_threads(1):
-        fit_files(*files, config, 1, CPU, folder / "model", folder / "checkpoints")
+        fitting.fit_files(*files, config, 1, CPU, folder / "model", folder / "checkpoints")
     return folder / "model"
 
 

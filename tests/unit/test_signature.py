@@ -21,8 +21,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.relations import readers
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas import perplexity, tendencies
 from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -189,7 +188,7 @@ def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
     assert readers.perplexity_sums(paths)[0].models == ["open", "closed"]
     table = pq.read_table(paths[1])
     other = {"cleaned": sign(**keywords(DEFAULT | {"spelling": False}))}
-    write_shard(paths[1], DOCUMENT_SCORES, table, {"signature": other})
+    write_shard(paths[1], perplexity.DOCUMENT_SCORES, table, {"signature": other})
     with pytest.raises(InputError, match=r"closed.* and .*open.* in spelling \(no and yes\)"):
         readers.perplexity_sums(paths)
 
@@ -312,10 +311,10 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
 def test_tendencies_of_other_options_are_not_related(tmp_path):
     paths = []
     for name, draws in (("a", 19), ("b", 99)):
-        table = pa.Table.from_pylist([tendency(f"{name}/beam")], TENDENCY_MEASURES)
+        table = pa.Table.from_pylist([tendency(f"{name}/beam")], tendencies.TENDENCY_MEASURES)
         paths.append(str(tmp_path / f"{name}.parquet"))
         line = sign("tendencies", permutations=draws)
-        write_shard(paths[-1], TENDENCY_MEASURES, table, {"signature": line})
+        write_shard(paths[-1], tendencies.TENDENCY_MEASURES, table, {"signature": line})
     with pytest.raises(InputError, match=r"in permutations \(99 and 19\)"):
         list(readers.tendency_rows(paths, 0.95))
     assert len(list(readers.tendency_rows(paths[:1], 0.95))) == 1

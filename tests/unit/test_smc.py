@@ -16,16 +16,13 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance import model_pair, particle_runs, weight_files
-from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
+from beyond_perplexity.importance import draw_files, model_pair, particle_runs, weight_files
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import PADDING
-from beyond_perplexity.models.latents import rnng_stack_memory
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_tagger, rnng_stack_memory
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.random_streams import stream
@@ -72,8 +69,8 @@ def entitynlm_pair(context="peeking", double=True):
 
 
 def kglm_pair(context="peeking", double=True):
-    model = test_kglm.make(KGLM)
-    proposal = test_kglm.make(KGLMTagger, context=context, seed=3)
+    model = test_kglm.make(kglm.KGLM)
+    proposal = test_kglm.make(kglm_tagger.KGLMTagger, context=context, seed=3)
     return (model.double(), proposal.double()) if double else (model, proposal)
 
 
@@ -276,7 +273,7 @@ def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name
 def files_of_runs(folder, log_likelihoods, temperature=1.0):
     """Write weights and runs, (N, F), of N instances of 5 tokens in two shards each."""
     count, runs = log_likelihoods.shape
-    labels = WeightLabels("p", "q", temperature, "words", None).in_record({})
+    labels = draw_files.WeightLabels("p", "q", temperature, "words", None).in_record({})
     weights, paths = folder / "weights.parquet", [folder / "0.parquet", folder / "1.parquet"]
     common = {"n_tokens": np.full(count * 2, 5), "n_unknown": np.zeros(count * 2, int)}
     with ShardWriter(weights, LOG_WEIGHTS, labels) as writer:
@@ -297,7 +294,7 @@ def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_
     """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths[::-1], reader)})
+    reduction = reduce_weights(reader, draws={"smc": draw_files.SMCRuns(paths[::-1], reader)})
     rows = [row for row in estimates_table(reduction).to_pylist() if row["method"] == "smc"]
     row = rows[0]
     likelihoods = np.exp(log_likelihoods)
@@ -312,7 +309,7 @@ def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_
     # Oracle: the spread of the estimate over 300 instances that are alike
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
+    reduction = reduce_weights(reader, draws={"smc": draw_files.SMCRuns(paths, reader)})
     true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
     found = np.sqrt(np.square(dict(reduction.estimators)["smc"].standard_error_samples).mean())
     assert found == pytest.approx(true, rel=0.12)
@@ -333,7 +330,7 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path):
         ([paths[0], others[1]], "several temperatures"),
         (broken, r"1\.parquet: row 4: log_likelihood is nan"),
     ):
-        check_refused(message, SMCRuns, some, reader)
+        check_refused(message, draw_files.SMCRuns, some, reader)
 
 
 class Promising:

@@ -34,11 +34,10 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.storage.shards import read_record, read_texts
-from beyond_perplexity.tendencies import statistics, word_classes
+from beyond_perplexity.tendencies import sensitivity, statistics, word_classes
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
-from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import (
     check_comparable,
     count_classes,
@@ -640,7 +639,7 @@ def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
-    found = minimum_detectable_effects(
+    found = sensitivity.minimum_detectable_effects(
         reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
     )
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())

@@ -18,13 +18,12 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.models.families import families_of, find_row
+from beyond_perplexity.models import families, registry
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
-from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning import run, validation
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -164,7 +163,7 @@ def test_every_proposal_learns(family):
 
 
 def test_with_many_latents_the_gradient_is_of_the_divergence_and_all_families_are_here():
-    kinds = {name: find_row(name).training for name in families_of("proposal")}
+    kinds = {name: families.find_row(name).training for name in families.families_of("proposal")}
     assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
     # −∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration
     model, proposal = make_pair()
@@ -264,7 +263,7 @@ def data(tmp_path_factory):
     for name, caps in (("model", {}), ("other", {"maximum_entities": 2})):
         torch.manual_seed(3)
         model = EntityNLM(vocabulary.size, {**SIZES, "word_classes": 2, **caps})
-        save_model(folder / name, model, vocabulary, {})
+        registry.save_model(folder / name, model, vocabulary, {})
     return folder
 
 
@@ -278,7 +277,7 @@ def fit(data, folder, wake="model", checkpoints="checkpoints", **training):
     places = folder / "out", folder / checkpoints
     with threads.set_threads(1):
         fitting.fit_files(*files, config, 1, CPU, *places, wake=data / wake if wake else None)
-    model, _, description = load_any(folder / "out")
+    model, _, description = registry.load_any(folder / "out")
     rows = [
         row
         for batch in read_batches(folder / "out" / "training.parquet", TRAINING, TRAINING.names)
@@ -305,9 +304,9 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     again, same, curve_again = fit(data, tmp_path, **WAKE)
     assert curve_again == rows
     assert same["wake"] == wake
-    model = load_any(data / "model")[0].state_dict()
+    model = registry.load_any(data / "model")[0].state_dict()
     whole, _, _ = fit(data, tmp_path, checkpoints="fresh", **WAKE)
-    after = load_any(data / "model")[0].state_dict()
+    after = registry.load_any(data / "model")[0].state_dict()
     assert all(torch.equal(tensor, after[name]) for name, tensor in model.items())  # it stays
     for name, tensor in weights.items():
         assert torch.equal(again[name], tensor), name
@@ -330,7 +329,7 @@ def test_wrong_wakes_are_errors(data, tmp_path, wake, training, message):
 def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data, tmp_path):
     fit(data, tmp_path, wake=None)
     words = ClosedVocabulary([f"v{i}" for i in range(8)], 1)
-    save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
+    registry.save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
     for name, message in (
         ("out", "out: is no model with latent variables"),
         ("foreign", "foreign: has another vocabulary than the proposal"),

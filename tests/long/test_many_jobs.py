@@ -88,7 +88,6 @@ def prepared(checkout):  # noqa: F811
 
 
 def count_at_once(checkout):  # noqa: F811
-    """Count all shards in this process."""
     shards = sorted((checkout.path / "results/samples/trigram/ancestral").glob("*.parquet"))
     output = checkout.path / "at_once.parquet"
     words = checkout.path / "results/shared_vocabulary/wikipedia/words.txt"

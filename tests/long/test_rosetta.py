@@ -50,7 +50,6 @@ def interpreter(tmp_path_factory) -> str:
 
 
 def printed(python: str, folder: Path, *flags: str) -> dict[str, dict[str, float]]:
-    """Return what the programs print."""
     quiet = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home"), "PYTHONPATH": ""}
     command = [python, str(SCRIPT), *flags]
     done = subprocess.run(
@@ -120,7 +119,6 @@ def test_our_kenlm_is_kenlm(interpreter, tmp_path):
 
 
 def compare_numbers(ours, theirs):
-    """Compare each number, relatively."""
     assert len(ours) == sum(map(len, theirs.values()))
     for one in ours:
         expected = theirs[one.program][one.name]

@@ -12,7 +12,6 @@ RADIX = 1024
 
 
 def weights_of(module):
-    """Return the weights of a model or a proposal as float64 arrays."""
     return {key: value.detach().numpy().astype(float) for key, value in module.state_dict().items()}
 
 
@@ -126,7 +125,6 @@ def class_bounds(vocabulary_size, classes):
 
 
 def word_log_prob(weights, bounds, feature, word, starts):
-    """Return log p of a word or the end."""
     head = weights["words.head.weight"] @ feature + weights["words.head.bias"]
     if starts:
         head[0] = -math.inf

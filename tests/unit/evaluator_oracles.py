@@ -95,7 +95,6 @@ def check_batches(encoder, texts, sizes=(1, 7, 33)):
 
 
 def job_of(folder, options, **held):
-    """Return the training of an evaluator on the documents of a folder."""
     documents = folder / "documents.parquet"
     paths = {"output": folder / "evaluator", "checkpoints": folder / "checkpoints"}
     given = {"documents": documents, "vocabulary": None, "preprocessing": {}, **paths, **held}
@@ -120,7 +119,6 @@ def check_refusals(call, cases):
 
 
 def run_script(name, *arguments):
-    """Run the main function of a script in this process."""
     main = importlib.import_module(f"scripts.{name}").main
     with patch("sys.argv", [name, *map(str, arguments)]):
         main()

@@ -45,7 +45,6 @@ def prefixes(rows=3, length=9, size=20):
 
 
 def same(a, b):
-    """Tell whether generated documents are the same."""
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id
         and np.array_equal(x.tokens, y.tokens)

@@ -132,7 +132,6 @@ def withhold(measures, tendency, measure, reason):
 
 
 def set_distance(measures, tendency, measure, value, source=None):
-    """Set a distance, and its excess with it."""
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     if source is not None:
         chosen &= measures["source"] == source
@@ -355,7 +354,6 @@ def make_pair_contrasts(models, phenomena):
 
 
 def make_partitions(models, longest=40):
-    """Make a table of schema ``partitions``."""
     rows = [
         (m, "lstm", n, max(0, 40 - n), 9.0 * n, 9.0 * n + 0.1, 0.02 * n, 1000 / n, 0.4, 1000, "b")
         for m in models

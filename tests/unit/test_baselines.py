@@ -265,7 +265,6 @@ def test_the_baseline_of_groups_is_the_distance_of_draws_of_as_many():
 
 
 def joined(first: Drawn, second: Drawn) -> Drawn:
-    """Put one text behind another."""
     groups = np.concatenate([first.groups, second.groups + first.groups.max() + 1])
     offsets = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
     return Drawn(first.types, np.concatenate([first.ids, second.ids]), offsets, groups)

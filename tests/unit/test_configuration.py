@@ -42,7 +42,6 @@ LATENT = "configs/smoke-importance.yaml"
 
 
 def mappings(value: object, path: tuple = ()) -> list[tuple]:
-    """List the path of every mapping in a nested value."""
     if isinstance(value, dict):
         found = [path]
         for key, item in value.items():
@@ -300,7 +299,6 @@ def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
 
 
 def of_texts(paths: Any) -> dict[str, Any]:
-    """Return a configuration whose corpus is of text files."""
     return load(SMOKE, {"corpora.wikipedia.source": {"format": "text", "paths": paths}})
 
 

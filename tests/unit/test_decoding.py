@@ -72,7 +72,6 @@ def truncate(p, options):
 
 
 def following(model, text):
-    """Return p of every token after a text, float64."""
     place = min(len(text), len(model.table) - 1)
     return model.table[place, text[-1] if text else 0].double().exp().numpy()
 

@@ -125,7 +125,6 @@ def _read_script(module, given, run):
 
 
 def parse_only(main, given):
-    """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
     def stop(parser, args=None, namespace=None):
@@ -142,7 +141,6 @@ def parse_only(main, given):
 
 
 def parse_subcommand(given):
-    """Let the parser of a subcommand read its options, and stop there."""
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
@@ -150,7 +148,6 @@ def parse_subcommand(given):
 
 
 def execute_subcommand(given):
-    """Run a subcommand as it stands."""
     with patch("sys.argv", ["beyond-perplexity", *given]):
         __main__.main(given)
 
@@ -398,7 +395,6 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
 
 
 def run(*given):
-    """Run a subcommand, and print what it prints."""
     print(printed(*given))
 
 

@@ -82,7 +82,6 @@ def stand_in(monkeypatch):
 
 
 def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
-    """Run scripts.embed."""
     texts = [*HUMAN, *MORE]
     pages = [f"page {i // 2}" if titles else "x" for i in range(len(texts))]
     splits = ["test"] * len(HUMAN) + ["train"] * len(MORE)
@@ -137,7 +136,6 @@ def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
 
 
 def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
-    """Measure sample sets, embed them, and run scripts.measure_embeddings."""
     shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in sample_sets.items()]
     vectors, tables = embedded(folder, shards), []
     for source, texts in sample_sets.items():

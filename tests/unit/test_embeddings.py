@@ -53,7 +53,6 @@ def mmd_row(pair: EmbeddedPair) -> definitions.MeasureRow:
 
 
 def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
-    """Average the kernel over pairs of documents that are not skipped, one by one."""
     found = [
         math.exp(-sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / 2 / b2)
         for b2 in [bandwidth**2]

@@ -103,8 +103,6 @@ def test_recorded_steps_give_the_same_texts(family, kind):
 
 
 def refuse(message):
-    """Make a function that fails."""
-
     def fail(*_):
         raise RuntimeError(message)
 

@@ -68,7 +68,6 @@ def make_proposal(context="peeking", vocabulary_size=9, double=True, **options):
 
 
 def make_batch(*documents):
-    """Make a batch of documents, given as tokens or as (tokens, codes)."""
     instances = []
     for number, document in enumerate(documents):
         tokens, codes = document if isinstance(document[0], tuple) else (document, None)
@@ -79,14 +78,12 @@ def make_batch(*documents):
 
 
 def rows_of(*codes):
-    """Fill codes of several lengths up to one width."""
     width = max(map(len, codes))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in codes])
 
 
 @torch.no_grad()
 def scored(module, tokens, codes, temperatures=None):
-    """Score rows of z of one document."""
     batch, owner = make_batch(tokens), torch.zeros(len(codes), dtype=torch.int64)
     if temperatures is None:
         return module.log_joint(batch, owner, torch.tensor(codes))

@@ -302,7 +302,6 @@ def inputs(tmp_path_factory):
 
 
 def shown_text(name, figure, given):
-    """Make an exhibit and return every text that it shows."""
     labels = Labels(published=True)
     if figure:
         drawn = draw_figure(name, given, labels)

@@ -366,7 +366,6 @@ def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
 
 @functools.cache
 def model_folder(family):
-    """Return description, weights and vocabulary of a small model."""
     text = [[np.array([3, 4, 5, 3], np.int32)]]
     sizes = {"embedding_size": 4, "hidden_size": 4, "layers": 1}
     model = {
@@ -404,7 +403,6 @@ VALUES = st.one_of(
 
 
 def places(value, path=()):
-    """List where something stands in nested objects and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
@@ -463,7 +461,6 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
 
 @functools.cache
 def huggingface_folder():
-    """Return the files of a tiny model of Hugging Face by their names."""
     pytest.importorskip("transformers")
     from tests.unit.huggingface_models import make_gpt2
 

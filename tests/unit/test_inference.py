@@ -38,7 +38,6 @@ TWO_SIDED = "mean_difference"
 
 
 def measured(first, second):
-    """Measure two sides of a randomization in plain Python."""
     found = plain_measures([[text.split() for text in side] for side in (first, second)])
     return {key: math.nan if value is None else float(value) for key, value in found.items()}
 

@@ -94,12 +94,10 @@ def make(kind=kglm.KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **opt
 
 
 def ids(document):
-    """Return the ids of words."""
     return [word if word < KNOWN else UNK for word in document]
 
 
 def spelled(document):
-    """Return the spellings of words."""
     return [word if word < ALIAS_WORDS and word != UNK else -1 for word in document]
 
 
@@ -114,7 +112,6 @@ def batch_of(*documents):
 
 
 def plain_joint(model, document, codes, edges=None, unknown_types=1):
-    """Score by the plain implementation."""
     return reference.log_joint(model, ids(document), codes, edges, spelled(document), unknown_types)
 
 
@@ -353,7 +350,6 @@ def test_loss_is_that_of_the_annotated_latents(kind):
 
 
 def fit(module, instances, folder, **options):
-    """Train a module on instances, which are its validation split too."""
     store = InstanceStore.write(folder / "store", "all", instances)
     sources = (WholeInstances(store, 400), WholeInstances(store, 400))
     chosen = TrainingOptions(batch_tokens=400, **options)
@@ -487,7 +483,6 @@ def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_enc
 
 
 def enumerated(model, document):
-    """Return all latents of a document and log p of each with it."""
     codes = torch.tensor(reference.enumerate_codes(model, len(document)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     return codes, model.log_joint(batch_of(document), owner, codes)

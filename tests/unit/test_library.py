@@ -49,7 +49,6 @@ QUICK = {"subsets": 10, "bootstrap": 10}
 
 
 def texts(seed, count=60):
-    """Return documents of words with frequencies like those of a language."""
     random = random_streams.stream(seed, "library")
     lengths = random.integers(8, 30, count)
     return [" ".join(f"w{k}" for k in random.zipf(1.6, n) if k < 500) or "w1" for n in lengths]

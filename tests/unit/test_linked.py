@@ -40,7 +40,6 @@ DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTA
 
 
 def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
-    """Write a corpus; return its source section."""
     folder.mkdir(exist_ok=True)
     (folder / "d.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     (folder / "alias.pkl").write_bytes(pickle.dumps(aliases))

@@ -342,7 +342,6 @@ def open_pair(cut: int = 1000):
 
 
 def members(number: int, place: int, seed: int) -> list[str]:
-    """Take the documents of a subset, by the draw that defines them."""
     rng = random_streams.stream(seed, "subset/documents", number)
     first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]

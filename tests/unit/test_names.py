@@ -41,7 +41,6 @@ FLOORS = {
 
 
 def module_name(file: Path) -> str:
-    """Return the name that a file of the package is imported by."""
     return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
         ".__init__"
     )
@@ -91,12 +90,10 @@ def import_graph(trees: Mapping[str, ast.Module], late: bool = False) -> dict[st
 
 
 def folder(name: str) -> str:
-    """Return the folder right below the package, or the module there."""
     return ".".join(name.split(".")[:2])
 
 
 def folder_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return which folders the modules of each import."""
     folders: dict[str, set[str]] = defaultdict(set)
     for name, others in graph.items():
         folders[folder(name)] |= {folder(other) for other in others} - {folder(name)}
@@ -113,7 +110,6 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def toy(**texts: str) -> dict[str, set[str]]:
-    """Return the import graph of modules with some texts."""
     return import_graph({name.replace("_", "."): ast.parse(text) for name, text in texts.items()})
 
 

@@ -70,7 +70,6 @@ def fit(sentences, order, prune=None):
 
 
 def grams(levels, order):
-    """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
         columns.append(counting.last_words(level.keys[rows]))

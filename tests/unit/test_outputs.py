@@ -231,7 +231,6 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
 
 
 def start_writing(path: Path) -> subprocess.Popen[str]:
-    """Start a process that has written half of a file and writes the rest when told to."""
     code = (
         "import sys; from beyond_perplexity.storage.outputs import atomic_path\n"
         "with atomic_path(sys.argv[1]) as path, path.open('w') as file:\n"

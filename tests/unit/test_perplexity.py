@@ -61,7 +61,6 @@ def random_documents(number, size, longest, seed=0):
 
 @torch.no_grad()
 def stepwise(model, ids):
-    """Score one document a token at a time."""
     state, total = model.initial_state(1, len(ids) + 1), 0.0
     for before, after in zip([0, *ids], [*ids, 1], strict=True):
         logits, state = model.step(torch.tensor([before]), state)
@@ -394,7 +393,6 @@ def scores(models=2, documents=60, pages=30, seed=0):
 
 
 def write(path, columns):
-    """Write a file of scores, Parquet or CSV."""
     table = pa.table(columns)
     if path.suffix == ".csv":
         pyarrow.csv.write_csv(table, path)

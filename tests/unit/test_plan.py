@@ -199,8 +199,6 @@ BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', 
 
 
 class DryJob:
-    """A job of Snakemake's plan."""
-
     resources = {"gpu": 1, "mem_mb": 700}  # noqa: RUF012
 
     def __init__(self, folder, number):

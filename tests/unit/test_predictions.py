@@ -142,7 +142,6 @@ def test_beyond_the_context_predictions_are_those_of_windows():
 
 
 def columns(model, units, vocabulary=VOCABULARY, prefix=3, decoding="argmax", positions=2048):
-    """Predict sentences: a tuple a row."""
     asked = None if prefix is None else ContinuationOptions(prefix, decoding)
     options = PredictionOptions(2, asked)
     found = predict_sentences(model, vocabulary, units, options, seed=5, batch_positions=positions)

@@ -184,7 +184,6 @@ def problems(tree: Path) -> dict[str, str]:
 
 
 def edit(path: Path, **columns: list[str]) -> None:
-    """Change columns and leave the footer as it is."""
     footer = pq.read_metadata(path).metadata
     pq.write_table(pa.table(columns).replace_schema_metadata(footer), path)
 

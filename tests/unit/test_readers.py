@@ -234,7 +234,6 @@ def table(column):
 
 
 def written(table):
-    """Give the bytes of a table's Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return sink.getvalue().to_pybytes()
@@ -559,7 +558,6 @@ def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(
 
 
 def invalid(value):
-    """Make a string array of bytes that are no UTF-8."""
     return pa.array([value], pa.binary()).view(pa.string())
 
 

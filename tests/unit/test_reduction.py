@@ -50,7 +50,6 @@ INSTANCE = {**SAMPLING, "aggregation": "instance"}
 
 
 def weights(tau):
-    """Return log w, (N, K), of the samples as drawn."""
     columns = COLUMNS[tau]
     return (columns["log_p"] - columns["log_q"]).reshape(len(P), K)
 

@@ -56,7 +56,6 @@ def gathered(*files, **named):
 
 
 def drawn_bits(seed=1, **shift):
-    """Draw bits of documents that are hard or easy for all models alike."""
     random = np.random.default_rng(seed)
     shared = random.normal(200, 30, DOCUMENTS)
     return {m: shared + s + random.normal(0, 5, DOCUMENTS) for m, s in shift.items()}

@@ -833,7 +833,6 @@ WORDS = [f"w{number}" for number in range(6)]
 
 
 def document(length: int, mentions: list[tuple[int, int]], number: int = 7) -> Instance:
-    """Make a document whose mentions, (place, entity), are one word long."""
     codes = np.zeros(length, np.int64)
     for place, entity in mentions:
         codes[place] = 1 + RADIX * entity

@@ -46,7 +46,6 @@ SENTENCES = ([4, 3, 8, 8, 5], [6], [7, 2, 5], [3, 5])
 
 
 def everything():
-    """Return a batch of sentences and all trees of each."""
     trees = [reference.all_trees(len(words)) for words in SENTENCES]
     owner = owners(*map(len, trees))
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])

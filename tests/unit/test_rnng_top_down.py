@@ -50,7 +50,6 @@ def trees_of(model, length):
 
 
 def everything(model):
-    """Return a batch of sentences and all trees of each."""
     trees = [trees_of(model, len(words)) for words in SENTENCES]
     owner = torch.arange(len(trees)).repeat_interleave(torch.tensor([len(t) for t in trees]))
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])

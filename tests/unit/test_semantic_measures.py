@@ -346,7 +346,6 @@ def changed(path, **columns):
 
 
 def with_values(folder, part, values):
-    """Compare three models after the values of one file have been changed."""
     paths = write_scores(folder, SKILLS, sentences())
     (path,) = (one for one in paths if part in one)
     changed(path, value=values(pq.read_table(path)))

@@ -80,7 +80,6 @@ def scored(rows, evaluator=None, name="words"):
 
 
 def write_scores(folder, rows, *evaluators):
-    """Write predictions and their scores, and return the paths of both."""
     given = folder / "predictions.parquet"
     write_shard(given, semantics.PREDICTIONS, pa.Table.from_pylist(rows, semantics.PREDICTIONS), {})
     paths = []

@@ -218,7 +218,6 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
 
 
 def store_sentences(folder, texts, keep_unknown):
-    """Write documents, and the store of their sentences."""
     oracles.write_documents(folder / "documents.parquet", texts)
     words, options = ClosedVocabulary([*WORDS, "."], 0), EvaluatorTraining()
     path = folder / "documents.parquet"

@@ -129,14 +129,12 @@ each_case = pytest.mark.parametrize(("name", "context"), CASES)
 
 @torch.no_grad()
 def joint(family, model):
-    """Return all z of the short text and log p(x, z) of each."""
     codes = rows_of(family.codes(model, len(family.short)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     return codes, model.log_joint(family.batch(family.short), owner, codes)
 
 
 def enumerated(family, model):
-    """Return log p of the short document, a sum over all its z."""
     return float(joint(family, model)[1].logsumexp(0))
 
 
@@ -455,7 +453,6 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
 
 
 def everything(kind, model):
-    """Return a batch of the sentences, and all trees of each with its place."""
     trees = [kind.codes(model, len(words)) for words in kind.texts]
     owner = torch.arange(len(trees)).repeat_interleave(torch.tensor([len(t) for t in trees]))
     return kind.batch(*kind.texts), owner, rows_of([tree for some in trees for tree in some])

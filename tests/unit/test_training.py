@@ -78,7 +78,6 @@ def fit(data, output, checkpoints, config=CONFIG, seed=1):
 
 @pytest.fixture(scope="module")
 def whole(data):
-    """Train without interruption."""
     fit(data, data / "whole", data / "whole-checkpoints")
     return data / "whole"
 
@@ -454,7 +453,6 @@ def tokens(rows=6, places=9, size=6):
 
 
 def certain(token, size=6):
-    """Make a model that predicts one token, whatever came before."""
     return Fixed([float(one == token) for one in range(size)])
 
 

@@ -49,7 +49,6 @@ def lognormal(sigma: float, n: int = 40, k: int = 100, seed: int = 0) -> np.ndar
 
 
 def weight_columns(log_weights: np.ndarray, n_tokens: int = 10) -> dict[str, np.ndarray]:
-    """Return the columns of a file whose weights, (N, K), are these."""
     n, k = log_weights.shape
     return {
         "instance_id": np.arange(n).repeat(k),

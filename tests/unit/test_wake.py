@@ -248,7 +248,6 @@ SIZES = {"size": 8, "maximum_entities": 3, "maximum_length": 2}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Write a corpus with mentions, a vocabulary, a trained model and one with other caps."""
     folder = tmp_path_factory.mktemp("wake")
     generator = np.random.default_rng(0)
     documents, mentions = [], []

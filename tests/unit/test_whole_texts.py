@@ -380,7 +380,6 @@ def corpus(tmp_path_factory):
 
 
 def fit(corpus, folder, config, vocabulary=None):
-    """Train or bring a model; return its folder."""
     arguments = (folder / "m", folder / "checkpoints", {"language": "en"})
     device = torch.device("cpu")
     fit_files(corpus / "documents.parquet", vocabulary, config, 1, device, *arguments)
@@ -484,7 +483,6 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
 
 
 def score_text(capsys, *arguments):
-    """Run the command that users call."""
     run_script(perplexity, *arguments)
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return printed

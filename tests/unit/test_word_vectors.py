@@ -81,7 +81,6 @@ def test_every_layout_gives_back_what_was_written(name, zipped, tmp_path):
 
 @pytest.fixture
 def glove(tmp_path):
-    """Write the layout of GloVe."""
     path = tmp_path / "glove.txt"
     path.write_bytes(as_text(WORDS, HELD, False))
     return path

@@ -39,7 +39,6 @@ def batched(texts, size=1000):
 
 
 def statistics_of(texts, stop=STOP, view=WHOLE_TEXT, path=None, batch=1000, **options):
-    """Count texts, and write the file where there is a path."""
     with statistics.StatisticsCounter(stop, view=view, **options) as counter:
         for part in batched(texts, batch):
             counter.add(part)
@@ -130,12 +129,10 @@ def write_samples(path, texts, first=0, *, known=False):
 
 
 def run_script(script, *arguments):
-    """Run a script as its command would, in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["x", *map(str, arguments)])
         script.main()
 
 
 def named_parts(parts, **more):
-    """Return the parts of a signature, written as name=value."""
     return dict(part.split("=") for part in parts.split()) | more

@@ -239,13 +239,8 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
 
 
 def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper):
-    millions = {
-        "transformer": 204.4,
-        "transformer-adaptive-softmax": 315.0,
-        "cnn": 133.0,
-        "lstm": 59.6,
-        "trigram": 0,
-    }
+    millions = {"transformer": 204.4, "transformer-adaptive-softmax": 315.0, "cnn": 133.0}
+    millions |= {"lstm": 59.6, "trigram": 0}
     found = {name: paper.models.weights(name) / 1e6 for name in millions}
     assert found == pytest.approx(millions, rel=0.01)
     # By hand: two directions of embeddings and biases; an LSTM has four gates
@@ -295,10 +290,9 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path):
         assert (held.get("maximum_steps") == 3) == networks
     for name in (*run.config["models"], *run.config["proposals"]):
         steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
-        assert (steps == 3) == (
-            pilot.models.row(name).kind not in ("counted", "external")
-            and pilot.models.row(name).reference is not None
-        )
+        row = pilot.models.row(name)
+        shortened = row.kind not in ("counted", "external") and row.reference is not None
+        assert (steps == 3) == shortened
 
 
 def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path):
@@ -317,23 +311,17 @@ def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(t
         (folder / "models" / "rnn").mkdir()
     assert (tmp_path / "models/lstm/model.json").exists()
     _, run = load(SMOKE, tmp_path)
-    assert prerequisites(run) == [
-        f"{tmp_path}/corpora/wikipedia/documents.parquet",
-        f"{tmp_path}/models/kn-3/model.json",
-        f"{tmp_path}/models/trigram/model.json",
-        f"{tmp_path}/vocabularies/wikipedia/words.json",
-    ]
+    files = ["corpora/wikipedia/documents.parquet", "vocabularies/wikipedia/words.json"]
+    files += [f"models/{name}/model.json" for name in ("kn-3", "trigram")]
+    assert prerequisites(run) == sorted(f"{tmp_path}/{file}" for file in files)
 
 
 def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path):
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
     _, run = load(SMOKE, tmp_path)
-    timings = {
-        "generate/lstm/beam": Timing(60, 0.25, 900, 10),
-        "generate/lstm/ancestral": Timing(0, 1, 800, 10),
-        "train/lstm": Timing(0, 2, 700, 1),
-        "of another run": Timing(0, 1, 1, 1),
-    }
+    timings = {"generate/lstm/beam": Timing(60, 0.25, 900, 10), "train/lstm": Timing(0, 2, 700, 1)}
+    timings |= {"generate/lstm/ancestral": Timing(0, 1, 800, 10)}
+    timings |= {"of another run": Timing(0, 1, 1, 1)}
     units = {"generate/lstm/beam": 60, "generate/lstm/ancestral": 30, "train/lstm": 90}
     jobs = [PlannedJob("", kind, held / part) for kind, held in units.items() for part in (2, 1)]
     lines = advise_shards(run, timings, jobs)
@@ -465,18 +453,15 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
     assert [file for files in held for file in files] == shards
     assert len(blocks) == n_blocks
-    assert (
-        samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
-    )
+    merged = samples.statistics_file("lstm", "beam")
+    assert merged == "<results>/statistics/lstm/beam/merged.parquet"
     config["generation"]["documents"] += 200
     grown = Run(config).samples
     n_full = 60 // (-(-per_count // 7) * 7)
     assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
 
 
-def test_sample_sets_are_models_by_decodings_and_what_was_external_and_small_ones_are_not_merged(
-    config,
-):
+def test_sample_sets_are_models_by_decodings_and_external_ones_and_small_ones_stay_whole(config):
     samples = Run(config).samples
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
     assert (samples.sources(), samples.sources("another")) == ([*expected, "external/mine"], [])
@@ -512,12 +497,8 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     sample_sets = len(run.samples.sources("wikipedia"))
     figures, tables = ("sample_size", "figure_7", "training"), ("table_4", "sensitivity")
     named = [*((FIGURES, name) for name in figures), *((TABLES, name) for name in tables)]
-    held = {
-        (name, kind): len(files)
-        for rows, name in named
-        for kind, files in report.inputs(rows, group, name).items()
-        if files
-    }
+    kinds = {name: report.inputs(rows, group, name) for rows, name in named}
+    held = {(n, k): len(files) for n, of in kinds.items() for k, files in of.items() if files}
     assert held == {
         ("sample_size", "sample_size"): sample_sets,
         ("figure_7", "curves"): sample_sets + 2,  # human text in a vocabulary, and raw
@@ -554,11 +535,8 @@ def test_a_model_that_is_external_depends_on_its_files_and_no_vocabulary(config,
         (tmp_path / name).write_text("")
     external = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
     config["models"]["local"] = {**external, "architecture": {"path": str(tmp_path)}}
-    config["models"]["hub"] = {
-        **external,
-        "architecture": {"path": "a/b"},
-        "training": {"beta2": 1},
-    }
+    hub = {"architecture": {"path": "a/b"}, "training": {"beta2": 1}}
+    config["models"]["hub"] = external | hub
     config["generation"]["models"] += ["local", "hub"]
     run = Run(config)
     expected = ["config.json", "model.safetensors", "tokenizer.json"]
@@ -587,10 +565,8 @@ def test_the_summary_adds_up_counts_latent_models_and_names_missing_files(config
     ):
         assert said in text
     assert "missing" not in text
-    config["external_samples"]["own"] = {
-        **config["external_samples"]["mine"],
-        "path": str(tmp_path / "own.txt"),
-    }
+    own = {**config["external_samples"]["mine"], "path": str(tmp_path / "own.txt")}
+    config["external_samples"]["own"] = own
     text = summarize_run(Run(config), [])
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
@@ -713,9 +689,7 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who):
         asked.end()
 
 
-def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
-    arrive, start, monkeypatch
-):
+def test_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(arrive, start, monkeypatch):
     kill(start("elsewhere")[0])
     lock()
     monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
@@ -726,34 +700,19 @@ def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
     assert list(snakemake_hooks.RECORDS.iterdir()) == []
 
 
-JOB = {
-    "event": LogEvent.JOB_INFO,
-    "rule_name": "generate",
-    "rule_msg": None,
-    "indent": False,
-    "wildcards": {"model": "lstm", "shard": "00001"},
-    "reason": "Missing output files: results/samples/lstm/00001.parquet",
-}
-ERROR = {
-    "event": LogEvent.JOB_ERROR,
-    "levelno": logging.ERROR,
-    "levelname": "ERROR",
-    "aux": {},
-    "rule_name": "generate",
-    "rule_msg": None,
-    "jobid": 7,
-    "conda_env": None,
-    "input": ["results/models/lstm/model.json"],
-    "output": ["results/samples/lstm/00001.parquet"],
-    "shellcmd": "python -m scripts.generate",
-}
+JOB = {"event": LogEvent.JOB_INFO, "rule_name": "generate", "rule_msg": None, "indent": False}
+JOB |= {"wildcards": {"model": "lstm", "shard": "00001"}}
+JOB |= {"reason": "Missing output files: results/samples/lstm/00001.parquet"}
+ERROR = {"event": LogEvent.JOB_ERROR, "levelno": logging.ERROR, "levelname": "ERROR", "aux": {}}
+ERROR |= {"rule_name": "generate", "rule_msg": None, "jobid": 7, "conda_env": None}
+ERROR |= {"input": ["results/models/lstm/model.json"], "shellcmd": "python -m scripts.generate"}
+ERROR |= {"output": ["results/samples/lstm/00001.parquet"]}
 
 
 def printed(*records):
     stream = io.StringIO()
-    handler = ColorizingTextHandler(
-        nocolor=True, stream=stream, formatter=DefaultFormatter(set(), show_failed_logs=True)
-    )
+    formatter = DefaultFormatter(set(), show_failed_logs=True)
+    handler = ColorizingTextHandler(nocolor=True, stream=stream, formatter=formatter)
     handler.addFilter(DefaultFilter(set(), False, False, False, True).filter)
     handler.name = "DefaultStreamHandler"
     logger = logging.Logger("a run")
@@ -779,10 +738,8 @@ def test_a_job_is_a_line_and_reasons_and_commands_are_none():
     )
     lines = [line for line in text.splitlines() if line]
     assert lines[0] == "3 jobs; each has its log in results/logs"
-    assert [line[10:] for line in lines[1:]] == [
-        "0 of 3 done  generate lstm 00001",
-        "1 of 3 done  all",
-    ]
+    done = ["0 of 3 done  generate lstm 00001", "1 of 3 done  all"]
+    assert [line[10:] for line in lines[1:]] == done
 
 
 def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path):

@@ -202,9 +202,8 @@ def test_every_job_asks_for_time_and_memory(through_slurm):
 def test_a_second_run_submits_nothing(cluster, through_slurm, tmp_path):
     """Not even for a finished shard whose job still runs, as Snakemake notes it, under another."""
     before = len(cluster.jobs())
-    note = (
-        through_slurm.checkout.path / ".snakemake/incomplete" / b64encode(KILLED.encode()).decode()
-    )
+    incomplete = through_slurm.checkout.path / ".snakemake/incomplete"
+    note = incomplete / b64encode(KILLED.encode()).decode()
     note.write_text('{"external_jobid": "1"}')
     log = tmp_path / "log"
     arguments = (*TARGETS, "--profile=profiles/slurm", *MACHINE)

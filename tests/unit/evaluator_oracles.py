@@ -71,10 +71,8 @@ def write_documents(path, texts, splits=("train", "valid")):
 def write_vectors(path, words, width, seed=0):
     """Write random vectors of words as text; return them by word."""
     rows = np.random.default_rng(seed).normal(size=(len(words), width)).astype(np.float32)
-    lines = [
-        f"{word} {' '.join(map(repr, row.tolist()))}\n"
-        for word, row in zip(words, rows, strict=True)
-    ]
+    numbers = [" ".join(map(repr, row.tolist())) for row in rows]
+    lines = [f"{word} {own}\n" for word, own in zip(words, numbers, strict=True)]
     path.write_text("".join(lines), encoding="utf-8")
     return dict(zip(words, rows, strict=True))
 

@@ -34,10 +34,8 @@ def _importance():
     scored |= {"n_inside": 4, "log_likelihood": -48.0, "log_likelihood_inside": -30.0}
     scored |= {"log_likelihood_end": -3.0}
     drawn = {"method": "importance_sampling", "n_tokens": 10, "log_likelihood": -50.0}
-    settings = [
-        {"model": model, "proposal": proposal, "temperature": temperature, **drawn}
-        for model, proposal, temperature in importance.settings()
-    ]
+    keys = ("model", "proposal", "temperature")
+    settings = [{**dict(zip(keys, s, strict=True)), **drawn} for s in importance.settings()]
     instances = [
         {**row, "instance_id": place, "group": place}
         for row in (scored, *settings)
@@ -86,18 +84,13 @@ def _tendencies():
 def make_inputs(folder):
     """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
     paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
-    compared = {
-        "semantic_differences": differences.compare_semantics(
-            paired, differences.SemanticTests(199)
-        ).to_pandas(),
-        "semantic_correlations": differences.correlate_measures(paired).to_pandas(),
-    }
+    found = differences.compare_semantics(paired, differences.SemanticTests(199))
+    compared = {"semantic_differences": found.to_pandas()}
+    compared["semantic_correlations"] = differences.correlate_measures(paired).to_pandas()
     own = contrastive.given()
     described = {**own.pop("models"), **semantic.MODELS}
-    described = {
-        name: {**model, "parameters": 7, "vocabulary": {"kind": "closed"}}
-        for name, model in described.items()
-    }
+    common = {"parameters": 7, "vocabulary": {"kind": "closed"}}
+    described = {name: {**model, **common} for name, model in described.items()}
     for found in own["perplexities"].values():
         found["perplexity"]["token"] = 3.0
     own["perplexities"] |= test_tables.PERPLEXITIES

@@ -32,20 +32,14 @@ def sample_columns(p, temperature, n_samples, seed=2):
     n, size = p.shape
     grid = {tau: proposal(n, size, tau) for tau in GRID}
     rows = np.arange(n).repeat(n_samples)
-    latents = np.concatenate(
-        [random.choice(size, n_samples, p=grid[temperature][row]) for row in range(n)]
-    )
+    q = grid[temperature]
+    latents = np.concatenate([random.choice(size, n_samples, p=q[row]) for row in range(n)])
     with np.errstate(divide="ignore"):
         log_p = np.log(p[rows, latents])
-    columns = {
-        "instance_id": rows * 7 + 3,
-        "sample_id": np.tile(np.arange(n_samples), n),
-        "n_tokens": (rows + 2).astype(np.int32),
-        "n_unknown": rows.astype(np.int32),
-        "log_p": log_p,
-        "log_q": np.log(grid[temperature][rows, latents]),
-        "latent_hash": latents * 1000 - 5,
-    }
+    columns = {"instance_id": rows * 7 + 3, "sample_id": np.tile(np.arange(n_samples), n)}
+    columns |= {"n_tokens": (rows + 2).astype(np.int32), "n_unknown": rows.astype(np.int32)}
+    columns |= {"log_p": log_p, "log_q": np.log(q[rows, latents])}
+    columns |= {"latent_hash": latents * 1000 - 5}
     others = {draws.temperature_column(tau): np.log(grid[tau][rows, latents]) for tau in GRID}
     return columns | others
 

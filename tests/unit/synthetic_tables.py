@@ -62,11 +62,8 @@ class MeasuredRows:
         known |= {"verdict": verdicts.DIFFERS if tested else verdicts.UNTESTED}
         known |= dict.fromkeys(("reason", "permuted", "family", "draws"))
         known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
-        known |= {
-            "baseline_low": baseline * 0.8,
-            "baseline_high": baseline * 1.2,
-            "value_all": np.nan,
-        }
+        known |= {"baseline_low": baseline * 0.8, "baseline_high": baseline * 1.2}
+        known |= {"value_all": np.nan}
         self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
 
     def table(self):
@@ -107,10 +104,8 @@ def _add_laws(rows, source, far):
     laws |= {"ks_zipf_model": 0.15 + far / 20, "ks_zipf_reference": 0.145 + far / 20}
     for measure, value in laws.items():
         rows.add(source, "rank_frequency", measure, value)
-    for tendency, beta, alpha in (
-        ("type_token_unigrams", 0.841, 1.39),
-        ("type_token_bigrams", 0.966, 1.099),
-    ):
+    growth = ("type_token_unigrams", 0.841, 1.39), ("type_token_bigrams", 0.966, 1.099)
+    for tendency, beta, alpha in growth:
         rows.add(source, tendency, "heaps_beta", beta + far / 20)
         rows.add(source, tendency, "heaps_alpha", alpha)
         rows.add(source, tendency, "heaps_beta_reference", beta)
@@ -218,11 +213,8 @@ def make_sample_size(sources, seed=1):
         columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
         columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
         baseline = measures["measure"].isin(DISTANCES).map({True: 0.6 / np.sqrt(n)})
-        columns |= {
-            "baseline": baseline,
-            "baseline_low": 0.7 * baseline,
-            "baseline_high": 1.6 * baseline,
-        }
+        columns |= {"baseline": baseline, "baseline_low": 0.7 * baseline}
+        columns |= {"baseline_high": 1.6 * baseline}
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)[tendencies.SAMPLE_SIZE.names]
 
@@ -266,10 +258,8 @@ def check_drawn_as_it_stands(svg, *, at_least):
 def make_differences(models):
     """Make a table of schema ``perplexity_differences``: each model, and each pair of them."""
     own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
-    pairs = [
-        (first, second, 0.1 * (models.index(first) - models.index(second)))
-        for first, second in combinations(models, 2)
-    ]
+    place = models.index
+    pairs = [(a, b, 0.1 * (place(a) - place(b))) for a, b in combinations(models, 2)]
     tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04}
     rows = [
         {"scored_text": "cleaned", "first": first, "second": second, "value": value}
@@ -305,24 +295,19 @@ def make_contrasts(models, unnormalized=(), levels=LEVELS):
     table = pd.DataFrame(rows, columns=names)
     drawn, half = table["measure"] != "cross_entropy", table["half"]
     counts = {"words": 10_000, "sentences": 500, "groups": 120, "groups_effective": 98.5}
-    return table.assign(
-        low=table["value"] - half,
-        high=table["value"] + half,
-        deviation=(table["value"] * 0.01).where(drawn),
-        draws=drawn.map({True: 10, False: 1}),
-        sentence_level=table["model"].isin(unnormalized),
-        note="",
-        **counts,
-    )[contrastive.CONTRASTS.names].astype({"level": float, "base_level": float})
+    value, draws = table["value"], drawn.map({True: 10, False: 1})
+    made = {"low": value - half, "high": value + half, "deviation": (value * 0.01).where(drawn)}
+    made |= {"draws": draws, "sentence_level": table["model"].isin(unnormalized), "note": ""}
+    whole = table.assign(**made, **counts)[contrastive.CONTRASTS.names]
+    return whole.astype({"level": float, "base_level": float})
 
 
 def make_contrast_differences(contrasts):
     """Make a table of schema ``contrast_differences``: neighbours alike, others distinguished."""
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
-    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(
-        ["model", "unit", "measure", "level"]
-    )
+    keys = ["model", "unit", "measure", "level"]
+    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(keys)
     sentence_level = {model: bool(own.loc[model]["sentence_level"].any()) for model in models}
     for first, second in combinations(models, 2):
         far = abs(models.index(first) - models.index(second)) > 1

@@ -45,13 +45,10 @@ def refused(path: str, value: object) -> str:
 
 @pytest.mark.parametrize("size", [10**9, 10**18])
 def test_sizes_have_limits(size: int) -> None:
-    limits = {
-        "models.lstm.architecture.layers": 1_000,
-        "models.lstm.architecture.hidden_size": 1_000_000,
-        "models.kn-3.architecture.order": 100,
-        "generation.maximum_length": 10_000_000,
-        "tendencies.sample_size.subsets": 1_000_000,
-    }
+    limits = {"models.lstm.architecture.layers": 1_000, "models.kn-3.architecture.order": 100}
+    limits |= {"models.lstm.architecture.hidden_size": 1_000_000}
+    limits |= {"generation.maximum_length": 10_000_000}
+    limits |= {"tendencies.sample_size.subsets": 1_000_000}
     for path, limit in limits.items():
         assert str(limit) in refused(path, size).replace(",", "")
     check_refused("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
@@ -65,10 +62,8 @@ def test_sizes_have_limits(size: int) -> None:
 def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
     """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
     lines = ["a0: &a0 {x: 1}"]
-    lines += [
-        f"a{level}: &a{level} {{{', '.join(f'k{k}: *a{level - 1}' for k in range(9))}}}"
-        for level in range(1, 10)
-    ]
+    held = [", ".join(f"k{k}: *a{level}" for k in range(9)) for level in range(9)]
+    lines += [f"a{level}: &a{level} {{{keys}}}" for level, keys in enumerate(held, 1)]
     path = tmp_path / "config.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
     for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
@@ -104,9 +99,8 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
-    check_refused(
-        r"graph: holds \(<a whole number of .* bits>, 'Q1'\)", _edge, "graph", (10**5000, "Q1")
-    )
+    said = r"graph: holds \(<a whole number of .* bits>, 'Q1'\)"
+    check_refused(said, _edge, "graph", (10**5000, "Q1"))
     assert _edge("graph", (7, "Q1")) == ("7", "Q1")
 
 

@@ -123,11 +123,8 @@ def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
 
 @pytest.mark.parametrize("name", ["numbers", "normalization", "reserved"])
 def test_what_the_evidence_names_is_there(name):
-    fault = {
-        "numbers": "overflow in long texts",
-        "normalization": "length penalty",
-        "reserved": "probability for padding rows",
-    }[name]
+    faults = {"numbers": "overflow in long texts", "normalization": "length penalty"}
+    fault = (faults | {"reserved": "probability for padding rows"})[name]
     subject = bpe_subject(train=30)
     broken = audited_faults.FAULTS[fault][1](subject)
     (found,) = audit_subject(broken, [name])
@@ -221,9 +218,8 @@ def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_wind
 
 def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
     subject = bpe_subject(context=1)
-    found = audit(
-        subject.model, TEXTS, vocabulary=subject.vocabulary, check="numbers", rosetta=True
-    )
+    how = {"vocabulary": subject.vocabulary, "check": "numbers", "rosetta": True}
+    found = audit(subject.model, TEXTS, **how)
     assert found.table["check"].tolist() == ["numbers"]
     table = found.table_of("rosetta")
     none = table[table["value"].isna()]
@@ -241,9 +237,8 @@ class AddsItsOwn(huggingface_vocabulary.HuggingFaceVocabulary):
 def test_what_the_tokenizer_adds_by_itself_is_found(template, end, tmp_path):
     make_llama(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path).backend_tokenizer
-    tokenizer.post_processor = processors.TemplateProcessing(
-        template, special_tokens=[("<s>", 1), ("</s>", 2)]
-    )
+    marks = [("<s>", 1), ("</s>", 2)]
+    tokenizer.post_processor = processors.TemplateProcessing(template, special_tokens=marks)
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
     held = load_audited(tmp_path, "cpu")
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
@@ -353,9 +348,7 @@ def uncased(tmp_path_factory):
     return folder
 
 
-def test_a_sound_model_ends_well_and_numbers_of_other_programs_stand_beside_ours(
-    counted, text, capsys
-):
+def test_a_sound_model_ends_well_and_numbers_of_others_stand_beside_ours(counted, text, capsys):
     run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"no failed check in {len(CHECKS)} checks"
@@ -406,10 +399,8 @@ def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, tex
     ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
     assert ticks == names
     frame = pd.DataFrame({"body": ASKED})  # the field that is named
-    found, alone = (
-        beyond_perplexity.audit(counted, form, field=field, check=["numbers"])
-        for form, field in ((frame, "body"), (ASKED, None))
-    )
+    found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
+    alone = beyond_perplexity.audit(counted, ASKED, check=["numbers"])
     assert found.table.equals(alone.table)
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
@@ -615,9 +606,8 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     assert found.summary["special_tokens"]["read_as"] == "tokens"
     assert "|special:tokens|" in found.summary["signature"]
     held = load_audited(folder, "cpu")
-    numbers = translate(
-        rosetta.Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]
-    )
+    speech = rosetta.Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw")
+    numbers = translate(speech, ["lm-evaluation-harness"])
     rolling = {one.name: one.value for one in numbers}
     assert found.summary["bits"]["byte"] == pytest.approx(rolling["bits_per_byte"], rel=1e-5)
     # each row of the output is possible once: with the flag too there is a distribution

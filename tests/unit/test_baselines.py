@@ -45,15 +45,13 @@ def baselines_of(pair, further, options, seed):
     with further_pair(pair, further) as human_texts:
         if human_texts is None:
             return {}
-        return human_baselines.split_baselines(
-            human_texts, human_baselines.least_tokens(pair), options, seed
-        )
+        least = human_baselines.least_tokens(pair)
+        return human_baselines.split_baselines(human_texts, least, options, seed)
 
 
 def measured(pair, further, seed):
-    rows = measures.measure_rows(
-        pair, OPTIONS, seed, baselines=baselines_of(pair, further, OPTIONS, seed)
-    )
+    baselines = baselines_of(pair, further, OPTIONS, seed)
+    rows = measures.measure_rows(pair, OPTIONS, seed, baselines=baselines)
     return [row for row in rows if definitions.is_distance(row.measure)]
 
 
@@ -155,9 +153,8 @@ def test_further_text_is_read_as_the_reference():
 
     def closed(texts: pa.Array):
         words = set(reference.types.to_pylist())
-        lines = [
-            " ".join(w if w in words else "<unk>" for w in t.split()) for t in texts.to_pylist()
-        ]
+        split = [text.split() for text in texts.to_pylist()]
+        lines = [" ".join(w if w in words else "<unk>" for w in text) for text in split]
         return tokenize_batch(pa.array(lines))
 
     with alone(reference, samples) as pair:

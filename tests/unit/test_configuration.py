@@ -338,9 +338,8 @@ def test_no_number_of_a_training_is_nonsense():
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
             validation.validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
-            check_refused(
-                rf"config: training\.{name}: is", check_values, {"training": {name: value}}
-            )
+            said = rf"config: training\.{name}: is"
+            check_refused(said, check_values, {"training": {name: value}})
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
@@ -450,10 +449,8 @@ def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
         assert all(words.endswith("generation.maximum_length 41") for words in data.values())
     labels = Labels(data={"a": "caps: x 1"})
     by_model = with_data(pd.DataFrame({"model": ["a", "b"]}), labels)
-    assert [value if isinstance(value, str) else None for value in by_model["data"]] == [
-        "caps: x 1",
-        None,
-    ]
+    data = [value if isinstance(value, str) else None for value in by_model["data"]]
+    assert data == ["caps: x 1", None]
     by_source = with_data(pd.DataFrame({"source": ["a/ancestral", "external/a"]}), labels)
     assert by_source["data"].notna().tolist() == [True, False]
     for unknown in (pd.DataFrame({"model": ["b"]}), pd.DataFrame({"value": [1.0]})):
@@ -464,17 +461,14 @@ def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     advice = "run python -m scripts.update_configuration_page"
     page = REFERENCE.read_text(encoding="utf-8")
     assert page == render(configuration.Configuration), advice
-    section = page.partition("## models.NAME.architecture (family: rnng)\n")[2].partition("\n## ")[
-        0
-    ]
+    section = page.partition("## models.NAME.architecture (family: rnng)\n")[2]
+    section = section.partition("\n## ")[0]
     assert "| `maximum_words` | integer | `40` | Longer sentences are left out" in section
     assert "| `minimum_words` |" in section
     assert "## models.NAME.training" in page
     # oracles: pydantic's schema, the dataclasses of the families; GitHub's rule for anchors
     page = REFERENCE.read_text(encoding="utf-8")
-    keys = Counter(
-        {"kind": 1, "family": 1}
-    )  # by which vocabularies and evaluators are distinguished
+    keys = Counter({"kind": 1, "family": 1})  # which distinguish vocabularies and evaluators
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # keys that have no default
         schema = configuration.Configuration.model_json_schema()

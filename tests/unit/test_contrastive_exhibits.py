@@ -112,22 +112,16 @@ def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_senten
         worse = [a < b for a, b in zip(fifty, rows[name].entropies, strict=True)]
         assert worse == [True, True, False]
     assert all(a < b for a, b in zip(fifty, rows["sRNN-75(10)"].entropies, strict=True))
-    assert {paper.title for paper in rows.values() if paper.unit == "sentence"} == {
-        title for title in rows if title.startswith("sRNN")
-    }
+    sentences = {title for title in rows if title.startswith("sRNN")}
+    assert {paper.title for paper in rows.values() if paper.unit == "sentence"} == sentences
 
 
 def test_a_model_has_the_row_of_the_paper_that_it_is_made_like():
-    models = {
-        "a": word_description("kneser-ney", order=3),
-        "b": word_description("kneser-ney", order=4),
-        "c": sentence_description(75, 0.5),
-        "d": sentence_description(75, 0.3),
-        "e": sentence_description(150, 0.1),
-        "f": word_description("lstm"),
-        "g": word_description("rnn"),
-        "h": word_description("rnn", classes=50),  # as the toolkit had it
-    }
+    models = {"a": word_description("kneser-ney", order=3), "f": word_description("lstm")}
+    models |= {"b": word_description("kneser-ney", order=4), "g": word_description("rnn")}
+    models |= {"c": sentence_description(75, 0.5), "d": sentence_description(75, 0.3)}
+    models |= {"e": sentence_description(150, 0.1)}
+    models["h"] = word_description("rnn", classes=50)  # as the toolkit had it
     found = {name: paper.title for name, paper in published_contrasts(models).items()}
     assert found == {"a": "3-gram KN", "c": "sRNN-75(50)", "e": "sRNN-150(10)", "h": "RNN"}
     with pytest.raises(InputError, match="'c' lacks 'size'"):
@@ -160,10 +154,8 @@ def test_readings_are_the_papers_in_both_directions(entropy, ratio):
     limits = {"low": low, "high": high, "measure": CONTRASTIVE_RATIO}
     rows = [{**row, "low": 0, "high": 0, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
     found = ordered_readings(pd.DataFrame(rows)).set_index("first")["reading"]
-    assert found.to_dict() == {
-        "a": TABLE_1[entropy, ratio],
-        "b": TABLE_1[MIRROR[entropy], MIRROR[ratio]],
-    }
+    first, second = TABLE_1[entropy, ratio], TABLE_1[MIRROR[entropy], MIRROR[ratio]]
+    assert found.to_dict() == {"a": first, "b": second}
 
 
 def test_pairs_are_read_in_both_directions_and_never_across_units():
@@ -219,9 +211,8 @@ def test_table_2_has_every_unit_in_three_logarithms():
     np.testing.assert_allclose(tidy["value_bits"] * math.log(2), tidy["value_nats"])
     np.testing.assert_allclose(tidy["deviation_log10"] * math.log(10), tidy["deviation_nats"])
     at = tidy[(tidy["model"] == "s-75-10") & (tidy["level"] == 0.5)]
-    assert at.set_index("unit")[COLUMN].to_dict() == pytest.approx(
-        {"word": math.nan, "sentence": 11.01}, nan_ok=True
-    )
+    expected = {"word": math.nan, "sentence": 11.01}
+    assert at.set_index("unit")[COLUMN].to_dict() == pytest.approx(expected, nan_ok=True)
     assert set(at["perplexity_is"]) == {"given the lengths, a stochastic lower bound"}
 
 
@@ -286,12 +277,10 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path):
         path.parent.mkdir(exist_ok=True)
         write_shard(path, PAIR_CONTRASTS, rows.to_dict("list"), {})
         paths.append(path)
-    table = make(
-        "pairs", Labels(models=["a", "b"]), pair_contrasts=read_input("pair_contrasts", paths)
-    )
-    assert [row[:3] for row in table.rows[:4]] == [
-        *(["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]),
-    ]
+    labels, held = Labels(models=["a", "b"]), read_input("pair_contrasts", paths)
+    table = make("pairs", labels, pair_contrasts=held)
+    names = [["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]]
+    assert [row[:3] for row in table.rows[:4]] == names
     assert [row[0] for row in table.rows[4:]] == ["own", "", "own", ""]
     row = table.rows[0]
     assert cell(table, "Good side", "more words", row) == "−0.25"
@@ -330,9 +319,8 @@ def test_orders_agree_as_kendall_says(seed):
     tau, agreeing, pairs = order_agreement(list(one), list(other))
     assert tau == pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
     assert pairs == 28
-    assert agreeing == sum(
-        (one[i] - one[j]) * (other[i] - other[j]) > 0 for i in range(8) for j in range(i)
-    )
+    both = [(i, j) for i in range(8) for j in range(i)]
+    assert agreeing == sum((one[i] - one[j]) * (other[i] - other[j]) > 0 for i, j in both)
 
 
 def test_without_an_order_or_distortion_nothing_is_compared():
@@ -378,10 +366,8 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence():
 
 def test_models_without_a_likelihood_are_read_against_the_others():
     rows = found("Without a likelihood")
-    assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
-        [1, 4, NO_DIFFERENCE],
-        [3, 4, "superior"],
-    ]
+    few = rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist()
+    assert few == [[1, 4, NO_DIFFERENCE], [3, 4, "superior"]]
     assert rows.loc["s-150-10", ["found", "of", "verdict"]].tolist() == [4, 4, "superior"]
     assert found("does not compare").index.tolist() == list(SENTENCES)
     only = make_contrasts(WORDS)
@@ -455,10 +441,8 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path):
     assert list(found) == ["wikipedia", "penn"]
     nasty = "*x* `y`_ |z| <b> \\ :role:`a`"
     found["penn"].loc[found["penn"][FIRST_PAGE], "about"] = nasty
-    tree = publish_doctree(
-        render_overview({}, {}, [], set(), None, [], {"contrastive": found}),
-        settings_overrides={"report_level": 1, "halt_level": 2},
-    )
+    page = render_overview({}, {}, [], set(), None, [], {"contrastive": found})
+    tree = publish_doctree(page, settings_overrides={"report_level": 1, "halt_level": 2})
     said = tree.astext()
     assert nasty in said
     assert "Corpus penn:" in said
@@ -505,9 +489,8 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size():
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    evaluator_oracles.check_refused(
-        "no model that is trained against distortion", draw, "figure_3", sentence_models={}
-    )
+    said = "no model that is trained against distortion"
+    evaluator_oracles.check_refused(said, draw, "figure_3", sentence_models={})
 
 
 def planned_files(**contrastive):

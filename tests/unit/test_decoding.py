@@ -339,10 +339,8 @@ def test_a_row_has_title_words_and_module_and_enters_its_own_fingerprint_alone()
         assert callable(kind.draw)
         assert callable(kind.keep)
         assert isinstance(kind.LOOKS, bool)
-    code = {
-        name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
-        for name, row in ROWS.items()
-    }
+    files = {name: row.module.replace(".", "/") + ".py" for name, row in ROWS.items()}
+    code = {name: fingerprint("scripts/generate.py", file) for name, file in files.items()}
     assert (code["ancestral"], len(set(code.values()))) == (code["beam"], len(code) - 1)
     assert fingerprint("scripts/generate.py") not in code.values()
 
@@ -527,10 +525,8 @@ def test_looked_up_scores_are_of_distributions_that_sum_to_one_and_outlive_tenso
     assert torch.equal(again(tokens), model(tokens))
 
 
-BEAMS = [
-    {"kind": "beam", "size": 3},
-    {"kind": "beam", "size": 5, "temperature": 1.3, "unknown": "exclude"},
-]
+BEAMS = [{"kind": "beam", "size": 3}]
+BEAMS += [{"kind": "beam", "size": 5, "temperature": 1.3, "unknown": "exclude"}]
 
 
 @pytest.mark.parametrize("values", [*DECODINGS, *BEAMS], ids=str)

@@ -295,17 +295,14 @@ def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_fi
     rows = re.findall(r"^\| `([A-Z_]+)` \| `schemas/(\w+)\.py` \| (.*) \|$", page, re.M)
     found = {(name, file) for name, file, _ in rows}
     folder = ROOT / "beyond_perplexity/schemas"
-    defined = {
-        (name, file.stem)
-        for file in folder.glob("*.py")
-        for name in re.findall(r"^([A-Z_]+) = columns\(", file.read_text(), re.M)
-    }
+    names = re.compile(r"^([A-Z_]+) = columns\(", re.M)
+    texts = {file.stem: file.read_text() for file in folder.glob("*.py")}
+    defined = {(name, stem) for stem, text in texts.items() for name in names.findall(text)}
     assert found == defined
     for name, _, modules in rows:
         for module in re.findall(r"`(\S+)`", modules):
-            (file,) = (
-                f for f in (ROOT / module, ROOT / "beyond_perplexity" / module) if f.exists()
-            )
+            places = ROOT / module, ROOT / "beyond_perplexity" / module
+            (file,) = (place for place in places if place.exists())
             assert re.search(rf"\b{name}\b", file.read_text()), f"{module} knows no {name}"
 
 
@@ -465,12 +462,8 @@ LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 def examples():
     """Return the configurations that the page of latent models shows of annotated text."""
-    text = (
-        (ROOT / "docs/latent-models.md")
-        .read_text(encoding="utf-8")
-        .partition("Your own annotated text")[2]
-    )
-    section = text.partition("\n## ")[0]
+    text = (ROOT / "docs/latent-models.md").read_text(encoding="utf-8")
+    section = text.partition("Your own annotated text")[2].partition("\n## ")[0]
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
 
 

@@ -171,10 +171,8 @@ def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
             assert sign * values.mean() > -4 * values.std() / math.sqrt(len(values))
         inverse = np.exp(-above)
         assert abs(inverse.mean() - 1) < 4 * inverse.std() / math.sqrt(len(inverse))
-    wide, narrow = (
-        (found["log_reverse"] - found["log_forward"])[found["n_samples"] == size].mean()
-        for size in (5, 20)
-    )
+    gaps = found["log_reverse"] - found["log_forward"]
+    wide, narrow = (gaps[found["n_samples"] == size].mean() for size in (5, 20))
     assert 0 < narrow < wide
 
 
@@ -192,10 +190,8 @@ def simulated_of(name, count):
     batch = family.batch(family.short)
     arrays = {key: value[0].numpy() for key, value in batch.arrays.items()}
     words = [str(token) for token in family.short]
-    documents = [
-        Simulated(words, Instance(number, arrays), codes[place], False)
-        for number, place in enumerate(chosen.tolist())
-    ]
+    places = enumerate(chosen.tolist())
+    documents = [Simulated(words, Instance(n, arrays), codes[k], False) for n, k in places]
     return pair, documents, float(log_p.logsumexp(0))
 
 
@@ -259,9 +255,8 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
     options = BidirectionalOptions(3, (1.0,), (3,), particles=3, threshold=0.9)
     documents = estimable(generate_known(pair, range(1200), options, words))[:80]
     assert len(documents) > 40
-    truth = [
-        float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
-    ]
+    joint = [enumerated(pair, one, latents(len(one.words))) for one in documents]
+    truth = [float(log_p.logsumexp(0)) for log_p in joint]
     found = estimated(pair, documents, options, 1)
     assert np.isfinite(found["log_q"]).all()
     assert_enclosed(found, truth, 1)
@@ -274,11 +269,8 @@ def test_simulated_unknown_words_have_latents_of_the_models_posterior():
     copied, and p / p̂ of 40 latents of which one is the simulated z, whose mean is 1.
     """
     pair, words, latents = links()
-    documents = [
-        one
-        for one in pair.model.simulate(3, "x", range(6000), 2, words)
-        if {"w300", "w301"} & set(one.words) and not one.truncated
-    ]
+    drawn = pair.model.simulate(3, "x", range(6000), 2, words)
+    documents = [d for d in drawn if {"w300", "w301"} & set(d.words) and not d.truncated]
     assert len(documents) >= 11
     random, ratios, surprises = np.random.default_rng(0), [], []
     for one in documents:
@@ -310,9 +302,8 @@ def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
-    whole, first, rest = (
-        generate_known(pair, range(*part), OPTIONS, WORDS) for part in ((8,), (3,), (3, 8))
-    )
+    ranges = range(8), range(3), range(3, 8)
+    whole, first, rest = (generate_known(pair, part, OPTIONS, WORDS) for part in ranges)
     parts = first + rest
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
@@ -419,14 +410,9 @@ def test_what_simulated_latents_show_to_be_missing():
     assert gaps.shown_lack(forward[:1], reverse[:1]) == 0.0
     assert gaps.shown_lack(np.append(forward, -np.inf), np.append(reverse, 0.0)) == 0.0
     for sigma in (0.1, 0.5, 1.0):  # p̂ is log-normal with mean p, 1/p̂ with mean 1/p
-        above = [
-            gaps.shown_lack(one, other) - max(0.0, -one.sum())
-            for one, other in zip(
-                random.normal(-(sigma**2) / 2, sigma, (300, 20)),
-                random.normal(sigma**2 / 2, sigma, (300, 20)),
-                strict=True,
-            )
-        ]
+        sides = [random.normal(sign * sigma**2 / 2, sigma, (300, 20)) for sign in (-1, 1)]
+        pairs = zip(*sides, strict=True)
+        above = [gaps.shown_lack(one, other) - max(0.0, -one.sum()) for one, other in pairs]
         assert np.mean(np.array(above) > 0) <= 0.05
     for others in (8, 10, 12):  # draws see half of p, and of the z about half are in the other
         held = np.where(np.arange(20) < others, math.log(5.0), math.log(0.5))
@@ -484,9 +470,7 @@ GRID = [0.5, 1.0, 2.0]
 def instances(*lengths):
     generator = np.random.default_rng(0)
     tokens = [generator.integers(2, 7, length) for length in lengths]
-    return [
-        Instance(place + 10, {"tokens": row, "bits": row % 2}) for place, row in enumerate(tokens)
-    ]
+    return [Instance(n, {"tokens": row, "bits": row % 2}) for n, row in enumerate(tokens, 10)]
 
 
 def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
@@ -495,11 +479,8 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
     whole = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
     monkeypatch.setattr(pair_module, "SAMPLES_AT_ONCE", 9)
     blocks = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
-    shards = [
-        gather(list(weigh(pair, [instance], WeightOptions(0.5), part)))
-        for instance in data
-        for part in (range(31), range(31, 70))
-    ]
+    cut = [(one, part) for one in data for part in (range(31), range(31, 70))]
+    shards = [gather(list(weigh(pair, [one], WeightOptions(0.5), part))) for one, part in cut]
     for name, values in whole.items():
         assert np.array_equal(values, blocks[name]), name
         assert np.array_equal(values, gather(shards)[name]), name
@@ -597,9 +578,8 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(pair,
         assert reader.has_grid
         for held, instance in zip(reader, instances(5, 3, 4), strict=True):
             options = LogQOptions(tuple(GRID))
-            for rows, samples in zip(
-                score_temperatures(pair, [instance], options, range(9)), held.samples, strict=True
-            ):
+            scored = score_temperatures(pair, [instance], options, range(9))
+            for rows, samples in zip(scored, held.samples, strict=True):
                 expected = np.stack([rows[temperature_column(value)] for value in GRID], 1)
                 assert np.array_equal(samples.log_q_grid, expected)
     assert not WeightReader(weights).has_grid
@@ -625,7 +605,6 @@ def test_a_store_gives_back_what_was_written(tmp_path_factory):
     for held in (store, again):
         assert [i.instance_id for i in held] == [10, 11, 12]
         for found, expected in zip(held, data, strict=True):
-            assert {n: a.tolist() for n, a in found.arrays.items()} == {
-                n: a.tolist() for n, a in expected.arrays.items()
-            }
+            plain = [{n: a.tolist() for n, a in one.arrays.items()} for one in (found, expected)]
+            assert plain[0] == plain[1]
         assert held.lengths.tolist() == [3, 0, 5]

@@ -53,13 +53,9 @@ def mmd_row(pair: EmbeddedPair) -> definitions.MeasureRow:
 
 
 def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
-    found = [
-        math.exp(-sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / 2 / b2)
-        for b2 in [bandwidth**2]
-        for i, x in enumerate(first)
-        for j, y in enumerate(second)
-        if not skipped(i, j)
-    ]
+    kept = [(x, y) for i, x in enumerate(first) for j, y in enumerate(second) if not skipped(i, j)]
+    squares = [sum((float(a) - float(b)) ** 2 for a, b in zip(*pair, strict=True)) for pair in kept]
+    found = [math.exp(-square / 2 / bandwidth**2) for square in squares]
     return sum(found) / len(found)
 
 
@@ -87,9 +83,8 @@ def test_the_bandwidth_is_the_median_distance_of_pairs_that_differ():
     pairs = [np.linalg.norm(x.astype(float) - y) for x, y in combinations(both, 2)]
     assert discrepancy.median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
     shuffled = both[RNG.permutation(len(both))]
-    assert discrepancy.median_distance(shuffled) == pytest.approx(
-        discrepancy.median_distance(both), rel=1e-12
-    )
+    middle = discrepancy.median_distance(both)
+    assert discrepancy.median_distance(shuffled) == pytest.approx(middle, rel=1e-12)
     assert pair_of().bandwidth == pair_of(SECOND, FIRST).bandwidth
     copies = np.concatenate([np.repeat(FIRST[:1], 50, axis=0), FIRST[1:3]])
     assert discrepancy.median_distance(copies) > 0
@@ -206,9 +201,8 @@ def test_what_has_no_verdict_says_why():
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
-    (row,) = embedding_measures.rows_of_pair(
-        pair_of(FIRST, SECOND[:1]), TESTS, definitions.SensitivityOptions(), 1
-    )
+    options = definitions.SensitivityOptions()
+    (row,) = embedding_measures.rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, options, 1)
     assert row.withheld
     assert row.note == "no verdict: fewer than two documents of a text have a vector"
 
@@ -269,9 +263,8 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
     shift = embedding_measures.human_shift(text(POPULATION.vectors))
     few, many = (smallest_topic_share(shift, (n, n), how, 1) for n in (50, 800))
     assert many == pytest.approx(few / 4, rel=0.3)
-    assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(
-        smallest_topic_share(shift, (40, 40), how, 1)
-    )
+    even = smallest_topic_share(shift, (40, 40), how, 1)
+    assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(even)
     found = PromisedShift(TwoTexts("unit", POPULATION, 50, (False, False)), 100)
     rate = rates("unit", found, REPEATS)[0].rate
     assert binom.ppf(1e-3, REPEATS, 0.8) <= rate * REPEATS <= binom.ppf(1 - 1e-3, REPEATS, 0.8)
@@ -327,9 +320,8 @@ class Letters:
 
 
 def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
-    found = embedded.embedded_text(
-        ["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters()
-    )
+    texts = ["ab", "", "aabbaabb", "b"]
+    found = embedded.embedded_text(texts, np.array([4, 4, 7, 7]), 9, Letters())
     assert (found.vectors.tolist(), found.groups.tolist()) == ([[1, 1], [3, 2], [0, 1]], [0, 1, 1])
     assert (found.cut, found.left_out, found.n_documents) == (1, 1, 9)
     cut = text(SECOND, cut=2, left_out=1)

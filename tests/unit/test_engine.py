@@ -285,9 +285,8 @@ def run(folder, output, **options):
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
     with threads.set_threads(torch.get_num_threads()):  # the command sets its own
-        text_pairs.run_script(
-            script, *(part for key, value in flags.items() for part in (f"--{key}", value))
-        )
+        given = [part for key, value in flags.items() for part in (f"--{key}", value)]
+        text_pairs.run_script(script, *given)
 
 
 def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):

@@ -295,26 +295,8 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
 
 
 def test_latents_are_drawn_word_by_word():
-    words = [
-        "the",
-        "old",
-        "man",
-        "saw",
-        "a",
-        "dog",
-        "that",
-        "he",
-        "had",
-        "known",
-        "since",
-        "he",
-        "was",
-        "young",
-        "and",
-        "it",
-        "was",
-        "small",
-    ]
+    text = "the old man saw a dog that he had known since he was young and it was small"
+    words = text.split()
     again = {"entity": "Man", "kind": "related", "relation": "@@REFLEXIVE@@"}
     dog = {"entity": "Dog", "kind": "related", "relation": "pet", "parent": "Man"}
     mentions = [{"start": 0, "end": 3, "entity": "Man", "kind": "new"}]
@@ -532,12 +514,8 @@ def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
     assert len(set(group_instances("rnng", sentences, path, "page").values())) == 2
 
 
-BASE = {
-    "aggregation": "instance",
-    "measure": "perplexity",
-    "bound": "stochastic",
-    "ess_median": 5.0,
-}
+BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
+BASE |= {"ess_median": 5.0}
 SIZES = {"n_instances": 3, "n_tokens": 60, "n_samples": 100, "t_definition": "words"}
 
 

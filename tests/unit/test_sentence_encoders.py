@@ -244,9 +244,7 @@ def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp
     oracles.write_documents(path, [f"w{place} . w0" for place in range(9)])
     options = EvaluatorTraining(sentences="documents", maximum_length=2)
     words = ClosedVocabulary(WORDS, 0)
-    rows = list(
-        training_of_sentences.ordered_sentences(path, "train", words, options, keep_unknown=True)
-    )
+    rows = [*training_of_sentences.ordered_sentences(path, "train", words, options, True)]
     # Document 7 is of the other split.
     assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]

@@ -67,9 +67,8 @@ def line(training, labels):
 def toys(tmp_path, monkeypatch):
     """Add a table and a figure as one does: a function in a new file, and a row."""
     (tmp_path / "toys.py").write_text(TOYS)
-    monkeypatch.setattr(
-        beyond_perplexity.report, "__path__", [*beyond_perplexity.report.__path__, str(tmp_path)]
-    )
+    places = [*beyond_perplexity.report.__path__, str(tmp_path)]
+    monkeypatch.setattr(beyond_perplexity.report, "__path__", places)
     inputs = ("training", "models")
     table = Exhibit("report.toys:count", inputs, "Toys", "How many.", optional=("models",))
     monkeypatch.setitem(TABLES, "tendencies/toy", table)
@@ -132,10 +131,8 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     files = [name for name in report.files() if "/toy." in name]
     folders = [f"<results>/{kind}/tendencies/wikipedia" for kind in ("tables", "figures")]
-    assert files == [
-        *(f"{folders[0]}/toy.{suffix}" for suffix in ("csv", "tex", "html")),
-        *(f"{folders[1]}/toy.{suffix}" for suffix in ("svg", "pdf")),
-    ]
+    tables = [f"{folders[0]}/toy.{suffix}" for suffix in ("csv", "tex", "html")]
+    assert files == [*tables, *(f"{folders[1]}/toy.{suffix}" for suffix in ("svg", "pdf"))]
     found = {k: v for k, v in report.inputs(TABLES, group, "toy").items() if v}
     assert found["training"] == ["<results>/models/lstm/training.parquet"]
     assert len(found["models"]) == 2
@@ -193,18 +190,15 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus():
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
-    check_refused(
-        r"report\.published\.tendencies: no corpus is named 'x'", run_with, tendencies=["x"]
-    )
+    said = r"report\.published\.tendencies: no corpus is named 'x'"
+    check_refused(said, run_with, tendencies=["x"])
 
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
 def test_what_is_published_goes_and_nothing_else(name):
     measures = synthetic_tables.make_measures(["lstm/beam", "cnn/ancestral"])
-    both, ours = (
-        tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
-        for published in (True, False)
-    )
+    labels = (Labels(published=published) for published in (True, False))
+    both, ours = (tabulate(f"tendencies/{name}", {"measures": measures}, one) for one in labels)
     kept = [place for place, one in enumerate(both.columns) if not one.published]
     assert len(kept) < len(both.columns)
     assert [list(row) for row in ours.rows] == [[row[place] for place in kept] for row in both.rows]
@@ -216,11 +210,9 @@ def test_what_is_published_goes_and_nothing_else(name):
 
 
 def test_tables_of_two_corpora_have_two_labels_in_latex():
-    measures = synthetic_tables.make_measures(["lstm/beam"])
-    texts = [
-        to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
-        for subject in ("", "wikipedia", "my_own-texts")
-    ]
+    given = {"measures": synthetic_tables.make_measures(["lstm/beam"])}
+    labels = [Labels(subject=subject) for subject in ("", "wikipedia", "my_own-texts")]
+    texts = [to_latex(tabulate("tendencies/table_2", given, one)) for one in labels]
     labels = [re.findall(r"\\label{(.*)}", text) for text in texts]
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
@@ -273,11 +265,8 @@ KEYS = {
 def unknown(table, share):
     """Take a share of the cells away that need not be known; a count is, where all others are."""
     random = np.random.default_rng(7)
-    changed = {
-        name: table[name].mask(random.random(len(table)) < share, other=None)
-        for name in table.columns
-        if name not in KEYS and not is_integer_dtype(table[name])
-    }
+    names = [n for n in table.columns if n not in KEYS and not is_integer_dtype(table[n])]
+    changed = {n: table[n].mask(random.random(len(table)) < share, other=None) for n in names}
     return table.assign(**changed)
 
 
@@ -392,15 +381,9 @@ def test_the_first_page_is_made(change, inputs):
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
     compared = tendency_findings.by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
     found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
-    text = render_overview(
-        told,
-        test_tables.PERPLEXITIES,
-        compared,
-        {"trained"},
-        given["estimates"],
-        [],
-        {paper: {"wikipedia": found} for paper in FOUND_TEXTS},
-    )
+    papers = {paper: {"wikipedia": found} for paper in FOUND_TEXTS}
+    shown = told, test_tables.PERPLEXITIES, compared, {"trained"}, given["estimates"], []
+    text = render_overview(*shown, papers)
     assert not re.findall(r".{0,40}\bnan\b.{0,20}", text)
 
 
@@ -409,9 +392,8 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     source = tmp_path / "contrasts.parquet"
     write_shard(source, contrastive.CONTRASTS, contrastive.CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
-    csv, _, html = synthetic_tables.run_tabulate(
-        monkeypatch, tmp_path, "contrastive/findings", given
-    )
+    made = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
+    csv, _, html = made
     said = "warning: table contrastive/findings: the files of 'contrasts' have no row"
     assert said in capsys.readouterr().err
     assert "have no row" in html.read_text()
@@ -452,13 +434,11 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files):
     samples, documents = read_examples(files)
     assert (samples["doc_id"].tolist(), set(samples["source"])) == ([0, 1, 2], {"lstm/beam"})
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
-    check_refused(
-        r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]
-    )
+    said = r"documents\.parquet: column .* is missing"
+    check_refused(said, examples.read_example_samples, [files[1]])
     table = examples.examples_table(*read_examples(files), Labels())
-    assert [row[0] for row in table.rows] == ["Test set"] * examples.EXAMPLES + [
-        "LSTM"
-    ] * examples.EXAMPLES
+    names = ["Test set"] * examples.EXAMPLES + ["LSTM"] * examples.EXAMPLES
+    assert [row[0] for row in table.rows] == names
     human, model = table.rows[0], table.rows[examples.EXAMPLES :]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
     words = len(NASTY.split())
@@ -467,9 +447,8 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files):
     assert [row[5] for row in model[1:]] == ["", ""]
     assert model[1][6] == " ".join("b" * examples.WORDS) + examples.CUT
     assert examples.CUT not in model[2][6]
-    assert table.tidy["log_likelihood_a_token"][examples.EXAMPLES] == pytest.approx(
-        -6 / (words + 1)
-    )
+    a_token = table.tidy["log_likelihood_a_token"][examples.EXAMPLES]
+    assert a_token == pytest.approx(-6 / (words + 1))
 
 
 def test_texts_are_no_markup(files):

@@ -182,29 +182,19 @@ CONLLU = (
     "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\tEntity=e1)|SpaceAfter=No\n\n"
 )
 GUM = "# begin document a\n0\tThe\t(animal-1-Cat\n1\tcat\tanimal-1-Cat)\n# end document\n"
-LINKED = {
-    "title": "A",
-    "tokens": ["The", "cat", "sat"],
-    "annotations": [{"id": "Q1", "source": "w", "span": [0, 2], "relation": ["@@NEW@@"]}],
-}
+LINKED = {"title": "A", "tokens": ["The", "cat", "sat"]}
+LINKED["annotations"] = [{"id": "Q1", "source": "w", "span": [0, 2], "relation": ["@@NEW@@"]}]
 ARPA = "\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.5\n-1\t</s>\n-1\ta\t-0.5\n\n"
 PAIR = {"sentence1": "a b", "sentence2": "c", "gold_label": "entailment"}
 GOOD = {"sentence_good": "a b", "sentence_bad": "b a", "UID": "order"}
-WEIGHTS: dict[str, Any] = {
-    "instance_id": pa.array([0, 0, 1]),
-    "sample_id": pa.array([0, 1, 0]),
-    "log_p": pa.array([-1.0, -2.0, -3.0]),
-    "log_q": pa.array([-1.0, -2.0, -3.0]),
-}
+WEIGHTS: dict[str, Any] = {"instance_id": pa.array([0, 0, 1]), "sample_id": pa.array([0, 1, 0])}
+WEIGHTS |= dict.fromkeys(("log_p", "log_q"), pa.array([-1.0, -2.0, -3.0]))
 CSV = "instance_id,sample_id,log_p,log_q,model\n0,0,-1.5,-2,m\n0,1,-1,-2,m\n1,0,-3,-1,m\n"
-SAMPLES: dict[str, Any] = {
-    "doc_id": pa.array([0, 1], pa.int64()),
-    "text": pa.array(["a b", "c"]),
-    "n_tokens": pa.array([2, 1], pa.int32()),
-    "log_prob": pa.array([-1.0, None], pa.float64()),
-    "log_prob_decoding": pa.array([None, None], pa.float64()),
-    "finished": pa.array([True, False]),
-}
+SAMPLES: dict[str, Any] = {"doc_id": pa.array([0, 1], pa.int64()), "text": pa.array(["a b", "c"])}
+SAMPLES |= {"n_tokens": pa.array([2, 1], pa.int32())}
+SAMPLES |= {"log_prob": pa.array([-1.0, None], pa.float64())}
+SAMPLES |= {"log_prob_decoding": pa.array([None, None], pa.float64())}
+SAMPLES |= {"finished": pa.array([True, False])}
 SCORES = "bytes,log_likelihood,doc_id,group\n12,-4.5,0,a\n9,-3,1,b\n"
 
 Case = tuple[str, Callable[[], bytes], Callable[[Path], object]]

@@ -93,13 +93,11 @@ def entities(context: str) -> Case:
 def graph(context: str) -> Case:
     model = test_kglm.make().double()
     optimal = context == "optimal"
-    proposal = (
-        OptimalLinks(model) if optimal else test_kglm.make(KGLMTagger, context=context, seed=3)
-    )
+    tagger = partial(test_kglm.make, KGLMTagger, context=context, seed=3)
+    proposal = OptimalLinks(model) if optimal else tagger()
     latents = partial(kglm_reference.enumerate_codes, model)
-    return Case(
-        model, proposal.double(), test_kglm.batch_of, ([4, 300, 3], [3, 4], [4, 3, 2]), latents
-    )
+    texts = [4, 300, 3], [3, 4], [4, 3, 2]
+    return Case(model, proposal.double(), test_kglm.batch_of, texts, latents)
 
 
 CONTEXTS = ("peeking", "causal", "bidirectional", "optimal")
@@ -291,9 +289,8 @@ def test_rows_do_not_depend_on_their_neighbours(name):
     for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(144)):
         drawn = drawn_by.sample(batch_of(*documents), owner[rows], uniforms[rows], 1.1)
         assert torch.equal(drawn, codes[rows][:, : drawn.shape[1]])
-        for found, expected in zip(
-            values(batch_of(*documents), owner[rows], codes[rows]), whole, strict=True
-        ):
+        some = values(batch_of(*documents), owner[rows], codes[rows])
+        for found, expected in zip(some, whole, strict=True):
             assert torch.equal(found, expected[rows])
     for place, words in enumerate(documents):
         mine, alone = owner == place, batch_of(words)
@@ -684,9 +681,8 @@ def test_texts_are_as_probable_as_the_sum_over_their_latents():
 def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tmp_path):
     whole = draw(0, generation.SIMULATED_AT_ONCE + 30)
     part = draw(generation.SIMULATED_AT_ONCE - 5, 20)
-    assert [one.instance.instance_id for one in whole] == list(
-        range(generation.SIMULATED_AT_ONCE + 30)
-    )
+    numbers = [one.instance.instance_id for one in whole]
+    assert numbers == list(range(generation.SIMULATED_AT_ONCE + 30))
     expected = whole[generation.SIMULATED_AT_ONCE - 5 : generation.SIMULATED_AT_ONCE + 15]
     assert [one.words for one in part] == [one.words for one in expected]
     documents = draw(3, 40)
@@ -706,12 +702,10 @@ def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tm
 def test_only_the_models_own_distribution_can_be_drawn_from(change):
     options = parse_decoding({"kind": "ancestral", **change})
     assert not options.ancestral
+    given = ToyModel(2, {}), WORDS, options, "p"
+    how = {"seed": 1, "first": 0, "count": 1, "maximum_length": 2}
     with pytest.raises(InputError, match="ancestral sampling alone"):
-        list(
-            generation.simulate_texts(
-                ToyModel(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
-            )
-        )
+        list(generation.simulate_texts(*given, **how))
 
 
 def planned(models: list[str], decodings: list[str], **corpora) -> Run:

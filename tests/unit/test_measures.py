@@ -85,16 +85,11 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
         *(("rank_frequency", f"ks_zipf_{name}") for name in ("model", "reference")),
         *((kind, f"ks_heaps_{name}") for kind in kinds for name in ("model", "reference")),
     }
-    assert tested == {
-        ("rank_frequency", "ks_empirical"),
-        *((kind, "ks_empirical") for kind in kinds),
-        *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
-        *(
-            (tendency, name)
-            for tendency in ("length", "stop_words", "symbols")
-            for name in ("mean_difference", "ks")
-        ),
-    }
+    expected = {(kind, "ks_empirical") for kind in ("rank_frequency", *kinds)}
+    expected |= {("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")}
+    per_document = ("length", "stop_words", "symbols")
+    expected |= {(of, name) for of in per_document for name in ("mean_difference", "ks")}
+    assert tested == expected
     for (tendency, name), row in as_dict(table).items():
         if name == "tvd":
             assert 0 <= row["low"] < row["value"] < row["high"]
@@ -138,9 +133,8 @@ def test_values_are_those_of_plain_programs(table):
     rows = as_dict(table)
     tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [[len(t) for t in side] for side in tokens]
-    stop = [
-        [sum(w in text_pairs.STOP.words for w in t) / len(t) for t in side if t] for side in tokens
-    ]
+    known = text_pairs.STOP.words
+    stop = [[sum(w in known for w in t) / len(t) for t in side if t] for side in tokens]
     for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
         value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
         assert value["mean"] == pytest.approx(np.mean(second))
@@ -148,10 +142,8 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(
-        rows,
-        [text_pairs.at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)],
-    )
+    equal = [text_pairs.at_most(side, min(n), k, 3) for k, side in enumerate(tokens)]
+    assert_word_values(rows, equal)
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -242,9 +234,8 @@ def test_curves_are_those_of_plain_programs(sample_sets, table):
     most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
     first = points(drawn, "rank_frequency")[0]
     assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
-    assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
-        drawn["curve"].to_pylist()
-    )
+    named = {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"}
+    assert named <= set(drawn["curve"].to_pylist())
     # A summary is the weighted mean of its curve.
     pairs = ("ks_types_model", "ks_heaps_model"), ("ks_types_empirical", "ks_empirical")
     for curve, name in pairs:
@@ -431,12 +422,9 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
         with pair.documents.selected(places, more) as documents:
             names = [*pair.types.to_pylist(), "never", "seen"]
             for sample_set in (0, 1):
-                chosen = [
-                    text.split()
-                    for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
-                    for text, place in zip(texts, own, strict=True)
-                    if place == sample_set
-                ]
+                sides = zip((REFERENCE, SAMPLES), places, strict=True)
+                held = [pair for texts, own in sides for pair in zip(texts, own, strict=True)]
+                chosen = [text.split() for text, place in held if place == sample_set]
                 assert documents.values(sample_set)["length"].tolist() == list(map(len, chosen))
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(sample_set), strict=True))

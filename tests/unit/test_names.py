@@ -41,9 +41,8 @@ FLOORS = {
 
 
 def module_name(file: Path) -> str:
-    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 @cache
@@ -82,9 +81,8 @@ def import_graph(trees: Mapping[str, ast.Module], late: bool = False) -> dict[st
     """Return which modules each imports; that a module's folder is loaded first is left out."""
     graph: dict[str, set[str]] = {}
     for name, tree in trees.items():
-        found = (
-            part if part in trees else part.rpartition(".")[0] for part in imported(tree, late)
-        )
+        parts = imported(tree, late)
+        found = (part if part in trees else part.rpartition(".")[0] for part in parts)
         graph[name] = {part for part in found if part in trees} - {name}
     return graph
 

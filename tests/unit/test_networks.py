@@ -300,10 +300,8 @@ def test_the_fused_layer_and_its_steps_are_the_recurrence():
 
 def test_the_gradient_of_the_fused_layer_is_that_of_the_recurrence():
     torch.manual_seed(2)
-    layer, stream = (
-        recurrent_layers.SigmoidLayer(3, 4).double(),
-        torch.randn(2, 6, 3, dtype=torch.float64),
-    )
+    layer = recurrent_layers.SigmoidLayer(3, 4).double()
+    stream = torch.randn(2, 6, 3, dtype=torch.float64)
     layer(stream).square().sum().backward()
     weights = [w.detach().clone().requires_grad_() for w in (layer.of_input, layer.of_state)]
     units, total = torch.zeros(2, 4, dtype=torch.float64), 0.0
@@ -519,10 +517,8 @@ def multiplied_out(output, features):
     head = torch.cat([features @ tables[0].T, features @ clusters.T], 1)
     head[:, output.impossible] = -torch.inf
     head = head.softmax(1)
-    tails = [
-        head[:, 10 + tail, None] * (features @ projections[tail] @ tables[tail + 1].T).softmax(1)
-        for tail in range(2)
-    ]
+    logits = [features @ projections[k] @ tables[k + 1].T for k in range(2)]
+    tails = [head[:, 10 + k, None] * held.softmax(1) for k, held in enumerate(logits)]
     return torch.cat([head[:, :10], *tails], 1)
 
 

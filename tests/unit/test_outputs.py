@@ -183,9 +183,7 @@ def refuse(*_: object, **__: object) -> None:
         (refuse, None, "cannot be made"),
     ],
 )
-def test_a_shard_that_cannot_be_finished_leaves_nothing(
-    tmp_path: Path, monkeypatch, writer, raised, said
-) -> None:
+def test_a_shard_that_is_not_finished_leaves_nothing(tmp_path, monkeypatch, writer, raised, said):
     monkeypatch.setattr(pq, "ParquetWriter", writer)
     with pytest.raises(type(raised) if raised else OSError, match=said):
         write_parquet(tmp_path / "a.parquet", raised)
@@ -358,9 +356,8 @@ def test_what_follows_is_one_word(files: list[str], words: list[str]) -> None:
 
 def test_a_range_stands_for_what_bash_makes_of_it(tmp_path) -> None:
     words = ["a/{007..012}.parquet", "b/{3..5}", "c/{98..100}.x", "d/{0008..0010}"]
-    expanded = subprocess.run(
-        ["bash", "-c", f"echo {' '.join(words)}"], capture_output=True, text=True, check=True
-    ).stdout.split()
+    command = ["bash", "-c", f"echo {' '.join(words)}"]
+    expanded = subprocess.check_output(command, text=True).split()
     assert from_ranges([words[0], words[1], words[3]]) == [x for x in expanded if "c/" not in x]
     assert from_ranges([words[2]]) == [words[2]]  # never written: its ends are of two widths
     # An option takes both, and a file that is called like a range.

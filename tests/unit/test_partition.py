@@ -118,9 +118,8 @@ def test_resampling_lowers_the_spread_and_with_the_model_itself_every_weight_is_
 def test_plain_weights_are_those_by_hand():
     """A sequence follows its own stream; its weight is e^(log score) / q, of every prefix."""
     model, q = make(), language_model()
-    weights = draw_log_partitions(
-        model, WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(5, 1), 9, "hand"
-    )
+    given = WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(5, 1)
+    weights = draw_log_partitions(model, *given, 9, "hand")
     for run in range(5):
         numbers = stream(9, "hand", run).random(2 * LONGEST)[::2]
         words: list[int] = []
@@ -300,9 +299,8 @@ def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length(
     assert (len(found), math.fsum(map(math.exp, found))) == (64, pytest.approx(1, abs=1e-6))
     mixed = [np.array(ids) for ids in SENTENCES]
     by_hand = sorted(endless_by_hand(language_model(), ids) for ids in SENTENCES)
-    assert sorted(partition.endless_log_probs(language_model(), mixed)) == pytest.approx(
-        by_hand, abs=1e-5
-    )
+    found = partition.endless_log_probs(language_model(), mixed)
+    assert sorted(found) == pytest.approx(by_hand, abs=1e-5)
 
 
 def test_the_command_refuses_what_does_not_fit(folder):

@@ -82,10 +82,9 @@ def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_atte
 
 def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path):
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
-    external = {
-        name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
-        for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
-    }
+    common = {"family": "huggingface", "corpus": "wikipedia"}
+    paths = {"here": str(tmp_path), "there": "someone/model"}
+    external = {name: common | {"architecture": {"path": path}} for name, path in paths.items()}
     words = {"words": {"kind": "closed", "maximum_size": 50_000}}
     found = costs(SMOKE, tmp_path, models=external, vocabularies=words)
     guess = found.models.weights("lstm")

@@ -95,9 +95,7 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
     assert len(seen) > 1
 
 
-def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_distinguished(
-    tmp_path,
-):
+def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_differs(tmp_path):
     with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
         writer.write(ROWS.slice(0, 2))
         writer.write(ROWS.slice(2))
@@ -198,11 +196,9 @@ def test_what_was_written_is_verified(tree: Path) -> None:
     found = verify_tree(tree)
     assert not found.mismatches
     assert found.unrecorded == 4  # table.csv and the model's files, which no run has noted
-    assert {str(path.relative_to(tree)) for path in found.hashes} == {
-        *(f"m/s/0000{number}.parquet" for number in range(3)),
-        "merged/all.parquet",
-        "summary.json",
-    }
+    expected = {f"m/s/0000{number}.parquet" for number in range(3)}
+    expected |= {"merged/all.parquet", "summary.json"}
+    assert {str(path.relative_to(tree)) for path in found.hashes} == expected
     moved = tree.with_name("elsewhere")
     shutil.move(tree, moved)
     assert not problems(moved)
@@ -481,11 +477,9 @@ def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(tmp_p
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)
-    cuda = SimpleNamespace(
-        is_available=lambda: True,
-        get_device_properties=lambda device: SimpleNamespace(name="A GPU", uuid="7"),
-        max_memory_reserved=lambda device: 3_000_000_000,
-    )
+    reserved, gpu = lambda device: 3_000_000_000, SimpleNamespace(name="A GPU", uuid="7")
+    cuda = SimpleNamespace(is_available=lambda: True, max_memory_reserved=reserved)
+    cuda.get_device_properties = lambda device: gpu
     stand_in = SimpleNamespace(cuda=cuda, device=torch.device)
     monkeypatch.setitem(sys.modules, "torch", stand_in)
     record = provenance.run_record("scripts/generate.py", {}, device="cuda")

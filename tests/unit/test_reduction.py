@@ -96,11 +96,8 @@ def test_unknown_words_are_charged(reduction):
     table = estimates_table(reduction)
     keys = ("method", "basis", "temperature", "pairing", "beam_size")
     for plain in select(table, measure="perplexity"):
-        charged = [
-            row
-            for row in select(table, measure="unknown_penalized_perplexity")
-            if all(row[k] == plain[k] for k in keys)
-        ]
+        others = select(table, measure="unknown_penalized_perplexity")
+        charged = [row for row in others if all(row[k] == plain[k] for k in keys)]
         assert len(charged) == 1
         factor = np.exp(6 * np.log(50) / T)  # 0 + 1 + 2 + 3 unknown tokens of 50 types
         for name in ("low", "high") if plain["basis"] else ("value",):
@@ -124,9 +121,8 @@ def test_the_mixture_uses_every_temperature(reduction):
     rows = one(estimates_table(reduction), method="mixture", measure="perplexity")
     names = temperature_columns(GRID).names
     log_p = np.concatenate([COLUMNS[tau]["log_p"].reshape(len(P), K) for tau in GRID], 1)
-    grid = np.concatenate(
-        [np.stack([COLUMNS[tau][c].reshape(len(P), K) for c in names], 2) for tau in GRID], 1
-    )  # (N, 3 K, J)
+    parts = [np.stack([COLUMNS[tau][c].reshape(len(P), K) for c in names], 2) for tau in GRID]
+    grid = np.concatenate(parts, 1)  # (N, 3 K, J)
     log_w = log_p - (logsumexp(grid, 2) - np.log(3))
     wanted = (logsumexp(log_w, 1) - np.log(3 * K)).sum()
     assert (rows["log_likelihood"], rows["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 3 * K)
@@ -340,11 +336,8 @@ def test_the_errors_that_are_given_are_those_of_independent_repetitions(tmp_path
     for level, wanted in levels.items():
         rows = [one(table, **wanted) for table in tables]
         values = np.log([row["value"] for row in rows])
-        errors = {
-            name: np.array([row[name] / row["value"] for row in rows])
-            for name in ERRORS
-            if rows[0][name] is not None
-        }
+        known = [name for name in ERRORS if rows[0][name] is not None]
+        errors = {name: np.array([row[name] / row["value"] for row in rows]) for name in known}
         given[level] = set(errors)
         # The deviation over pairings is of one pairing, such as that by ids; of good weights it
         # leaves out much of the spread, as the samples stay the same.
@@ -452,13 +445,10 @@ def test_a_row_says_all_that_is_asked(method):
 
 
 def test_every_estimator_has_its_row_and_no_title_stands_twice():
-    found = {
-        f"{path.stem}:{node.name}"
-        for path in FOLDER.glob("*.py")
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef)
-        and any(ast.unparse(base).endswith("Estimator") for base in node.bases)
-    }
+    nodes = [(p.stem, node) for p in FOLDER.glob("*.py") for node in ast.parse(p.read_text()).body]
+    classes = [(stem, node) for stem, node in nodes if isinstance(node, ast.ClassDef)]
+    bases = {f"{stem}:{node.name}": [*map(ast.unparse, node.bases)] for stem, node in classes}
+    found = {name for name, held in bases.items() if any(b.endswith("Estimator") for b in held)}
     assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
     titles = [estimator.title for estimator in ways.load_estimators().values()]
     assert len(set(titles)) == len(titles)
@@ -505,9 +495,8 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.test_reduction:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
-    assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [
-        (tau, "perplexity") for tau in GRID
-    ]
+    settings = [(tau, "perplexity") for tau in GRID]
+    assert [(row["temperature"], row["measure"]) for row in rows[::2]] == settings
     for row in rows[::2]:
         wanted = weights(row["temperature"]).max(1).sum() - 5.0 * len(P)
         assert row["log_likelihood"] == pytest.approx(wanted)

@@ -51,9 +51,8 @@ from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_entitynlm import make_model, make_proposal
 from tests.unit.toy_latent import STOP, ToyModel, ToyProposal
 
-LABELS = Labels(
-    families={"mine": "entitynlm", "other": "rnng"}, data={"mine": "books (test)", "other": "trees"}
-)
+FAMILIES = {"mine": "entitynlm", "other": "rnng"}
+LABELS = Labels(families=FAMILIES, data={"mine": "books (test)", "other": "trees"})
 PROPOSALS = {
     "mine": {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)},
     "other": {"crf": (1.0,)},

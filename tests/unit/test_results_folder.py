@@ -82,9 +82,8 @@ def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     assert not hasattr(results, "semantics")
     with pytest.raises(KeyError, match="has no 'semantics'; there are perplexity"):
         results["semantics"]
-    assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
-        ["wiki", "gru", 0.5]
-    ]
+    rows = results.contrastive[["corpus", "model", "value"]].to_numpy().tolist()
+    assert rows == [["wiki", "gru", 0.5]]
     assert results["contrastive_differences"]["first"].tolist() == ["gru"]
     page = results._repr_html_()  # names of folders are no markup
     assert "some" not in page

@@ -142,11 +142,8 @@ def test_labels_become_actions_and_trees_beyond_the_limits_are_left_out(tmp_path
     model = make(labels=labels)
     row = torch.tensor([3, 2, 0, 0, 1, 4, 0, 1, 1, -1])
     assert model.readable(Instance(0, {}), row) == {"tree": "(S (NP #0 #1) (X #2))"}
-    rows = {
-        "doc_id": [0, 0, 119],
-        "sentence": [0, 1, 0],
-        "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
-    }
+    rows = {"doc_id": [0, 0, 119], "sentence": [0, 1, 0]}
+    rows |= {"tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"]}
     write_shard(tmp_path / "trees.parquet", TREES, rows, {})
     files = treebank._replace(trees=tmp_path / "trees.parquet")
     model = make(labels=("NP", "S", "VP"), maximum_run=1)

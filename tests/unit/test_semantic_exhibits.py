@@ -137,12 +137,9 @@ def test_the_printed_tables_repeat_what_the_note_says():
         cells = [((table, m, k), cell) for m, row in rows.items() for k, cell in row.items()]
         for place, (name, cell) in enumerate(cells):
             repeated |= {(name[1:], other[1:]) for other, c in cells[:place] if c == cell}
-    assert repeated == {
-        (("LSTM", "bleu_4"), ("GRU", "bleu_4")),
-        (("LSTM-SS", "bleu_4"), ("GRU", "bleu_4")),
-        (("LSTM-SS", "bleu_4"), ("LSTM", "bleu_4")),
-        (("GRU-SS", "transformer"), ("GRU", "skipthought")),
-    }
+    alike = [("LSTM", "GRU"), ("LSTM-SS", "GRU"), ("LSTM-SS", "LSTM")]
+    expected = {((one, "bleu_4"), (other, "bleu_4")) for one, other in alike}
+    assert repeated == expected | {(("GRU-SS", "transformer"), ("GRU", "skipthought"))}
     assert "15 of 20 cells, below Transformer in 11" in semantic_tables.PUBLISHED_FAULTS
     assert published.published_lower("infersent", "skipthought") == (15, 20)
     assert published.published_lower("infersent", "transformer") == (11, 20)
@@ -185,13 +182,9 @@ def test_every_measure_has_its_line_and_values_stand_beside_their_baselines():
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
-    assert lines["glove: WMD"][gru : gru + 5] == [
-        "0.300 [0.280, 0.320]",
-        "0.300",
-        "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}"),
-        "0.200 [0.180, 0.220]",
-        "0.200 [0.180, 0.220]",
-    ]
+    excess = "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}")
+    cells = ["0.300 [0.280, 0.320]", "0.300", excess, *["0.200 [0.180, 0.220]"] * 2]
+    assert lines["glove: WMD"][gru : gru + 5] == cells
     assert lines["Cross-entropy"][gru + 1] == ""
     assert "GRU 5.0% and 2.0%" in table.note
     # facts are said once with their models
@@ -219,14 +212,9 @@ def test_differences_have_their_stars_and_probes_say_who_notices(compared):
 
 def test_what_does_not_beat_the_average_of_vectors_says_so():
     # The more a measure errs the lower it correlates; as all err alike, a little less is clear.
-    errors = {
-        ("word2vec", "average"): 0.5,
-        ("glove", "average"): 1.7,
-        ("glove", "wmd"): 1.7,
-        ("glove", "greedy_f1"): 1.9,
-        ("infersent", "similarity"): 1.6999,
-        ("minilm", "similarity"): 1.5,
-    }
+    errors = {("word2vec", "average"): 0.5, ("glove", "average"): 1.7, ("glove", "wmd"): 1.7}
+    errors |= {("glove", "greedy_f1"): 1.9, ("infersent", "similarity"): 1.6999}
+    errors |= {("minilm", "similarity"): 1.5}
     scores = make_pair_scores(errors)
     rows = scores.groupby(["evaluator", "measure"])
     human = make_human({key: spearmanr(own["gold"], own["value"])[0] for key, own in rows})
@@ -254,9 +242,8 @@ def test_findings_of_meaning_and_of_an_order_against_perplexity(compared):
     chance = found_of(table, "chance")
     assert chance["value"].iloc[0] != chance["value"].iloc[1]
     unnoticed = found_of(table, "unnoticed")
-    assert "glove: average of vectors" in set(
-        unnoticed.loc[unnoticed["quantity"].str.endswith(": shuffled"), "about"]
-    )
+    blind = unnoticed.loc[unnoticed["quantity"].str.endswith(": shuffled"), "about"]
+    assert "glove: average of vectors" in set(blind)
     people = found_of(table, "people gave").iloc[0]
     assert people["about"] == "glove: WMD"
     assert people["quantity"].endswith("sts")
@@ -324,10 +311,8 @@ def test_the_tree_is_scipys(leaves):
 
 
 def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(compared):
-    strong, weak = (
-        correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
-        correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
-    )
+    shown = correlation_matrix.ShownCorrelation
+    strong, weak = shown(-0.95, -1, -0.8), shown(0.1, -0.5, 0.6)
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
     merges, order = correlation_matrix.cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
@@ -379,11 +364,8 @@ def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
         assert f"of the {title} split" in axis.get_xlabel()
         orders.append([tick.get_text().split("  ")[0] for tick in axis.get_yticklabels()])
         places = [orders[-1].index(one) for one in ("BLEU-2", "Accuracy")]
-        (row,) = table[
-            (table["split"] == split)
-            & (table["first_measure"] == "bleu_2")
-            & (table["second_measure"] == "accuracy")
-        ].to_dict("records")
+        pair = (table["first_measure"] == "bleu_2") & (table["second_measure"] == "accuracy")
+        (row,) = table[pair & (table["split"] == split)].to_dict("records")
         texts = {t.get_position()[::-1]: t.get_text() for t in axis.texts}
         drawn.append(texts[max(places), min(places)])
         assert drawn[-1] == f"{row['value']:.2f}".lstrip("0")
@@ -396,10 +378,8 @@ def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
 def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_6():
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
     for expected in (False, True):
-        held = {
-            **deepcopy(config),
-            "report": {"published": {"semantics": ["wikipedia"] * expected}},
-        }
+        report = {"published": {"semantics": ["wikipedia"] * expected}}
+        held = {**deepcopy(config), "report": report}
         validation.validate(held)
         report = run.Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")

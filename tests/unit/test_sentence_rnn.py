@@ -233,9 +233,8 @@ def test_sentences_are_cut_where_they_end_and_distortions_redrawn_each_epoch(dat
 
     def read(**options):
         given = ContrastiveTrainingOptions(**options)
-        held = list(
-            learning.encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given)
-        )
+        path = tmp_path / "documents.parquet"
+        held = list(learning.encode_sentences(path, "train", vocabulary, given))
         assert [one.instance_id for one in held] == list(range(len(held)))
         return vocabulary.decode([one.arrays[TOKENS] for one in held])
 
@@ -259,17 +258,9 @@ def test_the_watched_sentences_are_a_fixed_part_and_open_vocabularies_are_refuse
         fit(data, tmp_path, vocabulary=tmp_path / "bpe.json")
 
 
-AS_THE_AUTHORS = {
-    "batch_tokens": 1,
-    "maximum_epochs": 2,
-    "redraw": False,
-    "distortion": 0.3,
-    "gradient_clip": None,
-    "l2": 0.002,
-    "l2_on": "matrices",
-    "unit_vectors": True,
-    "epoch_decay": 0.5,
-}
+AS_THE_AUTHORS = {"batch_tokens": 1, "maximum_epochs": 2, "redraw": False, "distortion": 0.3}
+AS_THE_AUTHORS |= {"gradient_clip": None, "l2": 0.002, "l2_on": "matrices"}
+AS_THE_AUTHORS |= {"unit_vectors": True, "epoch_decay": 0.5}
 
 
 def hinge_step(weights, true, distorted, rate, penalty):

@@ -265,12 +265,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     ClosedVocabulary(["a", "b"], 1).save(tmp_path / "words.json")
     for name, substitution in (("one", 0.5), ("two", 0.5), ("three", 0.25)):
         shares = {"substitution": substitution, "transposition": 1 - substitution}
-        flags = {
-            "model": models / ("open" if name == "two" else "closed"),
-            "documents": documents,
-            "seed": 3,
-            "device": "cpu",
-        }
+        model = models / ("open" if name == "two" else "closed")
+        flags = {"model": model, "documents": documents, "seed": 3, "device": "cpu"}
         flags |= {"substitutes": tmp_path / "words.json", "distortion": json.dumps(shares)}
         flags |= {"versions": json.dumps({"0.0": [0, 1], "0.5": [0, 4], "0.9": [0, 4]})}
         flags |= {"output": tmp_path / name / "0.parquet"}
@@ -281,16 +277,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     line = f"contrast|text:cleaned|units:document|{halves}"
     assert read_record(shards["one"])["signature"] == f"{line}|{V}"
     measured, differences = tmp_path / "m.parquet", tmp_path / "d.parquet"
-    run_script(
-        "measure_contrast",
-        shards["one"],
-        "--model",
-        "one",
-        "--base-level",
-        0.5,
-        "--output",
-        measured,
-    )
+    given = "--model", "one", "--base-level", 0.5, "--output", measured
+    run_script("measure_contrast", shards["one"], *given)
     line += "|levels:0.5+0.9|draws:4|base:0.5"
     assert read_record(measured)["signature"] == f"{line}|{V}"
     flags = ["--base-level", 0.5, "--flips", 9, "--output", differences]

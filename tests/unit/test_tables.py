@@ -122,10 +122,8 @@ def test_published_values_agree_with_the_sentences_of_the_paper():
 def test_standard_deviations_are_over_resamples():
     parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
     table = sensitivity.reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
-    values = [
-        float(part.query("tendency == 'length' and measure == 'mean'")["value"].iloc[0])
-        for part in parts
-    ]
+    lengths = [part.query("tendency == 'length' and measure == 'mean'") for part in parts]
+    values = [float(length["value"].iloc[0]) for length in lengths]
     row = table.tidy.query("tendency == 'length'").iloc[0]
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
@@ -146,13 +144,9 @@ def _description(family, parameters):
 
 def test_models_table():
     models = {"small": _description("lstm", 59_000_000), "trigram": _description("trigram", 7)}
-    perplexities = {
-        "small": {
-            "perplexity": {"token": 81.5, "word": 90.25},
-            "unknown_penalized": {"perplexity": {"token": 280.5, "word": 300.5}},
-        },
-        "trigram": {"perplexity": {"token": None, "word": None}},
-    }
+    small = {"perplexity": {"token": 81.5, "word": 90.25}}
+    small |= {"unknown_penalized": {"perplexity": {"token": 280.5, "word": 300.5}}}
+    perplexities = {"small": small, "trigram": {"perplexity": {"token": None, "word": None}}}
     table = model_table(models, perplexities, Labels())
     numbers = ["59.00", "59.000", "81.50", "90.25", "300.5", "49.29"]
     assert (table.rows[0], table.rows[1][4]) == (["small", "closed", *numbers], "∞")
@@ -162,16 +156,9 @@ def test_models_table():
 
 
 def scored(byte, size=90, unknown=0, **more):
-    return {
-        "perplexity": {"token": 3.0, "word": 4.0},
-        "bits": {"character": 1.0, "byte": byte},
-        "documents": 2,
-        "n": {"byte": size},
-        "unknown": unknown,
-        "unknown_share": unknown / 10,
-        "text": "cleaned",
-        **more,
-    }
+    held = {"perplexity": {"token": 3.0, "word": 4.0}, "bits": {"character": 1.0, "byte": byte}}
+    held |= {"documents": 2, "n": {"byte": size}, "text": "cleaned"}
+    return {**held, "unknown": unknown, "unknown_share": unknown / 10, **more}
 
 
 PERPLEXITIES = {
@@ -194,13 +181,9 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled():
     heads = [column.title for column in table.columns]
     cleaned, raw = heads.index(SPELLED), heads.index(RAW_BITS)
     shown_bits = {row[0]: (row[cleaned], row[raw]) for row in table.rows}
-    assert shown_bits == {
-        "closed": ("2.100", ""),
-        "open": ("2.300", ""),
-        "free": ("", ""),
-        "impossible": ("∞", ""),
-        "external": ("1.900", "0.900"),
-    }
+    expected = {"closed": ("2.100", ""), "open": ("2.300", ""), "free": ("", "")}
+    expected |= {"impossible": ("∞", ""), "external": ("1.900", "0.900")}
+    assert shown_bits == expected
     tidy = table.tidy.set_index("model")
     limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
     assert limits.tolist() == [2.0, 2.2]
@@ -236,9 +219,8 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned():
     lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
-    table = measured.measured_table(
-        measured.MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels()
-    )
+    made = make_measures(["<b>/beam", "lstm/beam"])
+    table = measured.measured_table(measured.MEASURED_TABLES[2], made, Labels())
     html = to_html_table(table)
     parser = _Rows()
     parser.feed(html)
@@ -455,9 +437,8 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup():
     assert "only 3 documents; 3 more in the CSV." in note
     assert "Length KS of LSTM beam: only 2 documents" in note
     nasty = "<script>alert(1)</script> \\input{x} $y_ \u202e\x1b[31m"
-    table = measured.table_3(
-        withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels()
-    )
+    held = withhold(make_measures(["lstm/beam"]), "length", "ks", nasty)
+    table = measured.table_3(held, Labels())
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
     assert r"\textbackslash{}input\{x\} \$y\_" in latex.to_latex(table)
@@ -489,16 +470,12 @@ def test_published_value_stands_beside_the_family_and_kind():
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
     # the raw table has every distance and no published value
     table = measured.measured_table(measured.RAW_TABLE, make_measures(["lstm/beam"]), Labels())
-    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {
-        OWN,
-        measured.EXCESS,
-    }
+    titles = {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))}
+    assert titles == {OWN, measured.EXCESS}
     assert "raw text" in table.title
     own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
-    assert own == synthetic_tables.BASELINES.keys() - {
-        ("unigram", "tvd_1000"),
-        ("unigram", "max_difference_known"),
-    }
+    others = {("unigram", name) for name in ("tvd_1000", "max_difference_known")}
+    assert own == synthetic_tables.BASELINES.keys() - others
 
 
 def write(path, *jobs):

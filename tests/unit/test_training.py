@@ -45,14 +45,8 @@ from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import Fixed, TableModel, make
 
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
-TRAINING = {
-    "batch_tokens": 64,
-    "maximum_length": 40,
-    "maximum_epochs": 4,
-    "validation_steps": 7,
-    "warmup_steps": 4,
-    "checkpoint_steps": 3,
-}
+TRAINING = {"batch_tokens": 64, "maximum_length": 40, "maximum_epochs": 4, "validation_steps": 7}
+TRAINING |= {"warmup_steps": 4, "checkpoint_steps": 3}
 CONFIG = {
     "family": "lstm",
     "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3},
@@ -383,9 +377,8 @@ def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_im
         held = {"avx512_f": True, **instructions} if instructions else {}
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
         able = instructions.get("avx512_bf16", False)
-        assert factored.fastest_products.__wrapped__() == (
-            torch.bfloat16 if able else torch.float32
-        )
+        expected = torch.bfloat16 if able else torch.float32
+        assert factored.fastest_products.__wrapped__() == expected
 
 
 def save(folder, step):

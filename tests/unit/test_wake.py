@@ -88,9 +88,8 @@ def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_
         held = instances(20_000)
         for start in range(0, 20_000, 1000):
             proposal.train()
-            loss = wake_loss(
-                proposal, model, count, 11, InstanceBatch.of(held[start : start + 1000]), 0.0
-            )
+            batch = InstanceBatch.of(held[start : start + 1000])
+            loss = wake_loss(proposal, model, count, 11, batch, 0.0)
             blocks.append(-gradient_of(loss, proposal) / 1000)
             values.append(-float(loss.detach()) / 1000)
         found = torch.stack(blocks)  # (20, V, 2)
@@ -182,10 +181,8 @@ def train_toy(model, proposal, folder, **options):
     held = list(itertools.product(range(2, 6), repeat=2))
     stores = []
     for split in ("train", "valid"):
-        found = [
-            Instance(number, instances(1, words)[0].arrays)
-            for number, words in enumerate(held * (4 if split == "train" else 64))
-        ]
+        times = 4 if split == "train" else 64
+        found = [Instance(n, instances(1, words)[0].arrays) for n, words in enumerate(held * times)]
         stores.append(WholeInstances(InstanceStore.write(folder, split, found), 96))
     settings = {"warmup_steps": 0, "weight_decay": 0.0, "patience": 99, "precision": "32"}
     chosen = TrainingOptions(**{"learning_rate": 0.1, "maximum_epochs": 60, **settings, **options})
@@ -234,14 +231,8 @@ def test_a_proposal_converges_to_the_posterior_and_weights_that_no_step_betters_
     assert result.valid_loss == pytest.approx(exact_loss(model, proposal), rel=1e-5)
 
 
-FIT = {
-    "batch_tokens": 64,
-    "maximum_epochs": 2,
-    "warmup_steps": 2,
-    "learning_rate": 0.02,
-    "checkpoint_steps": 2,
-    "validation_steps": 3,
-}
+FIT = {"batch_tokens": 64, "maximum_epochs": 2, "warmup_steps": 2, "learning_rate": 0.02}
+FIT |= {"checkpoint_steps": 2, "validation_steps": 3}
 WAKE = {"wake_steps": 9, "wake_samples": 3, "wake_batch_tokens": 40, "wake_learning_rate": 0.02}
 SIZES = {"size": 8, "maximum_entities": 3, "maximum_length": 2}
 
@@ -267,21 +258,15 @@ def data(tmp_path_factory):
 
 
 def fit(data, folder, wake="model", checkpoints="checkpoints", **training):
-    config = {
-        "family": "entity-tagger",
-        "architecture": {**SIZES, "dropout": 0.2, "noise": 0.1},
-        "training": {**FIT, **training},
-    }
+    config = {"family": "entity-tagger", "training": {**FIT, **training}}
+    config |= {"architecture": {**SIZES, "dropout": 0.2, "noise": 0.1}}
     files = data / "documents.parquet", data / "vocabulary.json"
     places = folder / "out", folder / checkpoints
     with threads.set_threads(1):
         fitting.fit_files(*files, config, 1, CPU, *places, wake=data / wake if wake else None)
     model, _, description = registry.load_any(folder / "out")
-    rows = [
-        row
-        for batch in read_batches(folder / "out" / "training.parquet", TRAINING, TRAINING.names)
-        for row in batch.to_pylist()
-    ]
+    batches = read_batches(folder / "out" / "training.parquet", TRAINING, TRAINING.names)
+    rows = [row for batch in batches for row in batch.to_pylist()]
     return model.state_dict(), description, [{**row, "seconds": 0} for row in rows]
 
 

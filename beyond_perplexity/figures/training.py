@@ -12,16 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
-from beyond_perplexity.figures.measure_names import (
-    CONTRAST_UNITS,
-    Descriptions,
-    normalized_models,
-    parts_by,
-    pick_contrasts,
-    shown_level,
-    training_margins,
-)
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     draw_line,
@@ -50,7 +42,7 @@ def _draw_epochs(
     sources = _sources(labels.sort_models(rows["model"]))
     looks = Looks(labels, sources)
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
-    for (model, split), points in parts_by(rows, "model", "split").items():
+    for (model, split), points in measure_names.parts_by(rows, "model", "split").items():
         ordered = points.sort_values("epoch", kind="stable")
         axis.plot(
             *(thin(ordered, 400)[name].to_numpy() for name in ("epoch", column)),
@@ -101,17 +93,17 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
 
     A panel for each unit, and one for models without a likelihood, whose scale is arbitrary.
     """
-    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    rows = measure_names.pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
         raise NothingToShowError("no model has a finite contrastive entropy")
-    known = rows["model"].isin(normalized_models(table))
+    known = rows["model"].isin(measure_names.normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])
-        for unit, title in CONTRAST_UNITS.items()
+        for unit, title in measure_names.CONTRAST_UNITS.items()
     ]
-    title = f"{CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
+    title = f"{measure_names.CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
     parts.append(("sentence", title, rows[~known & (rows["unit"] == "sentence")]))
     drawn = [part for part in parts if len(part[2])]
     figure, axes = row_of_panels(len(drawn), 3.0)
@@ -137,10 +129,12 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 @styled
-def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels) -> Figure:
+def entropy_by_margin(
+    table: pd.DataFrame, models: measure_names.Descriptions, labels: Labels
+) -> Figure:
     """Draw test contrastive entropy, a line a training distortion, a panel a size (Fig. 3)."""
-    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
-    margins = training_margins(models)
+    rows = measure_names.pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    margins = measure_names.training_margins(models)
     rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:
@@ -156,7 +150,7 @@ def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels)
     axes[0].set_ylabel("$H_C$, nats a sentence", parse_math=True)
     entries: list[Line2D] = [
         handle(
-            f"{labels.model(name)}: trained at {shown_level(margins[name].margin)}",
+            f"{labels.model(name)}: trained at {measure_names.shown_level(margins[name].margin)}",
             looks.colour(name),
             looks.marker(name),
         )

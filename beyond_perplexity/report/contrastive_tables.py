@@ -39,11 +39,7 @@ from beyond_perplexity.report.published import (
     PUBLISHED_CONTRASTS,
     PublishedContrasts,
 )
-from beyond_perplexity.schemas.contrastive import (
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_RATIO,
-    SENTENCE_CROSS_ENTROPY,
-)
+from beyond_perplexity.schemas import contrastive
 
 CONTRAST_NOTE = (
     "Columns 'published': Arora & Rangarajan 2016, on the Penn Treebank (82,000 test words, 10,000 "
@@ -180,7 +176,7 @@ def entropy_table(
     """
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_ENTROPY), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY), papers)
     found = _perplexities(perplexities, given_lengths)
     lines = [
         {"unit": unit, "title": title, "model": model, "named": named.get((model, unit), "")}
@@ -225,7 +221,7 @@ def entropy_table(
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
     """Make Table 3: the ratio of contrastive entropy to that at the base level."""
     papers = published_contrasts(models)
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_RATIO), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO), papers)
     rows = rows[rows["level"] != rows["base_level"]]
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
     names = labels.sort_models(rows["model"])
@@ -259,7 +255,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
 
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
-    rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
+    rows = contrasts[contrasts["measure"] == contrastive.SENTENCE_CROSS_ENTROPY]
     found = by_key(rows, "unit", "model")
 
     def value(model: str, unit: str, size: float) -> str:

@@ -26,13 +26,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
-from beyond_perplexity.tendencies.definitions import (
-    EMBEDDING,
-    LENGTH,
-    SHARES,
-    TENDENCIES,
-    tendencies_of,
-)
+from beyond_perplexity.tendencies import definitions
 
 _VECTORS = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
@@ -49,7 +43,7 @@ _VECTORS = (
 
 def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of embeddings: a row per source."""
-    rows = measures[measures["tendency"] == EMBEDDING]
+    rows = measures[measures["tendency"] == definitions.EMBEDDING]
     if rows.empty:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")
     values: dict[Any, float] = rows.set_index(["source", "measure"])["value"].to_dict()
@@ -96,7 +90,7 @@ TEST_NAMES = {
     "mean_difference": "mean difference",
 }
 # Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
-_SAME = tendencies_of("words", "types", "embedding")
+_SAME = definitions.tendencies_of("words", "types", "embedding")
 
 
 def _shift(row: Mapping[Any, Any]) -> str:
@@ -137,7 +131,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
         for (tendency, measure), held in parts_by(sensitivity, "tendency", "measure").items()
     ]
-    titles = {name: row.title for name, row in TENDENCIES.items()}
+    titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [
         *text_columns("Tendency", form=lambda name: titles.get(name, name)),
         *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
@@ -160,8 +154,11 @@ TEST_SET_ROWS = (
     Measured("type_token_unigrams", "heaps_alpha", "Heaps α, unigrams"),
     Measured("type_token_bigrams", "heaps_beta", "Heaps β, bigrams"),
     Measured("type_token_bigrams", "heaps_alpha", "Heaps α, bigrams"),
-    Measured(LENGTH, "mean", "Mean length (tokens)", 2),
-    *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
+    Measured(definitions.LENGTH, "mean", "Mean length (tokens)", 2),
+    *(
+        Measured(name, "mean", f"Mean share of {row.noun}")
+        for name, row in definitions.SHARES.items()
+    ),
 )
 
 

@@ -17,13 +17,17 @@ import pyarrow as pa
 from beyond_perplexity.contrastive import entropy
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
+from beyond_perplexity.inference.p_values import (
+    EXACT_GROUPS,
+    adjust_rows,
+    needed_draws,
+    sign_flip_p_values,
+)
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.signature import refuse_mixed
-from beyond_perplexity.verdicts import joined_facts
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL, joined_facts
 
-NO_DIFFERENCE = "no difference found"
 # By whether H_C is higher and whether H_CR is lower.
 READINGS = {
     (True, False): "superior",
@@ -33,16 +37,19 @@ READINGS = {
 }
 
 
-def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
+def read_table_1(
+    value: float, p_adjusted: float | None, low: float, high: float, few: bool = False
+) -> str | None:
     """Read the paper's Table 1 from a difference of H_C, its p and the 95% limits of that of H_CR.
 
-    H_CR is similar where the limits hold 0. The result is one of `READINGS`, `NO_DIFFERENCE` where
-    H_C shows none, None where it is not known.
+    H_CR is similar where the limits hold 0. The result is one of `READINGS`, `ALIKE` where H_C
+    shows no difference, `CANNOT_TELL` where so few flips could show none, None where it is not
+    known.
     """
     if p_adjusted is None or math.isnan(p_adjusted):
         return None
     if p_adjusted >= VERDICT_LEVELS[0]:
-        return NO_DIFFERENCE
+        return CANNOT_TELL if few else ALIKE
     if math.isnan(low) or math.isnan(high):
         return None
     return READINGS[value > 0, high < 0]
@@ -71,8 +78,9 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
         of_unit = list(_compare(sums, unit, tests))
         tested = [row for row in of_unit if row["measure"] == contrastive.CONTRASTIVE_ENTROPY]
         adjust_rows(tested, tests.flips, "flips")
+        family = sum(row["low"] is not None for row in tested)
+        _read(of_unit, needed_draws(family, VERDICT_LEVELS[0], tests.flips) is not None)
         rows += of_unit
-    _read(rows)
     kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
 
@@ -153,8 +161,11 @@ def _row(
     return {**empty, **given, **known, **own}
 
 
-def _read(rows: Sequence[_Row]) -> None:
-    """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
+def _read(rows: Sequence[_Row], few: bool) -> None:
+    """Fill in the reading of differences of H_C that have one of H_CR: not at the base level.
+
+    `few`: drawn flips are too few for a star; of few groups none are drawn, but all are tried.
+    """
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
     limits = {tuple(row[k] for k in keys): (row["low"], row["high"]) for row in measured}
@@ -162,4 +173,5 @@ def _read(rows: Sequence[_Row]) -> None:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
-            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)
+            unclear = few and row["groups"] > EXACT_GROUPS
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, unclear)

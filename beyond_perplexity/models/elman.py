@@ -164,8 +164,8 @@ class ClassOutput(OutputLayer):
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
         """Sort targets (N,) by their classes; return their order, int64, (N,), and the classes.
 
-        Of each that has some: features (N_c, D), targets as places in the class (N_c,), weights
-        (S_c, D), biases (S_c,) and the impossible places.
+        Of each that has some: features (N_c, D), targets as positions in the class (N_c,), weights
+        (S_c, D), biases (S_c,) and the impossible positions.
         """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)

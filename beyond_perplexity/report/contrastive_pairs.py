@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import read_table_1
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -19,7 +19,13 @@ from beyond_perplexity.figures.measure_names import (
     shown_level,
     table_levels,
 )
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
+from beyond_perplexity.figures.numbers import (
+    UNCLEAR,
+    shown,
+    shown_interval,
+    shown_share,
+    shown_signed,
+)
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.layout import (
@@ -32,6 +38,7 @@ from beyond_perplexity.report.layout import (
     without_repeats,
 )
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -160,8 +167,9 @@ _READINGS_NOTE = (
     "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
     "difference of H_C has an adjusted p below 0.05 (sign-flips over documents or groups of them, "
     f"Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference found, which is "
-    "no proof of equality. Similar: the paired 95% interval of the difference of H_CR holds 0. The "
-    "rule is not its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
+    f"no proof of equality, or {UNCLEAR}, cannot tell: so few flips cannot give such a p. Similar: "
+    "the paired 95% interval of the difference of H_CR holds 0. The rule is not its own mirror: "
+    "what is superior at a similar H_CR makes the other indeterminate. "
     "It reads two trained models on this text and this noise, for a choice among models of one "
     "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
     "scores of a model moves it from inferior to scaling issues and from indeterminate to "
@@ -184,7 +192,8 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     )
     ends = [f"{CONTRASTIVE_RATIO}_{end}" for end in _DIFFERENCE]
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
-    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
+    found["few"] = found["reading"] == CANNOT_TELL
+    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:], "few"]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
     has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
     return found.loc[has_ratio, _COLUMNS]
@@ -195,7 +204,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     pairs = ordered_readings(differences)
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     places = {name: str(place) for place, name in enumerate(models, start=1)}
-    said = pairs["reading"].fillna("").replace(NO_DIFFERENCE, _NOT_FOUND)
+    said = pairs["reading"].fillna("").replace({ALIKE: _NOT_FOUND, CANNOT_TELL: UNCLEAR})
     keys = zip(*(pairs[name] for name in ("unit", "level", "first", "second")), strict=True)
     read = dict(zip(keys, said, strict=True))
     held = set(zip(pairs["unit"], pairs["level"], pairs["first"], strict=True))

@@ -237,7 +237,7 @@ class RNNG(rnng_instances.TreeModel):
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
         here, shifts = prefixes.nodes[:, :-1], latents == rnng_instances.SHIFT  # (R, W)
         asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
-        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (positions,): nodes that say a word
         counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
         row, step = prefixes.rows, prefixes.steps  # (M,)
         word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)

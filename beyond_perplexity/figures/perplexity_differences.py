@@ -32,10 +32,8 @@ def _cell(row: pd.Series, *, exact: bool) -> str:
     half = (row["high"] - row["low"]) / 2
     digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
     digits = digits if exact else min(digits, 2 if abs(row["value"]) >= 1 else 3)
-    text, marks = (
-        f"{row['value']:+.{digits}f}".replace("-", numbers.MINUS),
-        numbers.stars(row["p_adjusted"]),
-    )
+    text = f"{row['value']:+.{digits}f}".replace("-", numbers.MINUS)
+    marks = numbers.stars(row["p_adjusted"])
     if not exact:  # little room
         return f"{text.replace('0.', '.', 1)}\n{marks}".strip()
     return text + marks + (f"\n±{half:.{digits}f}" if half > 0 else "")

@@ -51,13 +51,9 @@ def given():
     """Return what every table and figure of the paper is made of."""
     contrasts = make_contrasts(MODELS, SENTENCES)
     sentence_models = {name: sentence_description(*made) for name, made in MARGINS.items()}
-    models = {
-        "kn-3": word_description("kneser-ney", order=3),
-        "kn-5": word_description("kneser-ney", order=5),
-        "rnn": word_description("rnn", classes=50),
-        "lstm": word_description("lstm"),
-        **sentence_models,
-    }
+    models = {f"kn-{order}": word_description("kneser-ney", order=order) for order in (3, 5)}
+    models |= {"rnn": word_description("rnn", classes=50), "lstm": word_description("lstm")}
+    models |= sentence_models
     perplexities = {
         name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
     }

@@ -31,16 +31,12 @@ from tests.unit.threads import set_threads
 pytestmark = pytest.mark.usefixtures("one_thread")
 UNK = 2
 DECODINGS = [
-    {"kind": "ancestral"},
-    {"kind": "ancestral", "temperature": 0.6, "unknown": "exclude"},
-    {"kind": "nucleus", "mass": 0.7},
-    {"kind": "nucleus", "mass": 0.8, "temperature": 1.7},
+    *({"kind": "ancestral"}, {"kind": "ancestral", "temperature": 0.6, "unknown": "exclude"}),
+    *({"kind": "nucleus", "mass": 0.7}, {"kind": "nucleus", "mass": 0.8, "temperature": 1.7}),
     {"kind": "nucleus", "mass": 0.9, "temperature": 1.5, "unknown": "exclude"},
-    {"kind": "top_k", "k": 2},
+    *({"kind": "top_k", "k": 2}, {"kind": "min_p", "p": 0.3}, {"kind": "typical", "mass": 0.6}),
     {"kind": "top_k", "k": 3, "unknown": "exclude", "temperature": 1.3},
-    {"kind": "typical", "mass": 0.6},
     {"kind": "typical", "mass": 0.8, "temperature": 0.8},
-    {"kind": "min_p", "p": 0.3},
     {"kind": "min_p", "p": 0.2, "unknown": "exclude", "temperature": 1.5},
 ]
 

@@ -48,14 +48,7 @@ from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLE
 from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.models.latents import kglm, kglm_tagger
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas import with_columns
-from beyond_perplexity.schemas.draws import (
-    BIDIRECTIONAL,
-    LOG_Q,
-    LOG_WEIGHTS,
-    temperature_column,
-    temperature_columns,
-)
+from beyond_perplexity.schemas import draws, with_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import test_kglm
@@ -296,7 +289,7 @@ def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
     pair = replace(pair, model=Endless(7, {}))
     with pytest.warns(UserWarning, match="no documents are simulated: no ends"):
         assert generate_known(pair, range(3), OPTIONS, WORDS) == []
-    nothing = {name: [] for name in BIDIRECTIONAL.names}
+    nothing = {name: [] for name in draws.BIDIRECTIONAL.names}
     write(tmp_path / "none", nothing)
     assert list(gap_rows(SimulatedRuns([tmp_path / "none"], reader))) == []
 
@@ -313,7 +306,7 @@ def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
 
 
 def write(path, columns, labels=("tiny", "table")):
-    write_shard(path, BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
+    write_shard(path, draws.BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
 
 
 @pytest.fixture
@@ -425,21 +418,21 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
     record = WeightLabels("tiny", "table", 1.0, "words", 50).in_record({})
     columns = weight_columns(lognormal(0.7, k=50))
     columns |= {"n_unknown": columns["n_tokens"] * 0, "latent_hash": columns["sample_id"]}
-    write_shard(tmp_path / "w.parquet", LOG_WEIGHTS, columns, record)
+    write_shard(tmp_path / "w.parquet", draws.LOG_WEIGHTS, columns, record)
     reader = WeightReader([tmp_path / "w.parquet"])
     simulated = made_up(1, 0.1)
     simulated["log_reverse"] += missing
     write(tmp_path / "a", simulated)
-    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
+    drawn = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
     options = ReductionOptions(subsets=0, bootstrap=0)
-    for held, expected in (({}, "two-sided"), (draws, "two-sided?" if missing else "two-sided")):
+    for held, expected in (({}, "two-sided"), (drawn, "two-sided?" if missing else "two-sided")):
         table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
         rows = [row for row in table if row["method"] == "two_sided"]
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
         said = "on 30 simulated documents the two-sided bounds of this setting are"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
     assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
-    (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
+    (gap,) = gaps_table(reduce_weights(reader, drawn, options)).to_pylist()
     assert (gap["at_most"] < gap["two_sided_low"]) == bool(missing)
     named = ("tiny", "table", "importance_sampling")
     assert (gap["model"], gap["proposal"], gap["method"]) == named
@@ -543,11 +536,11 @@ def test_log_q_at_all_temperatures_is_of_the_samples_that_were_weighed(pair, nam
         own = {key: v[found["temperature"] == temperature] for key, v in found.items()}
         for key in ("instance_id", "sample_id", "latent_hash"):
             assert np.array_equal(own[key], weighed[key]), key
-        assert np.array_equal(own[temperature_column(temperature)], weighed["log_q"])
+        assert np.array_equal(own[draws.temperature_column(temperature)], weighed["log_q"])
     more = LogQOptions((0.5, 0.9, 1.0, 1.1, 2.0, 5.0))
     again = gather(list(score_temperatures(pair, data, more, range(30))))
     kept = np.isin(again["temperature"], GRID)
-    for column in map(temperature_column, GRID):
+    for column in map(draws.temperature_column, GRID):
         assert np.array_equal(again[column][kept], found[column])
 
 
@@ -558,13 +551,13 @@ def write_both(pair, folder):
         for temperature in GRID:
             weights.append(folder / f"{place}-{temperature}.parquet")
             record = WeightLabels("toy", "toy", temperature, "words").in_record({})
-            with ShardWriter(weights[-1], LOG_WEIGHTS, record) as writer:
+            with ShardWriter(weights[-1], draws.LOG_WEIGHTS, record) as writer:
                 for rows in weigh(pair, [instance], WeightOptions(temperature), range(9)):
                     writer.write(dict(rows))
         log_q.append(folder / f"{place}.parquet")
-        columns = temperature_columns(GRID)
+        columns = draws.temperature_columns(GRID)
         record = WeightLabels("toy", "toy").in_record({})
-        with ShardWriter(log_q[-1], with_columns(LOG_Q, columns), record) as writer:
+        with ShardWriter(log_q[-1], with_columns(draws.LOG_Q, columns), record) as writer:
             for rows in score_temperatures(pair, [instance], LogQOptions(tuple(GRID)), range(9)):
                 writer.write(dict(rows))
     return weights, log_q
@@ -580,7 +573,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(pair,
             options = LogQOptions(tuple(GRID))
             scored = score_temperatures(pair, [instance], options, range(9))
             for rows, samples in zip(scored, held.samples, strict=True):
-                expected = np.stack([rows[temperature_column(value)] for value in GRID], 1)
+                expected = np.stack([rows[draws.temperature_column(value)] for value in GRID], 1)
                 assert np.array_equal(samples.log_q_grid, expected)
     assert not WeightReader(weights).has_grid
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):

@@ -29,13 +29,9 @@ from tests.unit import evaluator_oracles, small_models, text_pairs, threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = [name for name in small_models.TINY if name != "rnn"]
-KINDS = {
-    "ancestral": {"kind": "ancestral"},
-    "min_p": {"kind": "min_p"},
-    "top_k": {"kind": "top_k", "k": 7},
-    "nucleus": {"kind": "nucleus", "mass": 0.8},
-    "beam": {"kind": "beam", "size": 2, "temperature": 2.0},
-}
+KINDS = {kind: {"kind": kind} for kind in ("ancestral", "min_p")}
+KINDS |= {"top_k": {"kind": "top_k", "k": 7}, "nucleus": {"kind": "nucleus", "mass": 0.8}}
+KINDS |= {"beam": {"kind": "beam", "size": 2, "temperature": 2.0}}
 LENGTH, COUNT = 40, 40
 
 

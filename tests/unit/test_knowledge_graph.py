@@ -26,20 +26,14 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_documents
 
-TEXTS = {
-    "train": "alan turing was a mathematician . turing lived in london .",
-    "valid": "london is big .",
-    "test": "nothing is said here .",
-}
+TEXTS = {"train": "alan turing was a mathematician . turing lived in london ."}
+TEXTS |= {"valid": "london is big .", "test": "nothing is said here ."}
 MENTIONS = [
     *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
     (1, 0, 1, "London (city)"),
 ]
-TRIPLES = [
-    ("Alan Turing", "Born in", "London (city)"),
-    ("Alan Turing", "Died in", "London (city)"),
-    ("London (city)", "Capital of", "England"),
-]
+TRIPLES = [("Alan Turing", relation, "London (city)") for relation in ("Born in", "Died in")]
+TRIPLES += [("London (city)", "Capital of", "England")]
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 

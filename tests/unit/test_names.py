@@ -15,16 +15,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "beyond_perplexity"
 
 # What a caller finds by one name in whichever module a row gives it.
-INTERFACES = {
-    "draw": "decoding/*.py",
-    "keep": "decoding/*.py",
-    "main": "commands/*.py",
-    "LOOKS": "decoding/*.py",
-    "Reader": "corpus/*.py",  # of annotated formats
-    # The engines that all models share, and those of a family that brings its own.
-    "SamplingEngine": "decoding/*.py",
-    "BeamEngine": "decoding/*.py",
-}
+INTERFACES = dict.fromkeys(("draw", "keep", "LOOKS"), "decoding/*.py")
+INTERFACES |= {"main": "commands/*.py", "Reader": "corpus/*.py"}  # of annotated formats
+# The engines that all models share, and those of a family that brings its own.
+INTERFACES |= dict.fromkeys(("SamplingEngine", "BeamEngine"), "decoding/*.py")
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {

@@ -29,14 +29,10 @@ from tests.unit.huggingface_models import MAKERS
 from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
 
-SIZES = {
-    "lstm": {"embedding_size": 16, "hidden_size": 24, "layers": 2},
-    "gru": {"embedding_size": 16, "hidden_size": 24},
-    "rnn": {"embedding_size": 16, "hidden_size": 24, "classes": 5},
-    "cnn": {"width": 32},
-    "transformer": {"width": 32, "heads": 4, "layers": 2},
-    "transformer-adaptive-softmax": {"width": 32, "heads": 4, "layers": 2},
-}
+SMALL, ATTENTIVE = {"embedding_size": 16, "hidden_size": 24}, {"width": 32, "heads": 4, "layers": 2}
+SIZES = {"lstm": SMALL | {"layers": 2}, "gru": SMALL, "rnn": SMALL | {"classes": 5}}
+SIZES |= dict.fromkeys(("transformer", "transformer-adaptive-softmax"), ATTENTIVE)
+SIZES |= {"cnn": {"width": 32}}
 COUNTED = {"trigram": trigram.Trigram, "kneser-ney": kneser_ney.KneserNey}
 
 

@@ -347,10 +347,8 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table.csv"], "no run record"),
-        (["nothing"], "no such file"),
-        (["--verify", "table.csv"], "is no folder"),
-        (["m/vocabulary.json"], "no run record"),
+        *((["table.csv"], "no run record"), (["nothing"], "no such file")),
+        *((["--verify", "table.csv"], "is no folder"), (["m/vocabulary.json"], "no run record")),
     ],
 )
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:

@@ -21,12 +21,8 @@ from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_a
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 # (labels, phrases opened in a row): trees over 1, 2, ... words
-COUNTS = {
-    (1, 1): [1, 2, 6, 22],
-    (1, 2): [2, 9, 63, 540],
-    (2, 1): [2, 6, 30, 186],
-    (2, 2): [6, 70, 1386, 33754],
-}
+COUNTS = {(1, 1): [1, 2, 6, 22], (1, 2): [2, 9, 63, 540], (2, 1): [2, 6, 30, 186]}
+COUNTS |= {(2, 2): [6, 70, 1386, 33754]}
 SENTENCES = ([4, 3, 8], [6], [7, 2])
 
 

@@ -52,13 +52,9 @@ def described(family, sampling=None):
     return {"family": family, "config": {"size": 1}, "training": training, "vocabulary": {}}
 
 
-MODELS = {
-    "gru": described("gru"),
-    "gru-ss": described("gru", "linear"),
-    "lstm": described("lstm", "none"),
-    "lstm-ss": described("lstm", "exponential"),
-    "transformer": described("transformer-adaptive-softmax"),
-}
+MODELS = {"gru": described("gru"), "gru-ss": described("gru", "linear")}
+MODELS |= {"lstm": described("lstm", "none"), "lstm-ss": described("lstm", "exponential")}
+MODELS |= {"transformer": described("transformer-adaptive-softmax")}
 
 
 @pytest.fixture(scope="module")

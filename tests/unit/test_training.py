@@ -47,11 +47,8 @@ from tests.unit.small_models import Fixed, TableModel, make
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
 TRAINING = {"batch_tokens": 64, "maximum_length": 40, "maximum_epochs": 4, "validation_steps": 7}
 TRAINING |= {"warmup_steps": 4, "checkpoint_steps": 3}
-CONFIG = {
-    "family": "lstm",
-    "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3},
-    "training": TRAINING,
-}
+CONFIG = {"family": "lstm", "training": TRAINING}
+CONFIG |= {"architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3}}
 
 
 @pytest.fixture(scope="module")

@@ -490,15 +490,13 @@ def setting(forward: float, reverse: float, **changed: object) -> dict[str, obje
     return row | changed
 
 
+PARTICLES = {"method": "smc", "runs": 4, "n_missed": 1}
+UNBOUNDED = {"two_sided_low": math.nan, "two_sided_bound": None, "at_most": math.nan}
 ROWS = [
     setting(5.5, 4.0, two_sided_low=5.3, two_sided_high=5.6),
     setting(5.2, 4.9, proposal="m-two", two_sided_low=4.8, two_sided_high=5.3, at_most=5.25),
-    setting(
-        5.3, -math.inf, method="smc", runs=4, two_sided_low=5.0, two_sided_high=5.4, n_missed=1
-    ),
-    setting(
-        9.0, 1.0, model="other", two_sided_low=math.nan, two_sided_bound=None, at_most=math.nan
-    ),
+    setting(5.3, -math.inf, two_sided_low=5.0, two_sided_high=5.4, **PARTICLES),
+    setting(9.0, 1.0, model="other", **UNBOUNDED),
 ]
 
 

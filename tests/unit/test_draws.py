@@ -321,22 +321,15 @@ def made_up(runs, sigma=0.4, documents=30):
     method = "smc" if runs > 1 else "importance_sampling"
     halves = random.normal(-(sigma**2), sigma * math.sqrt(2), (2, count))
     forward = np.logaddexp(*halves) - math.log(2)
-    return {
-        "instance_id": np.arange(documents).repeat(runs),
-        "method": np.full(count, method),
-        "temperature": np.full(count, 1.0),
-        "n_samples": np.full(count, 50),
-        "run": np.tile(np.arange(runs), documents),
-        "n_tokens": np.arange(documents).repeat(runs) + 5,
-        "log_forward": forward,
-        "log_reverse": random.normal(sigma**2 / 2, sigma, count),
-        "log_first_half": halves[0],
-        "log_second_half": halves[1],
-        "log_q": np.full(count, -3.0),
-        "ess": np.full(count, 20.0),
-        "k_hat": np.full(count, 0.3),
-        "tail": np.full(count, FITTED if runs == 1 else NOT_OF_SAMPLES),
-    }
+    columns = {"instance_id": np.arange(documents).repeat(runs), "method": np.full(count, method)}
+    columns |= {"temperature": np.full(count, 1.0), "n_samples": np.full(count, 50)}
+    columns |= {"run": np.tile(np.arange(runs), documents), "log_forward": forward}
+    columns |= {"n_tokens": np.arange(documents).repeat(runs) + 5}
+    columns |= {"log_reverse": random.normal(sigma**2 / 2, sigma, count)}
+    columns |= {"log_first_half": halves[0], "log_second_half": halves[1]}
+    columns |= {"log_q": np.full(count, -3.0), "ess": np.full(count, 20.0)}
+    tail = FITTED if runs == 1 else NOT_OF_SAMPLES
+    return columns | {"k_hat": np.full(count, 0.3), "tail": np.full(count, tail)}
 
 
 @pytest.mark.parametrize("runs", [1, 4])

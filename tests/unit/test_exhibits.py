@@ -250,15 +250,8 @@ KEYS = {
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
     *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
-    *(
-        "second_evaluator",
-        "second_measure",
-        "differs",
-        "resampled",
-        "open_vocabulary",
-        "scored_text",
-    ),
-    *("vocabulary", "bound", "replicate", "stage"),
+    *("second_evaluator", "second_measure", "differs", "resampled", "open_vocabulary"),
+    *("scored_text", "vocabulary", "bound", "replicate", "stage"),
 }
 
 

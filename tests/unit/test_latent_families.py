@@ -251,17 +251,12 @@ def larger_graph(optimal: bool) -> Larger:
 
 
 SIZE = {"size": 16}
+LABELLED = [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)]
 LARGER = {
     "rnng": partial(
         larger_trees, [(RNNG, SIZE), (SpanCRF, {})], test_rnng.make, test_rnng.batch_of, (7, 3, 6)
     ),
-    "rnng-top-down": partial(
-        larger_trees,
-        [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)],
-        top_down.make,
-        top_down.batch_of,
-        (5, 2, 4),
-    ),
+    "rnng-top-down": partial(larger_trees, LABELLED, top_down.make, top_down.batch_of, (5, 2, 4)),
     **{f"entitynlm, {context}": partial(larger_entities, context) for context in CONTEXTS},
     "kglm": partial(larger_graph, False),
     "kglm, optimal": partial(larger_graph, True),

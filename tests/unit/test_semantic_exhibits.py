@@ -71,23 +71,14 @@ def compared(tmp_path_factory):
 def related():
     """Relate five models by perplexity and a tendency of opposite order, two decodings."""
     names = ("decoding", "subject", "measure", "title", "value", "direction")
+    length = ("tendencies", "tendencies/length.ks", "Length (KS), excess")
     rows = [
         {"model": model, "error": 0.01, "note": "", **dict(zip(names, one, strict=True))}
         for place, model in enumerate(SKILLS)
         for one in (
             (None, "perplexity", "perplexity", "Bits per byte", 2.0 + place / 10, -1),
             (None, "semantics", "semantics/glove.wmd", "WMD", 0.4 + place / 50, 1),
-            *(
-                (
-                    d,
-                    "tendencies",
-                    "tendencies/length.ks",
-                    "Length (KS), excess",
-                    0.5 - place / 10,
-                    -1,
-                )
-                for d in ("beam", "nucleus")
-            ),
+            *((d, *length, 0.5 - place / 10, -1) for d in ("beam", "nucleus")),
         )
     ]
     order = dict.fromkeys(RELATION_ORDERS.names) | {"measure": "tendencies/length.ks", "note": ""}

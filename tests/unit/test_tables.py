@@ -161,13 +161,9 @@ def scored(byte, size=90, unknown=0, **more):
     return {**held, "unknown": unknown, "unknown_share": unknown / 10, **more}
 
 
+INTERVAL = {"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}}
 PERPLEXITIES = {
-    "closed": scored(
-        1.3,
-        unknown=3,
-        open_vocabulary={"bits": {"byte": 2.1}},
-        interval={"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}},
-    ),
+    "closed": scored(1.3, unknown=3, open_vocabulary={"bits": {"byte": 2.1}}, interval=INTERVAL),
     "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
     "free": scored(1.2, unknown=3),
     "impossible": scored(None, unknown=3, open_vocabulary={"bits": {"byte": None}}),

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from beyond_perplexity import schemas
 from beyond_perplexity.auditing.checks import PrintedNumber
-from beyond_perplexity.library import audit
+from beyond_perplexity.library.audit import AUDIT_COLUMNS
 from beyond_perplexity.library.perplexity import PERPLEXITY_COLUMNS
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
 from beyond_perplexity.schemas import schema_name
@@ -69,7 +69,7 @@ def library_tables() -> dict[str, list[str]]:
     return {
         "beyond_perplexity.perplexity": ["unit", "n", *measured],
         "load_results(...).perplexity": ["model", *PERPLEXITY_COLUMNS],
-        "beyond_perplexity.audit": audit.COLUMNS,
+        "beyond_perplexity.audit": AUDIT_COLUMNS,
         "beyond_perplexity.audit, rosetta": [*PrintedNumber._fields, "version"],
         "beyond_perplexity.similarity": ["pair", "score", "gold"],
     }

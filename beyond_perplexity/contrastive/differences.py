@@ -7,7 +7,7 @@ two trained models, on texts and distortions like these. G groups, M models.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -24,13 +24,17 @@ from beyond_perplexity.inference.intervals import (
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
+from beyond_perplexity.inference.p_values import (
+    EXACT_GROUPS,
+    adjust_rows,
+    needed_draws,
+    sign_flip_p_values,
+)
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.signature import refuse_mixed
-from beyond_perplexity.verdicts import joined_facts
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL, joined_facts
 
-NO_DIFFERENCE = "no difference found"
 # By whether H_C is higher and whether H_CR is lower.
 READINGS = {
     (True, False): "superior",
@@ -38,18 +42,22 @@ READINGS = {
     (False, False): "indeterminate",
     (False, True): "inferior",
 }
+HIGHER = {True: "higher", False: "lower"}  # of accuracies
 
 
-def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
+def read_table_1(
+    value: float, p_adjusted: float | None, low: float, high: float, few: bool = False
+) -> str | None:
     """Read the paper's Table 1 from a difference of H_C, its p, and limits of that of H_CR.
 
     Both are adjusted for the number of comparisons; H_CR is similar where the limits hold 0. The
-    result is one of `READINGS`, `NO_DIFFERENCE` where H_C shows none, None where it is not known.
+    result is one of `READINGS`, `ALIKE` where H_C shows no difference, `CANNOT_TELL` where so few
+    flips could show none, None where it is not known.
     """
     if p_adjusted is None or math.isnan(p_adjusted):
         return None
     if p_adjusted >= VERDICT_LEVELS[0]:
-        return NO_DIFFERENCE
+        return CANNOT_TELL if few else ALIKE
     if math.isnan(low) or math.isnan(high):
         return None
     return READINGS[value > 0, high < 0]
@@ -79,14 +87,27 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
     for unit in entropy.MEASURED_UNITS:
         of_unit = list(_compare(sums, unit, tests))
         tested = [row for row in of_unit if row["measure"] == contrastive.CONTRASTIVE_ENTROPY]
-        adjust_rows(tested, tests.flips, "flips")
+        _read(of_unit, _adjusted(tested, tests))
         rows += of_unit
     accuracies = list(_compare_accuracies(sums, tests))
-    adjust_rows(accuracies, tests.flips, "flips")
+    few = _adjusted(accuracies, tests)
+    for row in accuracies:
+        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0, few(row))
+        row["reading"] = said if said in (None, ALIKE, CANNOT_TELL) else HIGHER[row["value"] > 0]
     rows += accuracies
-    _read(rows)
     kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
+
+
+def _adjusted(rows: Sequence[_Row], tests: ContrastTests) -> Callable[[_Row], bool]:
+    """Adjust a family; tell of its rows whether drawn flips are too few for a star.
+
+    Of few groups none are drawn, but all are tried.
+    """
+    adjust_rows(rows, tests.flips, "flips")
+    family = sum(row["low"] is not None for row in rows)
+    few = needed_draws(family, VERDICT_LEVELS[0], tests.flips) is not None
+    return lambda row: few and row["groups"] > EXACT_GROUPS
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
@@ -190,7 +211,7 @@ def _row(
     return {**empty, **given, **known, **own}
 
 
-def _read(rows: Sequence[_Row]) -> None:
+def _read(rows: Sequence[_Row], few: Callable[[_Row], bool]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
@@ -201,4 +222,4 @@ def _read(rows: Sequence[_Row]) -> None:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
-            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, few(row))

@@ -116,10 +116,12 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     held = {name: rows[name].to_numpy() for name in wanted}
     begins = np.cumsum([0, *map(len, tables)])
     own = np.flatnonzero(held["level"] == 0)
-    places = _places(held["unit_id"], own, paths, begins)
+    units_of = _rows_of_units(held["unit_id"], own, paths, begins)
     scores = held["log_score"][own]
     levels = {
-        level: _level_sums(held, np.flatnonzero(held["level"] == level), places, scores, paths[-1])
+        level: _level_sums(
+            held, np.flatnonzero(held["level"] == level), units_of, scores, paths[-1]
+        )
         for level in np.unique(held["level"]).tolist()
     }
     unit_ids = held["unit_id"][own]
@@ -131,7 +133,7 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     return ContrastSums(unit_ids, keys, scores, counts, levels, sentence_level, signatures)
 
 
-def _places(
+def _rows_of_units(
     units: np.ndarray, own: np.ndarray, paths: Sequence[str], begins: np.ndarray
 ) -> np.ndarray:
     """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`.
@@ -159,11 +161,11 @@ def _places(
 def _level_sums(
     held: Mapping[str, np.ndarray],
     rows: np.ndarray,
-    places: np.ndarray,
+    units_of: np.ndarray,
     scores: np.ndarray,
     path: str,
 ) -> LevelSums:
-    distorted, draws, units = held["log_score"][rows], held["draw"][rows], places[rows]
+    distorted, draws, units = held["log_score"][rows], held["draw"][rows], units_of[rows]
     short = np.flatnonzero(np.bincount(draws) != len(scores))
     if len(short):
         found = f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents"

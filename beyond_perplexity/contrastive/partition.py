@@ -178,8 +178,8 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
     before = torch.zeros(runs, dtype=torch.double, device=device)
     first_row = torch.arange(runs, device=device)[:, None] * particles  # (R, 1)
     found = []
-    for place in range(longest):
-        own_numbers = numbers[:, place, :-1].flatten()  # (B,)
+    for position in range(longest):
+        own_numbers = numbers[:, position, :-1].flatten()  # (B,)
         tokens, log_q, state = proposal.draw(tokens, state, own_numbers)  # (B,), (B,)
         change, scored = model.extend(tokens, scored)  # (B,)
         weights = weights + (change - log_q).view(runs, particles)  # (R, P)
@@ -187,7 +187,7 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
         found.append(before + mean)
         poor = effective_size(weights) < RESAMPLED_BELOW * particles  # (R,)
         if poor.any():
-            anew = systematic(weights, numbers[:, place, -1])  # (R, P)
+            anew = systematic(weights, numbers[:, position, -1])  # (R, P)
             kept = torch.where(poor[:, None], anew, torch.arange(particles, device=device))
             chosen = (first_row + kept).flatten()  # (B,)
             tokens, scored = tokens[chosen], scored.select(chosen)
@@ -259,7 +259,7 @@ class GivenLength:
         self, sentences: ScoredSentences, log_weights: np.ndarray, seed: int, purpose: str
     ) -> None:
         self.sentences, self.samples = sentences, len(log_weights)
-        self.lengths, self._place, self.counts = np.unique(
+        self.lengths, self._inverse, self.counts = np.unique(
             sentences.lengths, return_inverse=True, return_counts=True
         )
         self.log_z = log_mean_exp(log_weights, 0)
@@ -294,7 +294,7 @@ class GivenLength:
         tell. Errors are of ln perplexity.
         """
         held, words = self.sentences, int(self.sentences.lengths.sum())
-        sums = sum_groups(held.groups, self.log_z[self._place] - held.log_scores, held.lengths)
+        sums = sum_groups(held.groups, self.log_z[self._inverse] - held.log_scores, held.lengths)
         of_text = ratio_interval(sums[0], sums[1])
         interval: list[float | None] = [None, None]
         trust = self._trust()

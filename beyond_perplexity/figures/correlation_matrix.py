@@ -218,10 +218,11 @@ def draw_scatters(
                 how["transform"] = axis.get_yaxis_transform()
             axis.plot(x, y, looks.marker(model), **how)
         values = ("?" if math.isnan(f.value) else _shown_value(f.value) for f in one.found)
-        title = f"{fill(one.title, 22)}\nρ = {' / '.join(values)}, n = {one.n}"
+        title = f"{fill(one.title, 20)}\nρ = {' / '.join(values)}, n = {one.n}"
         axis.set_title(title, fontsize=7, loc="left")
         axis.margins(0.12)
         axis.locator_params(nbins=3)
+        axis.ticklabel_format(style="plain", useOffset=False)
         for side, turned in zip((axis.xaxis, axis.yaxis), one.turned, strict=True):
             side.set_inverted(turned)
     entries = [handle(labels.model(m), looks.colour(m), looks.marker(m), "none") for m in models]

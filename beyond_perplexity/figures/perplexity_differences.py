@@ -25,6 +25,9 @@ from beyond_perplexity.figures.style import (
 )
 
 _MANY = 9  # models: from here on cells have no room for intervals
+_VERY_MANY = 13  # from here on cells have room for stars alone
+_MOST = 30  # more are not drawn, nor more than fit into the height of a page
+_HEIGHT = 9.4  # inches, of a page
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better, −1 to 1
 # Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
 _LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
@@ -72,21 +75,23 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     found = pairs["p_adjusted"] < STAR_LEVELS[-1][0]
     most = float(pairs["value"].abs().max()) or 1.0
     columns = [name for name in order if name in set(pairs["first"])]
-    few, shades = len(columns) < _MANY, np.full((len(order), len(columns)), np.nan)
+    few, full = len(columns) < _MANY, len(columns) >= _VERY_MANY
+    shades = np.full((len(order), len(columns)), np.nan)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
         size = max(_FAINT, _LARGEST * math.sqrt(abs(row["value"]) / most))
         shade = math.copysign(size, row["value"]) if coloured else np.nan
         shades[place] = shade
-        text, ink = _cell(row, exact=few), "#FFFFFF" if abs(shade) > _DARK else "#000000"
+        text = stars(row["p_adjusted"]) if full else _cell(row, exact=few)
+        ink = "#FFFFFF" if abs(shade) > _DARK else "#000000"
         axis.text(*place[::-1], text, fontsize=7, color=ink, **CENTRED)
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
     name_columns_above(axis)
     axis.tick_params(axis="y", labelleft=False)
     for tick in axis.get_xticklabels():
-        tick.set(rotation=30, ha="left", rotation_mode="anchor")
-    half = ", ± half the 95% interval" if few else ""
+        tick.set(rotation=60 if full else 30, ha="left", rotation_mode="anchor")
+    half = ", ± half the 95% interval" if few else "; the table has the numbers" if full else ""
     axis.set_xlabel(f"Row less column{half}\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
 
 
@@ -95,20 +100,28 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw bits per byte with their intervals, and beside them the differences of all pairs.
 
     A row for each text: blue where the model of the row is better, white where no difference is
-    found.
+    found. Of models beyond what a page holds those of the most bits are left out.
     """
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
-    heights = [0.9 + 0.3 * max(2, count) for count in counts]
-    width = max(PAGE_WIDTH, 2.5 + 0.35 * max(counts))
-    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    ratios = {"width_ratios": [1.9, width - 1.9], "height_ratios": heights}
+    row = 0.3 if max(counts) < _VERY_MANY else 0.2
+    most = min(_MOST, int((_HEIGHT / len(texts) - 0.9) / row))
+    heights = [0.9 + row * min(most, max(2, count)) for count in counts]
+    figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
+    ratios = {"width_ratios": [1.9, PAGE_WIDTH - 1.9], "height_ratios": heights}
     grid = figure.subplots(len(texts), 2, squeeze=False, gridspec_kw=ratios)
     for text, (left, right) in zip(texts, grid, strict=True):
         held = table[table["scored_text"] == text]
         own, pairs = held[held["second"].isna()], held[held["second"].notna()]
-        order = list(own.sort_values(["value", "first"])["first"])
+        every = list(own.sort_values(["value", "first"])["first"])
+        order = every[:most]
+        own = own[own["first"].isin(order)]
+        pairs = pairs[pairs["first"].isin(order) & pairs["second"].isin(order)]
         _draw_own(left, own, order, labels)
+        if further := len(every) - len(order):
+            left.set_xlabel(
+                f"Bits per byte\n{further} more models, of more\nbits, are in the table"
+            )
         left.set_title(f"{text} text" if text else "")
         right.set_visible(len(pairs) > 0)
         if len(pairs):

@@ -30,7 +30,7 @@ class RatioInterval(NamedTuple):
     Attributes
     ----------
     value : float
-        Of a ratio Σ numerators / Σ denominators.
+        The ratio Σ numerators / Σ denominators, or the value of the function.
     low, high : float
         NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
     standard_error : float
@@ -101,18 +101,18 @@ def jackknife_interval(
 
     The variance is (G - 1) / G · Σ_g (x without g - x)². The quantile is one of Student's t with
     the effective number of groups less one. Percentiles of resampled groups would hold a true ratio
-    in 80 to 92% of the cases.
+    in no more than 80 to 92% of the cases.
 
     Parameters
     ----------
     value : float
-        Of all groups.
+        The function of the sums of all groups.
     without : ndarray of float64, shape (G,)
         The same without each group; where one is not finite there is no interval.
     sizes : ndarray, shape (G,)
-        Of the groups, for their effective number.
+        Sizes of the groups, for their effective number.
     level : float
-        Of the interval.
+        Level of the interval.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def ratio_interval(
     numerators, denominators : ndarray, shape (G,)
         Sums of each group, e.g. bits and bytes; denominators are positive.
     level : float
-        Of the interval.
+        Level of the interval.
 
     Returns
     -------
@@ -424,7 +424,7 @@ def upper_limit(
     replicates : numpy.ndarray, shape (R,), or None
         Bootstrap replicates; NaNs are left out.
     confidence : float
-        Of the limit.
+        Confidence of the limit.
     spread : Spread
         How replicates and degrees of freedom are corrected.
 

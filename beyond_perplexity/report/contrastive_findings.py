@@ -11,7 +11,7 @@ from statistics import mode
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
+from beyond_perplexity.contrastive.differences import READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -31,6 +31,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     PAIRWISE_ACCURACY,
 )
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
     ordered = found.sort_values("value", ascending=False, kind="stable")
     best = ordered.index[0]
     verdicts = dict.fromkeys(READINGS.values(), "differs from the highest")
-    verdicts[NO_DIFFERENCE] = "no difference to the highest found"
+    verdicts[ALIKE] = "no difference to the highest found"
+    verdicts[CANNOT_TELL] = f"{CANNOT_TELL}: too few sign-flips"
     readings = given.readings(given.unit, best)
     said = {best: "the highest"} | {n: verdicts.get(read, "") for n, read in readings.items()}
     quantity = f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import HIGHER, read_table_1
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -19,8 +19,13 @@ from beyond_perplexity.figures.measure_names import (
     shown_level,
     table_levels,
 )
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
-from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
+from beyond_perplexity.figures.numbers import (
+    UNCLEAR,
+    shown,
+    shown_interval,
+    shown_share,
+    shown_signed,
+)
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.layout import (
@@ -37,6 +42,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_RATIO,
     PAIRWISE_ACCURACY,
 )
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -169,9 +175,10 @@ _READINGS_NOTE = (
     "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
     "difference of H_C has an adjusted p below 0.05 (sign-flips over documents or groups of them, "
     f"Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference found, which is "
-    "no proof of equality. Similar: the paired interval of the difference of H_CR holds 0, one "
-    "of 95% for all pairs and levels of a unit at once (Bonferroni). The "
-    "rule is not its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
+    f"no proof of equality, or {UNCLEAR}, cannot tell: so few flips cannot give such a p. Similar: "
+    "the paired interval of the difference of H_CR holds 0, one of 95% for all pairs and levels of "
+    "a unit at once (Bonferroni). The rule is not its own mirror: what is superior at a similar "
+    "H_CR makes the other indeterminate. "
     "It reads two trained models on this text and this noise, for a choice among models of one "
     "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
     "scores of a model moves it from inferior to scaling issues and from indeterminate to "
@@ -199,7 +206,8 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     )
     ends = [f"{CONTRASTIVE_RATIO}_{end}" for end in _DIFFERENCE]
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
-    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
+    found["few"] = found["reading"] == CANNOT_TELL
+    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:], "few"]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
     has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
     return found.loc[has_ratio, _COLUMNS]
@@ -213,11 +221,9 @@ def ordered_accuracies(differences: pd.DataFrame) -> pd.DataFrame:
     """
     found = both_ways(differences[differences["measure"] == PAIRWISE_ACCURACY])
     found = found.rename(columns=_ACCURACY_COLUMNS)
-    said = pd.Series(NO_DIFFERENCE, found.index, object).mask(found["p_adjusted"].isna(), None)
-    clear = found["p_adjusted"] < VERDICT_LEVELS[0]
-    higher = found[_ACCURACY_COLUMNS["value"]] > 0
-    said = said.mask(clear & higher, "higher").mask(clear & ~higher, "lower")
-    return found.assign(unit=PAIRWISE_ACCURACY, reading=said)
+    ways = (found[_ACCURACY_COLUMNS["value"]] > 0).map(HIGHER)
+    clear = found["reading"].isin(HIGHER.values())
+    return found.assign(unit=PAIRWISE_ACCURACY, reading=found["reading"].mask(clear, ways))
 
 
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
@@ -228,7 +234,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
         pairs = pd.concat([pairs, accuracies])[own]
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     places = {name: str(place) for place, name in enumerate(models, start=1)}
-    said = pairs["reading"].fillna("").replace(NO_DIFFERENCE, _NOT_FOUND)
+    said = pairs["reading"].fillna("").replace({ALIKE: _NOT_FOUND, CANNOT_TELL: UNCLEAR})
     keys = zip(*(pairs[name] for name in ("unit", "level", "first", "second")), strict=True)
     read = dict(zip(keys, said, strict=True))
     held = set(zip(pairs["unit"], pairs["level"], pairs["first"], strict=True))

@@ -35,7 +35,7 @@ TEMPLATES = ROOT / "docs/templates"
 NUMBERS = ROOT / "docs/numbers.json"
 MEANINGS = ROOT / "docs/making/meanings.toml"
 # Pages that are not in docs/ itself, by the name of their template.
-ELSEWHERE = {"README.md": "README.md"}
+ELSEWHERE = {"README.md": "README.md", "notebook.md": "docs/tutorials/notebook.md"}
 _MADE = "<!-- Made by `make numbers` from docs/templates/{name}; edit that. -->\n"
 
 
@@ -99,6 +99,7 @@ def collect(results: ResultsFolder) -> dict[str, Any]:
         "meaning": _meaning(results),
         "scheduled": _scheduled_sampling(results),
         "relations": _relations(results),
+        "notebook": _notebook(results),
         "tables": _tables(results),
     }
 
@@ -267,6 +268,21 @@ def _relations(results: ResultsFolder) -> dict[str, Any]:
         "other": int(pairs["found"]),
         "real": int(real["found"]),
         "most": by_verdict.loc["the most"]["about"],
+    }
+
+
+def _notebook(results: ResultsFolder) -> dict[str, Any]:
+    """Return what the page of notebooks prints: its queries stand there."""
+    bits = results.perplexity.query(
+        "measure == 'bits' and unit == 'byte' and unknown_words == 'open_vocabulary'"
+    )
+    known = bits[bits["low"].notna()].sort_values("value")
+    distances = results.tendencies.dropna(subset=["p_adjusted", "excess"])
+    kept = "decoding == 'nucleus' and model in ['lstm', 'transformer', 'trigram']"
+    excess = distances.query(kept).pivot_table("excess", ["tendency", "measure"], "model")
+    return {
+        "bits": known[["model", "value", "low", "high"]].to_numpy().tolist(),
+        "excess": excess.reset_index().to_numpy().tolist(),
     }
 
 

@@ -351,6 +351,8 @@ def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
             known = {"first": first, "second": second, "unit": unit, "measure": measure}
             known |= {"level": level, "base_level": row["base_level"], "value": value}
             known |= {"low": value - 0.05, "high": value + 0.05, "p_value": p, "reading": None}
+            if measure == "accuracy":
+                known["reading"] = "lower" if far else "no difference found"
             if measure == "ratio":
                 known |= {"low_adjusted": value - 0.08, "high_adjusted": value + 0.08}
             known |= {"p_adjusted": None if p is None else min(1.0, 3 * p)}

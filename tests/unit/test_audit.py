@@ -629,6 +629,25 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     torch.testing.assert_close(finite, rows[0, -1].sort().values, atol=1e-4, rtol=0)
 
 
+def test_marks_of_tokenized_text_are_told_of_raw_text(external, tmp_path, capsys) -> None:
+    """Oracle: they are counted by hand."""
+    folder = external[0]
+    path = tmp_path / "raw.txt"
+    path.write_text("the @-@ cat [UNK] sat\n[UNK] the dog\nthe cat\n")
+    told = f"{path}: the texts hold @-@, [UNK] (occurrences: 3; texts: 2), a mark of tokenized text"
+    for score_raw in (
+        lambda **how: beyond_perplexity.perplexity(folder, path, **how),
+        lambda **how: beyond_perplexity.audit(folder, path, **how),
+    ):
+        score_raw()
+        assert capsys.readouterr().err.count(told) == 1
+    beyond_perplexity.contrast(["a [UNK]"], ["[UNK] a"], model=folder)
+    assert "texts: the texts hold [UNK] (occurrences: 2; texts: 2)" in capsys.readouterr().err
+    path.write_text("the cat sat\n")
+    beyond_perplexity.perplexity(folder, path)
+    assert "tokenized text" not in capsys.readouterr().err
+
+
 def test_without_it_the_difference_is_said(external, capsys):
     folder, theirs, tokenizer, path = external
     special = tokenizer.all_special_tokens

@@ -606,6 +606,15 @@ def test_models_read_as_in_table_1(factors, reading):
     at_base = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.1)]
     assert at_base["reading"].isna().all()  # there all ratios are 1
     assert found.loc[found["measure"] == "ratio", "reading"].isna().all()
+    # Oracle: 3 levels and 2 units of one pair; 3 / 20 is above .05, and all 2^20 signs are not few
+    few = compare(sums, flips=19)["reading"].dropna()
+    assert set(few) == {"cannot tell"}
+    sums = {
+        name: made_sums(drawn(values, seed, 20, noise=0.1))
+        for seed, (name, values) in enumerate({"first": factors, "second": (1, 2, 3)}.items())
+    }
+    whole = compare(sums, flips=19)
+    assert set(whole.loc[whole["level"] == 0.5, "reading"].dropna()) == {reading}
 
 
 def test_models_that_are_alike_show_no_difference_and_intervals_cover():

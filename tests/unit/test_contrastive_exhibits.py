@@ -14,7 +14,7 @@ from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import read_table_1
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
@@ -34,6 +34,7 @@ from beyond_perplexity.schemas.contrastive import (
     PAIR_CONTRASTS,
 )
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.verdicts import ALIKE
 from tests.unit import evaluator_oracles, planned, synthetic_tables
 from tests.unit.synthetic_tables import make_contrasts, make_pair_contrasts, sentence_description
 
@@ -155,11 +156,11 @@ def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) ->
     value = {"higher": 0.3, "lower": -0.3}[entropy]
     low, high = LIMITS[ratio]
     assert read_table_1(value, 0.01, low, high) == TABLE_1[entropy, ratio]
-    assert read_table_1(value, 0.05, low, high) == NO_DIFFERENCE
+    assert read_table_1(value, 0.05, low, high) == ALIKE
     assert read_table_1(value, math.nan, low, high) is None
     assert read_table_1(value, 0.01, math.nan, high) is None
     row = {"first": "a", "second": "b", "unit": "word", "level": 0.3, "groups": 60, "note": ""}
-    row |= {"base_level": 0.1, "p_value": 0.01, "p_adjusted": 0.01, "value": value}
+    row |= {"base_level": 0.1, "p_value": 0.01, "p_adjusted": 0.01, "value": value, "reading": ""}
     row |= {"low": 0.0, "high": 0.0, "low_adjusted": None, "high_adjusted": None}
     limits = {"low_adjusted": low, "high_adjusted": high, "measure": CONTRASTIVE_RATIO}
     rows = [{**row, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
@@ -180,7 +181,10 @@ def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
     # H_CR are equal; neighbours show no difference in H_C, which later models have more of.
     assert at.loc[("lstm", "kn-3"), "reading"] == "superior"
     assert at.loc[("kn-3", "lstm"), "reading"] == "indeterminate"
-    assert at.loc[("kn-3", "kn-5"), "reading"] == NO_DIFFERENCE
+    assert at.loc[("kn-3", "kn-5"), "reading"] == ALIKE
+    few = given()["contrast_differences"].assign(reading="cannot tell", p_adjusted=0.2)
+    assert set(ordered_readings(few)["reading"].dropna()) == {"cannot tell"}
+    assert "?" in {cell for row in make("table_1", contrast_differences=few).rows for cell in row}
     one, two = at.loc[("lstm", "kn-3")], at.loc[("kn-3", "lstm")]
     for measure in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO):
         assert one[f"{measure}_value"] == -two[f"{measure}_value"]
@@ -399,7 +403,7 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
     rows = found("Without a likelihood")
     assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
-        [1, 4, NO_DIFFERENCE],
+        [1, 4, ALIKE],
         [3, 4, "superior"],
     ]
     assert rows.loc["s-150-10", ["found", "of", "verdict"]].tolist() == [4, 4, "superior"]
@@ -413,7 +417,7 @@ def test_accuracy_reads_models_without_a_likelihood_against_the_others() -> None
     rows = found("Accuracy without a likelihood")
     assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
         [3, 4, "higher"],
-        [1, 4, NO_DIFFERENCE],
+        [1, 4, ALIKE],
     ]
 
 

@@ -293,7 +293,7 @@ class ToyKind:
 
     @staticmethod
     def keep(contexts, options):
-        return contexts.ranking(contexts.weight), contexts.places() == 0
+        return contexts.ranking(contexts.weight), contexts.positions() == 0
 
 
 @pytest.fixture

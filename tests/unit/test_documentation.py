@@ -7,6 +7,7 @@ readers are told to type is run (README, tutorials) or parsed; the schema of con
 import argparse
 import importlib
 import inspect
+import json
 import os
 import random
 import re
@@ -36,6 +37,8 @@ from beyond_perplexity.__main__ import main as run_subcommand
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.outputs import write_json
 from tests.unit import huggingface_models, test_linked, test_results_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -351,6 +354,27 @@ def lines_of_words(seed, n=40):
     return "".join(f"{text} .\n" for text in texts)
 
 
+def write_finished_run(folder):
+    """Write of a run what the page of notebooks prints, and what its queries must leave out."""
+    numbers = json.loads((ROOT / "docs/numbers.json").read_text())["notebook"]
+    for model, value, low, high in [*numbers["bits"], ("trigram", None, None, None)]:
+        bits = {"open_vocabulary": {"bits": {"byte": value}}}
+        limits = {} if value is None else {"open_vocabulary": {"bits": {"byte": [low, high]}}}
+        summary = test_results_folder.SUMMARY
+        cleaned = summary["cleaned"] | bits | {"interval": limits}
+        write_json(folder / f"perplexity/{model}.json", summary | {"cleaned": cleaned})
+    models = ("lstm", "transformer", "trigram")
+    for model, decoding in [*((model, "nucleus") for model in models), ("lstm", "beam")]:
+        rows = [
+            {"source": f"{model}/{decoding}", "tendency": tendency, "measure": measure}
+            | {"excess": excess[models.index(model)] + (decoding == "beam"), "p_adjusted": 0.5}
+            for tendency, measure, *excess in numbers["excess"]
+        ]
+        path = folder / f"tendencies/{model}/{decoding}/measures.parquet"
+        test_results_folder.write(path, TENDENCY_MEASURES, *rows)
+    write_json(folder / "configuration.json", {"seed": 1})
+
+
 @pytest.fixture(scope="module")
 def readers_folder(tmp_path_factory):
     """Give the files that the pages suppose a reader has."""
@@ -363,7 +387,7 @@ def readers_folder(tmp_path_factory):
     rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
     pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
-    test_results_folder.write_tree(folder / "results")
+    write_finished_run(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 

@@ -397,6 +397,12 @@ def test_sentences_and_pairs_in_memory_are_scored_as_those_of_a_file(folder, tmp
     again = beyond_perplexity.similarity(path, evaluator=vectors, gold="score")
     assert judged.summary["spearman"]["value"] == pytest.approx(1)
     assert judged.summary == again.summary
+    for tokenized, times in ((False, 1), (True, 0)):
+        capsys.readouterr()
+        marked = ["the <unk> cat"], ["cat @-@ cat"]
+        beyond_perplexity.similarity(*marked, evaluator=vectors, tokenized=tokenized)
+        told = "warning: texts: the tokenizer cuts <unk>, @-@ into three tokens (occurrences: 2; "
+        assert capsys.readouterr().err.count(told + "texts: 2)") == times
 
 
 FUNCTIONS = sorted(set(beyond_perplexity.__all__) - {"__version__", "load_results"})

@@ -52,6 +52,7 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit import small_corpora, text_pairs
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
+from tests.unit.synthetic_tables import make_differences
 
 
 def random_documents(number, size, longest, seed=0):
@@ -743,6 +744,21 @@ def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
     assert shades.shape == (4, 3)  # no column for what is infinite
     assert np.isnan(shades[1, 2])
     assert shades[0, 1] < 0 < shades[1, 0]
+
+
+@pytest.mark.parametrize(("models", "texts", "kept"), [(34, 1, 30), (24, 2, 19), (13, 1, 13)])
+def test_very_many_models_fit_on_a_page_and_those_left_out_are_counted(models, texts, kept):
+    """Oracle: the page of 6.8 by 9.4 inches, and the order of the models' bits."""
+    names = [f"m{k}" for k in range(models)]
+    rows = [make_differences(names).assign(scored_text=text) for text in ("cleaned", "raw")[:texts]]
+    _, figure = made(pd.concat(rows))
+    assert figure.get_figwidth() == 6.8
+    assert figure.get_figheight() <= 9.4
+    for left, right in zip(figure.axes[::2], figure.axes[1::2], strict=True):
+        assert [tick.get_text() for tick in left.get_yticklabels()] == names[:kept]
+        assert texts_of(right) == ["**"] * (kept * (kept - 1))
+        told = f"{models - kept} more models, of more\nbits, are in the table"
+        assert (told in left.get_xlabel()) == (models > kept)
 
 
 def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):

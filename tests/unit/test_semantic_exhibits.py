@@ -363,6 +363,12 @@ def test_correlations_of_few_models_are_scatters_with_their_rho(compared: dict[s
     assert {line.get_ydata()[0] for line in axis.lines} == set(y)
     assert {line.get_xdata()[0] for line in axis.lines} - set(x) == {0.03}  # the worse edge
     assert "Transformer ∞" in figure.legends[0].get_title().get_text()
+    measures.loc[texts, "value"] = 1 - 1e-7 * y  # labels hold all of their numbers
+    figure = draw_figure("relations/figure_1", given(relation_measures=measures, **found), LABELS)
+    figure.draw_without_rendering()
+    assert {axis.yaxis.get_offset_text().get_text() for axis in figure.axes} == {""}
+    shown = [float(tick.get_text()) for tick in figure.axes[1].get_yticklabels()]
+    assert shown == pytest.approx([1.0] * len(shown), abs=1e-6)
     axes = draw_figure("semantics/figure_1", given(**compared), LABELS).axes
     assert len(axes) == 8  # 9 measures, against cross-entropy
     own = make_semantics(SKILLS).query("kind == 'predicted'").groupby("measure")["value"]

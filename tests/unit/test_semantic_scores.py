@@ -452,13 +452,13 @@ def test_changes_are_of_the_sentence_alone_and_what_is_noticed_is_said():
     assert table.schema.equals(semantics.PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
     assert [rows[name]["value"] for name in rows] == pytest.approx([1, 0.8, 1, 1, 0])
-    assert list(rows) == ["identical", "negated", "exchanged", "shuffled", "unrelated"]
+    assert list(rows) == ["identical", "negated", "swapped", "shuffled", "unrelated"]
     assert [row["sentences"] for row in rows.values()] == [120, 60, 60, 60, 60]
     assert [row["noticed"] for row in rows.values()] == [None, 1, 0, 0, 1]
     assert [row["effect"] for row in rows.values()] == pytest.approx([None, 0.2, 0, 0, 1])
     # Wilson's limits at 30 groups of 2: what no sentence notices may be noticed by one of ten
     z = stats.t.ppf(0.975, 29)
-    limits = rows["exchanged"]["noticed_low"], rows["exchanged"]["noticed_high"]
+    limits = rows["swapped"]["noticed_low"], rows["swapped"]["noticed_high"]
     assert limits == pytest.approx((0, z**2 / (30 + z**2)), abs=1e-12)
     assert rows["negated"]["noticed_low"] == pytest.approx(30 / (30 + z**2))
     assert rows["negated"]["groups"] == 30

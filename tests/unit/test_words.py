@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import beyond_perplexity
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.options import parse_options
@@ -101,8 +102,21 @@ def test_a_replaced_word_would_be_found(pattern: str, phrase: str) -> None:
     assert not ALLOWED.search(phrase)
 
 
-def test_former_names_are_told_their_names_of_now(tmp_path) -> None:
+def test_former_names_are_told_their_names_of_now(tmp_path, capsys) -> None:
     """Oracle: the two names of each that stand here."""
+    parser = CommandParser()
+    for flag in ("--spelling-model", "--no-two-sided", "--model"):
+        parser.add_argument(flag)
+    for old, told in (
+        ("--speller x", "; it is called --spelling-model now"),
+        ("--no-bracket=x", "; it is called --no-two-sided now"),
+        ("--modle x", "; did you mean --model?"),
+        ("--bodies 1 speller", "unrecognized arguments: --bodies 1 speller\n"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(old.split())
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.endswith(told + "\n" * (not told.endswith("\n")))
     old = pa.schema([f.with_name(f.name.replace("baseline", "floor")) for f in TENDENCY_MEASURES])
     with pytest.raises(InputError, match=r"'baseline' is missing; .*its 'floor' is called so now"):
         check_columns("a.parquet", old, TENDENCY_MEASURES)

@@ -105,7 +105,7 @@ def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary,
     known = np.flatnonzero(has_vector(found))
     if not len(known):
         raise InputError(f"{table.path}: has a vector of no word of the training text")
-    vocabulary = ClosedVocabulary([words[place] for place in known], len(words) - len(known))
+    vocabulary = ClosedVocabulary([words[index] for index in known], len(words) - len(known))
     special = np.zeros((N_SPECIAL, table.width), np.float32)
     return vocabulary, np.concatenate([special, found[known]])
 
@@ -153,11 +153,11 @@ def _put_symbols(
 ) -> tuple[list[int], list[int]]:
     """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
     found: tuple[list[int], list[int]] = ([], [])
-    for place, word in enumerate(infersent.SYMBOLS[options.get("version", 1)]):
+    for index, word in enumerate(infersent.SYMBOLS[options.get("version", 1)]):
         vector = table.symbol(word)
         if vector is not None:
-            vectors[place] = vector
-            found[place].append(place)
+            vectors[index] = vector
+            found[index].append(index)
     return found
 
 
@@ -266,8 +266,8 @@ class NextSentences(_PairSource):
         purpose: str,
     ) -> None:
         self._seed, self._purpose = seed, purpose
-        self._places = following(store)
-        both = store.lengths[self._places], store.lengths[self._places + 1]
+        self._indices = following(store)
+        both = store.lengths[self._indices], store.lengths[self._indices + 1]
         super().__init__(store, vectors, np.maximum(*both), batch_tokens)
 
     def shuffled(self, seed: int, epoch: int) -> list[Any]:
@@ -281,9 +281,9 @@ class NextSentences(_PairSource):
     def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the sentences, below them the next ones."""
         epoch, number, rows = pieces
-        places = self._places[rows]
-        held = [self._store[int(place)].arrays[TOKENS] for place in (*places, *(places + 1))]
-        count = len(places)
+        indices = self._indices[rows]
+        held = [self._store[int(index)].arrays[TOKENS] for index in (*indices, *(indices + 1))]
+        count = len(indices)
         here = torch.arange(count)
         there = here + count
         if count > 1:
@@ -312,7 +312,7 @@ class LabelledPairs(_PairSource):
 
     def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the first sentences, below them the second ones."""
-        held = [self._store[int(place)].arrays for place in pieces]
+        held = [self._store[int(index)].arrays for index in pieces]
         rows = [np.asarray(arrays[side]) for side in (TOKENS, SECOND) for arrays in held]
         here = torch.arange(len(held))
         labels = torch.tensor([int(arrays[LABEL][0]) for arrays in held])

@@ -107,10 +107,11 @@ def collect(results: ResultsFolder) -> dict[str, Any]:
 def _tables(results: ResultsFolder) -> dict[str, list[str]]:
     """Return the columns of every table that the run has written as CSV."""
     found = {}
-    for path in sorted((results.folder / "tables").rglob("*.csv")):
-        place = path.relative_to(results.folder / "tables")
+    tables, used = results.folder / "tables", results.folder / "benchmarks/resources.csv"
+    for path in [*sorted(tables.rglob("*.csv")), used]:
+        kind = "benchmarks" if path == used else path.relative_to(tables).parts[0]
         with path.open(encoding="utf-8", newline="") as file:
-            found[f"{place.parts[0]}/{path.stem}"] = next(csv.reader(file))
+            found[f"{kind}/{path.stem}"] = next(csv.reader(file))
     return found
 
 

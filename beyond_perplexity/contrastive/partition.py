@@ -289,16 +289,16 @@ class GivenLength:
         """Return the perplexity and what qualifies it; JSON-serializable.
 
         ``interval`` covers both the choice of sentences, by the jackknife over groups, and that of
-        samples, by bootstrap; null where there are too few groups, or where most sentences have a
-        length with too few effective samples, whose error nobody can tell. Errors are of
-        ln perplexity.
+        samples, by bootstrap; null where there are too few groups, or where half of the sentences
+        have a length with too few effective samples or too high a Pareto k, whose error nobody can
+        tell. Errors are of ln perplexity.
         """
         held, words = self.sentences, int(self.sentences.lengths.sum())
         sums = sum_groups(held.groups, self.log_z[self._inverse] - held.log_scores, held.lengths)
         of_text = ratio_interval(sums[0], sums[1])
         interval: list[float | None] = [None, None]
         trust = self._trust()
-        told = 2 * trust["sentences_few_effective"] < len(held.lengths)
+        told = 2 * trust["sentences_untrusted"] < len(held.lengths)
         if told and not math.isnan(of_text.low) and not math.isnan(self._error_of_draws):
             quantile = float(student_quantile((1 + INTERVAL_LEVEL) / 2, of_text.effective - 1))
             half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
@@ -335,6 +335,9 @@ class GivenLength:
             "pareto_k_max": finite(known.max()) if len(known) else None,
             "pareto_k_threshold": finite(limit),
             "sentences_pareto_k_above": int(self.counts[k_hat > limit].sum()),
+            "sentences_untrusted": int(
+                self.counts[(ess < LEAST_EFFECTIVE) | (k_hat > limit)].sum()
+            ),
             "log_z_growth_per_word": finite(growth),
         }
 
@@ -348,7 +351,7 @@ def describe_given_length(summary: dict[str, Any]) -> list[str]:
     said = [
         f"Perplexity {shown}{span}: {summary['meaning']}.",
         "It is a stochastic lower bound: the estimate of log Z is too low on average, and so is "
-        "the perplexity.",
+        "the perplexity; a single estimate may be above it.",
     ]
     if summary["sentences_few_effective"] or summary["sentences_pareto_k_above"]:
         said.append(

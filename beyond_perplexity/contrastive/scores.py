@@ -234,6 +234,28 @@ def _versions(
             yield texts, columns
 
 
+class PairIndices(NamedTuple):
+    """Where the scores of P sentences that a version changed stand among those of all texts."""
+
+    own: np.ndarray  # int64, (P,): of the sentence as it was
+    distorted: np.ndarray  # int64, (P,)
+    owners: np.ndarray  # int64, (P,): its document
+    documents: int
+
+    def compare(self, scores: np.ndarray) -> dict[str, np.ndarray]:
+        """Count by document the pairs, those won by the sentence as it was, and equal scores."""
+        own, distorted = scores[self.own], scores[self.distorted]
+        held = {
+            "pairs": np.ones(len(own), bool),
+            "preferred": own > distorted,
+            "undecided": own == distorted,
+        }
+        return {
+            n: np.bincount(self.owners[is_so], minlength=self.documents)
+            for n, is_so in held.items()
+        }
+
+
 def score_versions(
     scorer: Scorer,
     units: Sequence[CutDocument],
@@ -245,21 +267,42 @@ def score_versions(
     """Score all versions of documents: columns of schema ``contrast_scores``.
 
     Documents are in their order; of each version after version, in the order of levels and draws.
+    Sentences that a version changes are scored by themselves too, whatever the model scores: what
+    it prefers does then not depend on whether it reads what stands before.
     """
     rows: list[dict[str, np.ndarray]] = []
+    pairs: list[PairIndices] = []
 
     def texts() -> Iterator[list[str]]:
-        done = 0
+        done = at = 0  # documents, texts so far
         for part in _together(units):
+            own = [" ".join(words) for unit in part for words in unit.sentences]
+            owners = np.repeat(np.arange(len(part)), [len(unit.sentences) for unit in part])
+            yield from ([text] for text in own)
+            first, at = at, at + len(own)
             for found, columns in _versions(part, substitutes, versions, options, seed):
                 rows.append({**columns, "document": np.arange(done, done + len(part))})
+                rows[-1]["text"] = np.arange(at, at + len(part))
                 yield from found
+                now = list(chain(*found))
+                changed = np.flatnonzero([a != b for a, b in zip(own, now, strict=True)])
+                indices = at + changed  # documents of one sentence are scored already
+                at += len(part)
+                if len(own) > len(part):
+                    indices = np.arange(at, at + len(changed))
+                    yield from ([now[index]] for index in changed.tolist())
+                    at += len(changed)
+                pairs.append(PairIndices(first + changed, indices, owners[changed], len(part)))
             done += len(part)
 
-    scores = score_texts(scorer, texts())._asdict()
+    found = score_texts(scorer, texts())
     if not rows:
         return {name: [] for name in CONTRAST_SCORES.names}
-    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]} | scores
+    for row, indices in zip(rows, pairs, strict=True):
+        row |= indices.compare(found.log_score)
+    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]}
+    texts_of_rows = held.pop("text")
+    held |= {name: values[texts_of_rows] for name, values in found._asdict().items()}
     order = np.lexsort((held["draw"], held["level"], held["document"]))
     documents = held.pop("document")[order].tolist()
     own: dict[str, list[Any]] = {

@@ -41,7 +41,8 @@ class DistortionOptions(Limited):
     deletion : float
         Share that are left out; for scores of whole sentences only, as the number of words changes.
     insertion : float
-        Share that are followed by a new word, drawn as a substitute is; as deletion.
+        Share that are followed by a new word, drawn as a substitute is; for scores of whole
+        sentences only, as deletion.
     substitutes : str
         Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
         text says), or text, the types of the text that is scored (as the authors' program does).

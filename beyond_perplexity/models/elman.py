@@ -33,8 +33,8 @@ class ElmanOptions(Limited):
     Attributes
     ----------
     embedding_size : int
-        E, the width of the vectors of the words that are read. From the number of units on, the
-        network can do what one can that reads words one-hot.
+        E, the width of the vectors of the words that are read. Where it is at least the number of
+        units, the network can do all that one can which reads one-hot words.
     hidden_size : int
         H, the number of units.
     dropout : float

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures import measure_names, numbers
+from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
@@ -26,7 +27,8 @@ _VECTORS = (
     "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
     "share of documents of one topic that this test finds at the level and power of the table of "
     "sensitivity. Cut: documents of which the encoder reads the beginning alone. Unknown words "
-    "are left out."
+    "are left out. Without a vector: documents that the encoder can make nothing of, such as those "
+    "of unknown words alone; they are equal to one another and as far from all others as can be."
 )
 
 
@@ -59,6 +61,11 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         other("Minimum detectable effect", numbers.shown_share, "minimum_detectable_effect"),
         other("Documents", partial(numbers.shown, digits=0), "embedded_reference", "embedded"),
         other("Cut", numbers.shown_share, "cut_reference", "cut"),
+        other(
+            "Without a vector",
+            partial(numbers.shown, digits=0),
+            *("without_vector_reference", "without_vector"),
+        ),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]
@@ -118,9 +125,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     rows = [
         {"shift in": held["unit"].iloc[0], "tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
-        for (tendency, measure), held in measure_names.parts_by(
-            sensitivity, "tendency", "measure"
-        ).items()
+        for (tendency, measure), held in parts_by(sensitivity, "tendency", "measure").items()
     ]
     titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [

@@ -13,8 +13,9 @@ minimum_detectable_effect       the smallest share of documents of one topic tha
 these
                      numbers, at the level and power of `SensitivityOptions`
 bandwidth            of the kernel
-embedded, cut        documents that were embedded, share of them of which the encoder read the
-                     beginning alone (and each with _reference)
+embedded, cut,       documents that were embedded, share of them of which the encoder read the
+without_vector       beginning alone, and number of those that it could make nothing of, a cell of
+                     their own (`discrepancy`; and each with _reference)
 ==================== =============================================================================
 
 Groups against independent documents are swapped as for the largest difference
@@ -121,10 +122,16 @@ def embedding_rows(
     n, m = pair.n_documents
     observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
     estimate = discrepancy.unbiased_square(pair.kernel, n, pair.groups)
+    texts = {"reference": pair.reference, "samples": pair.samples}
     facts = [
         f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
-        for name, text in (("reference", pair.reference), ("samples", pair.samples))
+        for name, text in texts.items()
         if len(text) != text.n_documents
+    ]
+    facts += [
+        f"{silent:,} of {len(text):,} documents of the {name} have no vector: a cell of their own"
+        for name, text in texts.items()
+        if (silent := int(discrepancy.without_vector(text.vectors).sum()))
     ]
     limits = estimate.limits(options.confidence)
     row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
@@ -136,9 +143,9 @@ def embedding_rows(
     yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
     for suffix, text in (("", pair.samples), ("_reference", pair.reference)):
         yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
-        cut = text.cut / (len(text) + text.left_out)
-        note = f"{text.left_out} documents left out, without a vector" if text.left_out else ""
-        yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, fact=note)
+        yield MeasureRow(EMBEDDING, f"cut{suffix}", text.cut / len(text))
+        unread = float(discrepancy.without_vector(text.vectors).sum())
+        yield MeasureRow(EMBEDDING, f"without_vector{suffix}", unread)
 
 
 def further_baseline(
@@ -180,7 +187,7 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
 
 
 def without_vectors() -> MeasureRow:
-    """Return the row of a sample set where it, or human text, has no two documents with vectors."""
+    """Return the row of a sample set where it, or human text, has no two embedded documents."""
     return MeasureRow(EMBEDDING, MMD, math.nan, reason=reason("few_vectors"))
 
 

@@ -288,6 +288,9 @@ def make_contrasts(models, unnormalized=(), levels=LEVELS):
                 rows.append((model, unit, "contrastive_entropy", level, None, value, 0.05 * value))
                 ratio = np.sqrt(level / 0.1)
                 rows.append((model, unit, "ratio", level, 0.1, ratio, 0.02 * ratio))
+            if unit == "sentence":
+                shares = {x: 0.7 + 0.2 * x + 0.01 * place for x in levels if x}
+                rows += [(model, unit, "accuracy", x, None, y, 0.02) for x, y in shares.items()]
             if model not in unnormalized:
                 value = words * (6.0 - 0.1 * place)
                 rows.append((model, unit, "cross_entropy", None, None, value, 0.1 * words))
@@ -295,6 +298,8 @@ def make_contrasts(models, unnormalized=(), levels=LEVELS):
     table = pd.DataFrame(rows, columns=names)
     drawn, half = table["measure"] != "cross_entropy", table["half"]
     counts = {"words": 10_000, "sentences": 500, "groups": 120, "groups_effective": 98.5}
+    paired = table["measure"] == "accuracy"
+    counts |= {name: paired.map({True: n}) for name, n in {"pairs": 4900, "undecided": 50}.items()}
     value, draws = table["value"], drawn.map({True: 10, False: 1})
     made = {"low": value - half, "high": value + half, "deviation": (value * 0.01).where(drawn)}
     made |= {"draws": draws, "sentence_level": table["model"].isin(unnormalized), "note": ""}
@@ -315,10 +320,14 @@ def make_contrast_differences(contrasts):
             if unit == "word" and (sentence_level[first] or sentence_level[second]):
                 continue
             value = row["value"] - own.loc[(second, unit, measure, level), "value"]
-            p = (0.001 if far else 0.4) if measure == "contrastive_entropy" else None
+            p = (0.001 if far else 0.4) if measure != "ratio" else None
             known = {"first": first, "second": second, "unit": unit, "measure": measure}
             known |= {"level": level, "base_level": row["base_level"], "value": value}
             known |= {"low": value - 0.05, "high": value + 0.05, "p_value": p, "reading": None}
+            if measure == "accuracy":
+                known["reading"] = "lower" if far else "no difference found"
+            if measure == "ratio":
+                known |= {"low_adjusted": value - 0.08, "high_adjusted": value + 0.08}
             known |= {"p_adjusted": None if p is None else min(1.0, 3 * p)}
             rows.append(known | {"groups": 120, "note": ""})
     return pd.DataFrame(rows, columns=contrastive.CONTRAST_DIFFERENCES.names)

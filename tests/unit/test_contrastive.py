@@ -32,11 +32,11 @@ from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
     read_pairs,
-    wilson_interval,
 )
 from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import share_interval, wilson_interval
 from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
@@ -252,7 +252,7 @@ def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_
     found = [rows_of(read_sums(scores)) for scores in written]
     assert found[0].keys() == found[1].keys()
     for key, row in found[0].items():
-        factor = 1.0 if key[1] == "ratio" else 4.0
+        factor = 4.0 if "entropy" in key[1] else 1.0
         for name in ("value", "low", "high", "deviation"):
             if row[name] is not None:
                 assert found[1][key][name] == pytest.approx(factor * row[name], rel=1e-9), key
@@ -311,10 +311,104 @@ def test_measures_equal_plain_loops(tmp_path):
     assert cross["value"] == pytest.approx(-total / sum(len(unit.sentences) for unit in units))
 
 
+def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_alone(tmp_path):
+    """Oracle: every sentence distorted and scored by itself, a jackknife and SciPy's Wilson form.
+
+    The score of a document is no sum of those of its sentences.
+    """
+    units = random_units(70, longest=6)
+    own_weights = weights()
+
+    def score(ids):
+        return float(np.sin(own_weights[np.asarray(ids)].sum() * 3).round(1))  # some are equal
+
+    scorer = unigram(own_weights)._replace(
+        run=lambda pieces, width: np.array([score(ids) for ids in pieces])
+    )
+    paths = write_scores(tmp_path, scorer, units, blocks=2, draws=3)
+    found = rows_of(read_sums(paths))["sentence", "accuracy", 0.5]
+    index = {word: number for number, word in enumerate(WORDS)}
+    known = {"candidates": np.arange(len(WORDS)), "seed": 7, "purpose": scoring.PURPOSE}
+    won = {f"page {number}": np.zeros((4, 3)) for number in range(35)}  # by draw
+    sentences = [(unit, *held) for unit in units for held in enumerate(unit.sentences)]
+    for (unit, place, words), draw in product(sentences, range(4)):
+        own = [index.get(word, int(word[1:])) for word in words]
+        item = np.array([sentence_item(unit.unit_id, place)])
+        worse, *_ = distortions.distort(
+            np.array([own]), np.array([len(own)]), 0.5, HALVES, **known, items=item, draw=draw
+        )
+        if worse[0].tolist() != own:
+            texts = ([f"w{word}" for word in ids] for ids in (own, worse[0]))
+            one, two = (score(VOCABULARY.encode([" ".join(text)])[0]) for text in texts)
+            won[str(unit.group)][draw] += [1, one > two, one == two]
+    counts = np.array([won[page].sum(0) for page in sorted(won)])
+    pairs, right = counts[:, 0], counts[:, 1] + counts[:, 2] / 2
+    value = right.sum() / pairs.sum()
+    assert (found["pairs"], found["undecided"]) == (pairs.sum(), counts[:, 2].sum())
+    assert found["undecided"] > 10
+    assert found["value"] == pytest.approx(value)
+    draws = sum(won.values())
+    assert found["deviation"] == pytest.approx(
+        np.std((draws[:, 1] + draws[:, 2] / 2) / draws[:, 0], ddof=1)
+    )
+    without = (right.sum() - right) / (pairs.sum() - pairs)
+    variance = 34 / 35 * np.square(without - value).sum()
+    cases = value * (1 - value) / variance
+    quantile = t.ppf(0.975, pairs.sum() ** 2 / (pairs**2).sum() - 1)
+    # Wilson's limits are where the test of a share p by its own variance just rejects.
+    for limit in (found["low"], found["high"]):
+        assert abs(value - limit) / math.sqrt(limit * (1 - limit) / cases) == pytest.approx(
+            quantile
+        )
+
+
+def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_path):
+    """Oracle: of K words a substitute is worse than the k-th of them in (k − 1)/(K − 1)."""
+    never = np.arange(VOCABULARY.size, dtype=float)
+    never[3:10] = -math.inf  # the first seven words
+    options = distortions.DistortionOptions(1.0, 0.0)
+    units = [CutDocument(number, None, [["w30"]] * 20) for number in range(100)]
+    paths = write_scores(
+        tmp_path, unigram(never), units, options=options, versions={0.0: (0, 1), 1.0: (0, 3)}
+    )
+    sums = read_sums(paths)
+    row = rows_of(sums)["sentence", "accuracy", 1.0]
+    assert row["value"] == pytest.approx(30 / 39, abs=0.02)
+    assert row["low"] < 30 / 39 < row["high"]
+    assert row["pairs"] / 6000 == pytest.approx(39 / 40, abs=0.01)
+    share = 1 - row["pairs"] / 6000
+    assert f"{share:.1%} of the sentences came out as they were: no pairs" in row["note"]
+    assert rows_of(sums)["sentence", "contrastive_entropy", 1.0]["value"] is None
+    assert [key for key in rows_of(sums) if key[1] == "accuracy"] == [("sentence", "accuracy", 1.0)]
+    other = read_sums(
+        write_scores(
+            tmp_path / "b",
+            unigram(-never),
+            units,
+            options=options,
+            versions={0.0: (0, 1), 1.0: (0, 3)},
+        )
+    )
+    found = compare({"a": sums, "b": other})
+    assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
+    (gap,) = found.to_dict("records")
+    assert gap["value"] == pytest.approx(2 * row["value"] - 1)
+    assert (gap["p_value"], gap["low"] > 0.4) == (1 / 500, True)
+
+
+def test_a_share_of_one_has_the_interval_of_as_many_cases_as_groups():
+    """Oracle: Wilson's lower limit of n of n is n / (n + z²)."""
+    found = share_interval(np.full(30, 8.0), np.full(30, 8.0))
+    assert (found.value, found.high) == (1.0, pytest.approx(1.0))
+    assert found.low == pytest.approx(30 / (30 + t.ppf(0.975, 29) ** 2))
+    few = share_interval(np.full(19, 8.0), np.full(19, 8.0))
+    assert math.isnan(few.low)
+
+
 def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_path):
     scorer = scoring.sentence_scorer(Energies(), VOCABULARY)
     found = rows_of(read_sums(write_scores(tmp_path / "a", scorer, random_units(30))))
-    assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio"}
+    assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio", "accuracy"}
     assert all(row["sentence_level"] for row in found.values())
     options = distortions.DistortionOptions(0.25, 0.25, 0.25, 0.25)
     paths = write_scores(tmp_path / "b", unigram(weights()), random_units(60), options=options)
@@ -455,6 +549,9 @@ def test_intervals_and_adjusted_p_of_many_groups():
     row = found["word", "ratio", "0", "1", 0.3]
     error = math.sqrt(59 / 60 * np.square(without - row["value"]).sum())
     assert (row["high"] - row["low"]) / 2 == pytest.approx(2.000995 * error, rel=1e-5)
+    # of three pairs at two levels
+    half = t.ppf(1 - 0.025 / 6, 59) * error
+    assert (row["high_adjusted"] - row["low_adjusted"]) / 2 == pytest.approx(half)
     assert math.isnan(row["p_value"])
     family = table[(table["unit"] == "word") & (table["measure"] == "contrastive_entropy")]
     assert len(family) == 9
@@ -509,8 +606,10 @@ def test_models_that_are_alike_show_no_difference_and_intervals_cover():
     assert len(readings) == 160
     assert readings.count("no difference found") >= 144
     found = rates(150, 40)
-    assert min(found.entropy, found.ratio, found.difference) >= 0.89
+    covered = found.entropy, found.ratio, found.difference, found.accuracy, found.high_accuracy
+    assert min(covered) >= 0.89
     assert found.rejected <= 0.1
+    assert max(found.accuracy_rejected, found.any_accuracy, found.any_ratio) <= 0.1
 
 
 # Word w7 scores −7; what is unknown scores −3.

@@ -148,8 +148,9 @@ def test_readings_are_the_papers_in_both_directions(entropy, ratio):
     assert read_table_1(value, 0.01, math.nan, high) is None
     row = {"first": "a", "second": "b", "unit": "word", "level": 0.3, "groups": 60, "note": ""}
     row |= {"base_level": 0.1, "p_value": 0.01, "p_adjusted": 0.01, "value": value, "reading": ""}
-    limits = {"low": low, "high": high, "measure": CONTRASTIVE_RATIO}
-    rows = [{**row, "low": 0, "high": 0, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
+    row |= {"low": 0.0, "high": 0.0, "low_adjusted": None, "high_adjusted": None}
+    limits = {"low_adjusted": low, "high_adjusted": high, "measure": CONTRASTIVE_RATIO}
+    rows = [{**row, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
     found = ordered_readings(pd.DataFrame(rows)).set_index("first")["reading"]
     first, second = TABLE_1[entropy, ratio], TABLE_1[MIRROR[entropy], MIRROR[ratio]]
     assert found.to_dict() == {"a": first, "b": second}
@@ -178,15 +179,21 @@ def test_pairs_are_read_in_both_directions_and_never_across_units():
 def test_table_1_has_a_block_for_each_unit_and_level():
     table = make("table_1")
     blocks = [(row[0], row[1]) for row in table.rows if row[0]]
-    assert blocks == [(u, d) for u in ("per word", "per sentence") for d in ("30%", "50%")]
-    assert len(table.rows) == 2 * len(WORDS) + 2 * len(MODELS)
+    expected = [(u, d) for u in ("per word", "per sentence") for d in ("30%", "50%")]
+    assert blocks == expected + [("accuracy", d) for d in ("10%", "30%", "50%")]
+    assert len(table.rows) == 2 * len(WORDS) + 5 * len(MODELS)
+    # all later models but the next have a higher accuracy
+    assert table.rows[-1][3:] == ["s-150-10", *["higher"] * 5, "–", "·"]
+    own = table.tidy[table.tidy["unit"] == "accuracy"]
+    at = own[own["level"] == 0.3].set_index(["first", "second"])["accuracy_difference"]
+    assert (at["kn-3", "lstm"], at["lstm", "kn-3"]) == pytest.approx((-0.03, 0.03))
     first, last = table.rows[0], table.rows[3]
     assert first[2:4] == ["1", "kn-3"]
     assert first[4:] == ["·", "–", "indeterminate", "indeterminate", "", "", ""]
     assert last[3:] == ["LSTM", "superior", "superior", "–", "·", "", "", ""]
     for part in ("no proof of equality", "where scales differ", "holds 0"):
         assert part in table.note
-    none = given()["contrast_differences"].query("measure != 'ratio'")
+    none = given()["contrast_differences"].query("measure == 'contrastive_entropy'")
     assert make("table_1", contrast_differences=none).rows == []
 
 
@@ -205,7 +212,7 @@ def test_table_2_has_every_unit_in_three_logarithms():
     assert cell(table, "H_C at 30%", "published", table.rows[7]) == ""  # which is per word
     sentence = table.rows[11]
     assert cell(table, "H_C at 50%", "published", sentence) == "11.010"
-    assert cell(table, "Perplexity per word", "this run", sentence) == "≥ 312.4"
+    assert cell(table, "Perplexity per word", "this run", sentence) == "est. 312.4"
     tidy = table.tidy
     assert len(tidy) == 11 * 2 * len(MODELS)
     np.testing.assert_allclose(tidy["value_bits"] * math.log(2), tidy["value_nats"])
@@ -219,7 +226,10 @@ def test_table_2_has_every_unit_in_three_logarithms():
 def test_table_2_needs_nothing_but_contrasts():
     bare = make("table_2", models={}, perplexities={}, given_lengths={})
     assert {cell(bare, "Perplexity per word", "this run", row) for row in bare.rows} == {""}
-    assert "≥" not in bare.note
+    assert "est." not in bare.note
+    for name in ("table_2", "partition"):
+        table = make(name)
+        assert not any(said in str([*table.rows, table.note]) for said in ("≥", "at least"))
     sure = {**given()["given_lengths"]["s-75-10"], "sentences_few_effective": 0}
     bounded = {**given()["given_lengths"], "s-75-50": sure, "s-150-10": sure}
     said = make("table_2", given_lengths=bounded).note
@@ -242,6 +252,10 @@ def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_en
     ratio = math.sqrt(5)
     assert cell(table, "H_CR, 50% to 10%", "this run ±", row) == f"{ratio:.3f} ± {ratio / 100:.3f}"
     assert cell(table, "H_CR, 50% to 10%", "published", row) == "5.257"
+    assert cell(table, "Accuracy at 30%", "this run ±", row) == "0.800 ± 0.008"
+    assert cell(table, "Accuracy at 30%", "95% interval", row) == "[0.780, 0.820]"
+    without = make("table_3", contrasts=given()["contrasts"].query("measure != 'accuracy'"))
+    assert len(without.columns) == len(table.columns) - 6
     table = make("table_3", contrasts=make_contrasts(WORDS).assign(base_level=0.2))
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
     table = make("cross_entropy")
@@ -297,13 +311,16 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences():
     assert 40 in lengths
     assert len(lengths) <= 3 * 10
     assert (table.rows[0][:2], len(table.tidy)) == (["s-75-10", "LSTM"], 3 * 40)
-    assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
+    assert (
+        "s-75-10: perplexity given the lengths, estimated, 312.4 [290.1, 330.2]; of 500"
+        in table.note
+    )
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
     said = make("partition", given_lengths=runs).note
-    assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
+    assert "estimated, 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
     runs["s-75-10"]["interval"] = [None, None]
-    assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
+    assert "estimated, 312.4, from runs" in make("partition", given_lengths=runs).note
     few = make("partition", partitions=synthetic_tables.make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 
@@ -373,6 +390,12 @@ def test_models_without_a_likelihood_are_read_against_the_others():
     only = make_contrasts(WORDS)
     table = make("findings", contrasts=only, sentence_models={}, training=None)
     assert not any("Without" in row[0] for row in table.rows)
+
+
+def test_accuracy_reads_models_without_a_likelihood_against_the_others():
+    rows = found("Accuracy without a likelihood")
+    few = rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist()
+    assert few == [[3, 4, "higher"], [1, 4, ALIKE]]
 
 
 def test_orders_are_compared_within_the_commonest_vocabulary():

@@ -278,7 +278,7 @@ def test_a_literal_unk_can_be_a_word_or_the_unknown_one_and_unreadable_texts_are
     assert list(read_sentence_texts([path], UnknownRule(unknown=True))) == ["a <unk> x"]
     for word in ("", "a b", "<s>", " x"):
         check_refused("unk as: is", UnknownRule, word)
-    check_refused("unk as: goes not with", UnknownRule, "x", True)
+    check_refused("unk as: cannot be combined with", UnknownRule, "x", True)
     ids = WordIds([], UnknownRule(), grows=True)
     check_refused(r"no\.txt: no such file", read_sentences, [tmp_path / "no.txt"], ids)
     path = put(tmp_path / "latin.txt", b"a\nb\nn\xf8\n")
@@ -506,7 +506,7 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     ("command", "flags", "words"),
     [
         (score_command, "--arpa a --cleaned", "cleaned: has no effect with an ARPA"),
-        (score_command, "--arpa a --json --stride 2", "stride: goes not with"),
+        (score_command, "--arpa a --json --stride 2", "stride: cannot be combined with"),
         (score_command, "--model m --unk-as x", "unk as: has no effect without an ARPA"),
         (score_command, "--arpa a --json --unk-as=x\u00a0y", "unk as: is 'x y'"),
         (estimate_ngram, "--order 0", "--order: is 0"),

@@ -20,7 +20,7 @@ from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "docs/making"))
-from run_numbers import MEANINGS, NUMBERS, TEMPLATES, file_kinds, page_of, render  # noqa: E402
+from run_numbers import MEANINGS, NUMBERS, TEMPLATES, file_kinds, kind_of, page_of, render  # noqa: E402
 
 PAGES = sorted(TEMPLATES.glob("*.md"))
 # What the authors of contrastive entropy print, some of which the run has too, rounded.
@@ -57,7 +57,7 @@ def test_missing_numbers_are_errors_and_every_column_has_a_meaning(tmp_path):
     meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
     tables = json.loads(NUMBERS.read_text(encoding="utf-8"))["tables"]
     kinds = [*file_kinds().items(), *tables.items()]
-    own = {f"{kind.rpartition('/')[2]}.{name}" for kind, held in kinds for name in held}
+    own = {f"{kind_of(kind)}.{name}" for kind, held in kinds for name in held}
     names = {name.rpartition(".")[2] for name in own}
     assert names <= meanings.keys()
     assert meanings.keys() <= names | own

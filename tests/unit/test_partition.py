@@ -232,6 +232,20 @@ def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
     assert "may diverge" in partition.describe_given_length(good)[0]
 
 
+def test_half_of_the_sentences_with_heavy_tails_have_no_interval():
+    """Tails of 1 / 0.9: enough effective samples, but a Pareto k above its limit at one length."""
+    held = partition.ScoredSentences(-np.ones(60), np.repeat([1, 2], 30), np.arange(60), unknown=0)
+    light, heavy = np.random.default_rng(3).exponential(size=(2, 4000))
+    found = GivenLength(held, np.stack([0.1 * light, 0.9 * heavy], 1), 5, "x").summary()
+    assert found["sentences_few_effective"] == 0
+    assert found["sentences_pareto_k_above"] == found["sentences_untrusted"] == 30
+    assert found["interval"] == [None, None]
+    assert not any("95% interval" in line for line in partition.describe_given_length(found))
+    fewer = partition.ScoredSentences(-np.ones(59), held.lengths[:59], held.groups[:59], unknown=0)
+    found = GivenLength(fewer, np.stack([0.1 * light, 0.9 * heavy], 1), 5, "x").summary()
+    assert None not in found["interval"]
+
+
 # The command
 
 

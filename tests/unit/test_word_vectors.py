@@ -252,10 +252,25 @@ def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
     found = small.score(pairs)
     assert np.isnan(found["aligned_cosine"][[0, 3]]).all()  # of these targets nothing is known
     assert found["aligned_cosine"][1] == pytest.approx(0.5)
-    for measure, nothing in (("wmd", 0), ("average", 0), ("cosine", 0.5)):
+    for measure, nothing in (("wmd", 1 - 2**0.5 / 2), ("average", 0), ("cosine", 0.5)):
         np.testing.assert_allclose(found[measure][[2, 4]], nothing)
     described = small.describe()
     assert ((described["words"], described["unknown"]), len(described["sha256"])) == ((15, 4), 64)
+
+
+def test_a_prediction_of_nothing_has_the_distance_of_what_is_no_word_under_any_constants(small):
+    """Oracle: the limit of more and more ``<unk>`` beside one word; what cosines of 0 give."""
+    constants = {"movers": "exponential", "temperature": 0.5, "bias": 2.0}
+    other = load_evaluator({"family": "vectors", "path": str(small.table.path)}, constants)
+    for evaluator, distance in ((small, lambda d: 1 - d / 2), (other, lambda d: np.exp(-d))):
+        pairs = [(" ".join(["<unk>"] * count), "a b") for count in (0, 1, 8)]
+        pairs.append((" ".join(["<unk>"] * 999 + ["c"]), "a b"))
+        found = evaluator.score(pairs)
+        np.testing.assert_allclose(found["wmd"][:3], distance(2**0.5))
+        np.testing.assert_allclose(found["wmd"][3], distance(2**0.5), atol=1e-3)
+        np.testing.assert_allclose(found["cosine"][:3], 0.5)
+        assert not any(found["greedy_f1"][:3])
+    np.testing.assert_allclose(found["cosine_scaled"][:3], 1 / (1 + np.exp(2.0)))
 
 
 def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(small, monkeypatch):

@@ -53,9 +53,9 @@ class EntityOptions(Limited):
     dropout : float
         Probability of dropping an element of embeddings and states in training.
     maximum_entities : int
-        Entities of a document at most; part of the distribution (100 in the paper).
+        Largest number of entities of a document; it is part of the distribution (100 in the paper).
     maximum_length : int
-        Words of a mention at most; part of the distribution (25 in the paper).
+        Largest number of words of a mention; it is part of the distribution (25 in the paper).
     noise : float
         Standard deviation of the noise on a new entity's vector, in training only.
     """
@@ -75,7 +75,8 @@ class EntityNLMOptions(EntityOptions):
     Attributes
     ----------
     word_classes : int
-        Classes, by frequency, that a word is predicted in two steps with; 1: a full softmax.
+        Number of classes by frequency: a word is predicted in two steps, its class first; 1: a full
+        softmax.
     tie_weights : bool
         The output layer shares the embedding's matrix.
     count_eos : bool

@@ -49,7 +49,7 @@ class TransEOptions(Limited):
     margin : float
         By how much a corrupted triple has to be farther from its translation than a true one.
     learning_rate : float
-        Of plain gradient descent on the sum over a batch.
+        Learning rate of plain gradient descent on the sum over a batch.
     epochs : int
         Passes over the triples.
     batch_size : int

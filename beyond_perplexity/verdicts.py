@@ -26,7 +26,7 @@ REASON_TEXTS = {
     "clustered": "its expectation depends on the reference's groups, which the samples do not have",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
     "longer_documents": "every document of one text is longer than the other text",
-    "few_vectors": "fewer than two documents of a text have a vector",
+    "few_vectors": "a text has fewer than two embedded documents",
     "not_counted": "{why}",
 }
 # What units other than documents are permuted.

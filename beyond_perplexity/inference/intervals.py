@@ -30,7 +30,7 @@ class RatioInterval(NamedTuple):
     Attributes
     ----------
     value : float
-        Of a ratio Σ numerators / Σ denominators.
+        The ratio Σ numerators / Σ denominators, or the value of the function.
     low, high : float
         NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
     standard_error : float
@@ -101,18 +101,18 @@ def jackknife_interval(
 
     The variance is (G - 1) / G · Σ_g (x without g - x)². The quantile is one of Student's t with
     the effective number of groups less one. Percentiles of resampled groups would hold a true ratio
-    in 80 to 92% of the cases.
+    in no more than 80 to 92% of the cases.
 
     Parameters
     ----------
     value : float
-        Of all groups.
+        The function of the sums of all groups.
     without : ndarray of float64, shape (G,)
         The same without each group; where one is not finite there is no interval.
     sizes : ndarray, shape (G,)
-        Of the groups, for their effective number.
+        Sizes of the groups, for their effective number.
     level : float
-        Of the interval.
+        Level of the interval.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def ratio_interval(
     numerators, denominators : ndarray, shape (G,)
         Sums of each group, e.g. bits and bytes; denominators are positive.
     level : float
-        Of the interval.
+        Level of the interval.
 
     Returns
     -------
@@ -170,6 +170,83 @@ def ratio_interval(
     else:
         without = (total - numerators) / (size - denominators)
     return jackknife_interval(float(total / size), without, denominators, level)
+
+
+def wilson_interval(
+    share: float, count: float, level: float = INTERVAL_LEVEL, df: float = math.inf
+) -> tuple[float, float]:
+    """Give a share of independent cases an interval, by Wilson's method.
+
+    Parameters
+    ----------
+    share : float
+        From 0 to 1.
+    count : float
+        Cases, above 0.
+    level : float
+        Of the interval.
+    df : float
+        Degrees of freedom of the quantile (Student's t); infinite: normal, as Wilson has it.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper limit, within 0 and 1.
+
+    References
+    ----------
+    Wilson (1927). Probable inference, the law of succession, and statistical inference.
+
+    Examples
+    --------
+    >>> print("{:.3f} to {:.3f}".format(*wilson_interval(0.9, 20)))
+    0.699 to 0.972
+    """
+    z = float(student_quantile((1 + level) / 2, df))
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    half = spread * z / (1 + z * z / count)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def share_interval(
+    right: np.ndarray, cases: np.ndarray, level: float = INTERVAL_LEVEL
+) -> RatioInterval:
+    """Give a share of cases in groups an interval that stays within 0 and 1.
+
+    Wilson's, with as many independent cases as have the jackknife's variance over groups, at most
+    the cases there are; where that variance is 0, as of a share of 1, with the effective number of
+    groups. The quantile is Student's t, as in `jackknife_interval`.
+
+    Parameters
+    ----------
+    right, cases : ndarray, shape (G,)
+        Of each group; an undecided case may count half.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    RatioInterval
+
+    References
+    ----------
+    Korn and Graubard (1998). Confidence intervals for proportions with small expected number of
+    positive counts estimated from survey data. Survey Methodology 24.
+
+    Examples
+    --------
+    >>> found = share_interval(np.full(30, 4.0), np.full(30, 4.0))
+    >>> print(f"{found.value} from {found.low:.3f} to {found.high}")
+    1.0 from 0.878 to 1.0
+    """
+    found = ratio_interval(right, cases, level)
+    if math.isnan(found.low):
+        return found
+    variance, share = found.standard_error**2, found.value
+    count = share * (1 - share) / variance if variance else found.effective
+    held = wilson_interval(share, min(count, cases.sum()), level, found.effective - 1)
+    return found._replace(low=held[0], high=held[1])
 
 
 class UnitSums(NamedTuple):
@@ -347,7 +424,7 @@ def upper_limit(
     replicates : numpy.ndarray, shape (R,), or None
         Bootstrap replicates; NaNs are left out.
     confidence : float
-        Of the limit.
+        Confidence of the limit.
     spread : Spread
         How replicates and degrees of freedom are corrected.
 

@@ -33,8 +33,8 @@ class ElmanOptions(Limited):
     Attributes
     ----------
     embedding_size : int
-        E, the width of the vectors of the words that are read. From the number of units on, the
-        network can do what one can that reads words one-hot.
+        E, the width of the vectors of the words that are read. Where it is at least the number of
+        units, the network can do all that one can which reads one-hot words.
     hidden_size : int
         H, the number of units.
     dropout : float
@@ -164,8 +164,8 @@ class ClassOutput(OutputLayer):
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
         """Sort targets (N,) by their classes; return their order, int64, (N,), and the classes.
 
-        Of each that has some: features (N_c, D), targets as places in the class (N_c,), weights
-        (S_c, D), biases (S_c,) and the impossible places.
+        Of each that has some: features (N_c, D), targets as positions in the class (N_c,), weights
+        (S_c, D), biases (S_c,) and the impossible positions.
         """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)

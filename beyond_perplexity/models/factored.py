@@ -317,7 +317,7 @@ def drop_words(
 ) -> Tensor:
     """Drop whole rows of an embedding matrix (Gal & Ghahramani 2016, section 4.2): (..., E).
 
-    A dropped id is zero at all its places in a batch; the others are scaled up.
+    A dropped id is zero at all its positions in a batch; the others are scaled up.
     """
     if not training or not probability:
         return embedded

@@ -85,7 +85,7 @@ class Measuring:
 
     @classmethod
     def of(cls, pair: SampleSetPair, options: MeasurementOptions, seed: int) -> Measuring:
-        """Exchange the units that the groups of a pair make."""
+        """Choose what tests permute: the units that the groups of a pair make."""
         units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
         return cls(pair, options, seed, units)
 

@@ -23,13 +23,11 @@ from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.commands import perplexity as command
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures import draw_figure, labels
 from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference import p_values as sign_flips
-from beyond_perplexity.models import likelihoods
+from beyond_perplexity.models import likelihoods, registry
 from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
 from beyond_perplexity.perplexities.score_files import read_scores
@@ -43,8 +41,7 @@ from beyond_perplexity.perplexities.summary import (
     summarize,
     texts_of_split,
 )
-from beyond_perplexity.report import tabulate
-from beyond_perplexity.report.bits_per_byte import describe_differences
+from beyond_perplexity.report import bits_per_byte, tabulate
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema
@@ -52,19 +49,17 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit import small_corpora, text_pairs
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
+from tests.unit.synthetic_tables import make_differences
 
 
 def random_documents(number, size, longest, seed=0):
     generator = np.random.default_rng(seed)
-    return [
-        generator.integers(3, size, generator.integers(0, longest)).astype(np.int32)
-        for _ in range(number)
-    ]
+    draw = generator.integers
+    return [draw(3, size, draw(0, longest)).astype(np.int32) for _ in range(number)]
 
 
 @torch.no_grad()
 def stepwise(model, ids):
-    """Score one document a token at a time."""
     state, total = model.initial_state(1, len(ids) + 1), 0.0
     for before, after in zip([0, *ids], [*ids, 1], strict=True):
         logits, state = model.step(torch.tensor([before]), state)
@@ -78,11 +73,8 @@ def neural(family):
 
 
 def test_the_tutorials_dice_its_example_and_the_end_that_is_left_out():
-    for rolls, expected in (
-        ([1 / 6] * 6, 6.0),
-        ([7 / 12] * 7 + [1 / 12] * 5, 3.857),
-        ([0.99] * 99 + [1 / 500] * 1, 1.0748),
-    ):
+    dice = ([1 / 6] * 6, 6.0), ([7 / 12] * 7 + [1 / 12] * 5, 3.857)
+    for rolls, expected in (*dice, ([0.99] * 99 + [1 / 500] * 1, 1.0748)):
         found = perplexity_of(sum(map(math.log, rolls)), len(rolls))
         assert found == pytest.approx(expected, rel=5e-4)
     words = ["This", "is", "the", "first", "sentence", "second", "one", "."]
@@ -106,9 +98,8 @@ def test_the_tutorials_dice_its_example_and_the_end_that_is_left_out():
         open_ = [score.log_prob for score in score_encoded(model, longer, count_eos=False)]
         (whole,) = score_encoded(model, [np.array(ids)])
         (found,) = score_encoded(model, [np.array(ids)], count_eos=False)
-        assert math.exp(found.log_prob) == pytest.approx(
-            math.exp(whole.log_prob) + sum(map(math.exp, open_)), rel=1e-6
-        )
+        total = math.exp(whole.log_prob) + sum(map(math.exp, open_))
+        assert math.exp(found.log_prob) == pytest.approx(total, rel=1e-6)
     model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
     assert list(score_encoded(model, texts)) == [likelihoods.DocumentScore(-math.inf, 2, 1, 1)]
     (found,) = score_encoded(model, texts, count_eos=False)
@@ -139,10 +130,9 @@ def test_every_unit_of_a_model_enumerated_by_hand_and_the_penalized_distribution
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])
     end = math.log(0.25)
-    total = 0.25 + sum(
-        math.exp(measure(model, vocabulary, [word])["unknown_penalized"]["log_prob"] - end)
-        for word in ["a", "w1", "w2", "w3", "w4"]
-    )
+    words = ["a", "w1", "w2", "w3", "w4"]
+    each = [measure(model, vocabulary, [word])["unknown_penalized"] for word in words]
+    total = 0.25 + sum(math.exp(one["log_prob"] - end) for one in each)
     assert total == pytest.approx(1, abs=1e-6)
 
 
@@ -247,9 +237,8 @@ def rows_of(texts, **options):
 
 
 def test_a_row_says_what_was_scored_raw_or_cleaned_and_what_the_model_says():
-    first, second = rows_of(
-        [ScoredText(7, "é  bb ", "page"), "é x"], spell=lambda texts, unknown: [-3.0] * len(texts)
-    )
+    texts = [ScoredText(7, "é  bb ", "page"), "é x"]
+    first, second = rows_of(texts, spell=lambda texts, unknown: [-3.0] * len(texts))
     assert (first.doc_id, first.scored_text, first.group) == (7, "cleaned", "page")
     assert first.log_likelihood == pytest.approx(math.log(0.5 * 0.125 * 0.25), abs=1e-6)
     assert first.log_likelihood_open_vocabulary == pytest.approx(first.log_likelihood - 3)
@@ -333,7 +322,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
 def run(tmp_path, capsys):
     """Run the command on a file; return what it prints and the rows that it writes."""
     vocabulary = ClosedVocabulary(["a", "b"], 0)
-    save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
+    registry.save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
 
     def done(name, content, *more):
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -384,12 +373,9 @@ def scores(models=2, documents=60, pages=30, seed=0):
     random = np.random.default_rng(seed)
     size = random.integers(20, 400, documents)
     topic = -size * random.normal(1, 0.1, documents)
-    shared = {
-        "doc_id": np.arange(100, 100 + documents),
-        "group": [f"page {place % pages}" for place in range(documents)],
-        "bytes": size,
-        "text_hash": random.integers(-(2**62), 2**62, documents),
-    }
+    shared = {"doc_id": np.arange(100, 100 + documents), "bytes": size}
+    shared |= {"group": [f"page {place % pages}" for place in range(documents)]}
+    shared |= {"text_hash": random.integers(-(2**62), 2**62, documents)}
     return [
         {**shared, "log_likelihood": topic * (1 + 0.02 * k) + random.normal(0, 2, documents)}
         for k in range(models)
@@ -397,7 +383,6 @@ def scores(models=2, documents=60, pages=30, seed=0):
 
 
 def write(path, columns):
-    """Write a file of scores, Parquet or CSV."""
     table = pa.table(columns)
     if path.suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
@@ -424,13 +409,9 @@ def saved(folder, columns, suffix="parquet"):
 @pytest.mark.parametrize("groups", [5, 8, 11])
 def test_all_signs_give_scipys_p_value(groups):
     bits = np.random.default_rng(groups).normal([0.4, 0], size=(groups, 2))
-    expected = stats.permutation_test(
-        (bits[:, 0], bits[:, 1]),
-        lambda first, second, axis: np.sum(first - second, axis=axis),
-        permutation_type="samples",
-        n_resamples=np.inf,
-        vectorized=True,
-    )
+    sides = bits[:, 0], bits[:, 1]
+    how = {"permutation_type": "samples", "n_resamples": np.inf, "vectorized": True}
+    expected = stats.permutation_test(sides, lambda x, y, axis: np.sum(x - y, axis=axis), **how)
     (found,) = p_values.sign_flip_p_values(bits, PAIR, 1, 0)
     assert found == pytest.approx(expected.pvalue, abs=1e-12)
 
@@ -563,20 +544,13 @@ def test_documents_may_have_names_and_groups_of_one_file_are_those_of_all(tmp_pa
 def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
     first, second = scores()
     unknown = np.arange(60) % 2
-    spelled = {
-        **first,
-        "unknown": unknown,
-        "log_likelihood_open_vocabulary": first["log_likelihood"] - 9,
-    }
+    name = "log_likelihood_open_vocabulary"
+    spelled = {**first, "unknown": unknown, name: first["log_likelihood"] - 9}
     own_a, _, pair = together(tmp_path, spelled, second)
     paid = {**first, "log_likelihood": first["log_likelihood"] - 9}
     assert pair["value"] == together(tmp_path, paid, second)[2]["value"]
     assert (own_a["open_vocabulary"], own_a["note"], pair["note"]) == (True, "", "")
-    free = {
-        **first,
-        "unknown": unknown,
-        "log_likelihood_open_vocabulary": pa.nulls(60, pa.float64()),
-    }
+    free = {**first, "unknown": unknown, name: pa.nulls(60, pa.float64())}
     own_a, own_b, pair = together(tmp_path, free, second)
     assert "a: the spelling of unknown words is not penalized" in pair["note"]
     assert own_a["note"] == pair["note"] != own_b["note"] == ""
@@ -610,9 +584,8 @@ def test_models_are_compared_on_shared_texts_and_few_groups_give_no_verdict(tmp_
     (one,) = scores(1)
     one["log_likelihood_open_vocabulary"] = one["log_likelihood"]
     for place in (0, 30, 59):
-        path = write(
-            tmp_path / "a.parquet", changed("log_likelihood_open_vocabulary", place, None)(one)
-        )
+        given = changed("log_likelihood_open_vocabulary", place, None)(one)
+        path = write(tmp_path / "a.parquet", given)
         words = rf"row {place + 1}: log_likelihood_open_vocabulary is empty or NaN"
         check_refused(words, read_scores, path)
 
@@ -692,7 +665,7 @@ def differences(folder, models=3, texts=("cleaned",)):
 
 def made(rows):
     given = {"perplexity_differences": rows}
-    return tabulate(NAME, given, Labels()), draw_figure(NAME, given, Labels())
+    return tabulate(NAME, given, labels.Labels()), draw_figure(NAME, given, labels.Labels())
 
 
 def texts_of(axis):
@@ -715,7 +688,7 @@ def test_tables_have_a_row_a_model_and_pair_and_figures_a_row_of_panels_a_text(t
     _, figure = made(differences(tmp_path, 1))
     assert texts_of(figure.axes[0]) == ["∞"]
     assert not figure.axes[1].get_visible()
-    said = describe_differences(differences(tmp_path), Labels())
+    said = bits_per_byte.describe_differences(differences(tmp_path), labels.Labels())
     models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
     assert "p adjusted" not in models
     assert "less model" not in models
@@ -743,6 +716,21 @@ def test_the_figure_colours_what_was_found_and_says_how_sure_it_is(tmp_path):
     assert shades.shape == (4, 3)  # no column for what is infinite
     assert np.isnan(shades[1, 2])
     assert shades[0, 1] < 0 < shades[1, 0]
+
+
+@pytest.mark.parametrize(("models", "texts", "kept"), [(34, 1, 30), (24, 2, 19), (13, 1, 13)])
+def test_very_many_models_fit_on_a_page_and_those_left_out_are_counted(models, texts, kept):
+    """Oracle: the page of 6.8 by 9.4 inches, and the order of the models' bits."""
+    names = [f"m{k}" for k in range(models)]
+    rows = [make_differences(names).assign(scored_text=text) for text in ("cleaned", "raw")[:texts]]
+    _, figure = made(pd.concat(rows))
+    assert figure.get_figwidth() == 6.8
+    assert figure.get_figheight() <= 9.4
+    for left, right in zip(figure.axes[::2], figure.axes[1::2], strict=True):
+        assert [tick.get_text() for tick in left.get_yticklabels()] == names[:kept]
+        assert texts_of(right) == ["**"] * (kept * (kept - 1))
+        told = f"{models - kept} more models, of more\nbits, are in the table"
+        assert (told in left.get_xlabel()) == (models > kept)
 
 
 def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):

@@ -21,8 +21,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.relations import readers
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas import perplexity, tendencies
 from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -189,7 +188,7 @@ def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
     assert readers.perplexity_sums(paths)[0].models == ["open", "closed"]
     table = pq.read_table(paths[1])
     other = {"cleaned": sign(**keywords(DEFAULT | {"spelling": False}))}
-    write_shard(paths[1], DOCUMENT_SCORES, table, {"signature": other})
+    write_shard(paths[1], perplexity.DOCUMENT_SCORES, table, {"signature": other})
     with pytest.raises(InputError, match=r"closed.* and .*open.* in spelling \(no and yes\)"):
         readers.perplexity_sums(paths)
 
@@ -266,12 +265,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     ClosedVocabulary(["a", "b"], 1).save(tmp_path / "words.json")
     for name, substitution in (("one", 0.5), ("two", 0.5), ("three", 0.25)):
         shares = {"substitution": substitution, "transposition": 1 - substitution}
-        flags = {
-            "model": models / ("open" if name == "two" else "closed"),
-            "documents": documents,
-            "seed": 3,
-            "device": "cpu",
-        }
+        model = models / ("open" if name == "two" else "closed")
+        flags = {"model": model, "documents": documents, "seed": 3, "device": "cpu"}
         flags |= {"substitutes": tmp_path / "words.json", "distortion": json.dumps(shares)}
         flags |= {"versions": json.dumps({"0.0": [0, 1], "0.5": [0, 4], "0.9": [0, 4]})}
         flags |= {"output": tmp_path / name / "0.parquet"}
@@ -282,16 +277,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     line = f"contrast|text:cleaned|units:document|{halves}"
     assert read_record(shards["one"])["signature"] == f"{line}|{V}"
     measured, differences = tmp_path / "m.parquet", tmp_path / "d.parquet"
-    run_script(
-        "measure_contrast",
-        shards["one"],
-        "--model",
-        "one",
-        "--base-level",
-        0.5,
-        "--output",
-        measured,
-    )
+    given = "--model", "one", "--base-level", 0.5, "--output", measured
+    run_script("measure_contrast", shards["one"], *given)
     line += "|levels:0.5+0.9|draws:4|base:0.5"
     assert read_record(measured)["signature"] == f"{line}|{V}"
     flags = ["--base-level", 0.5, "--flips", 9, "--output", differences]
@@ -312,10 +299,10 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
 def test_tendencies_of_other_options_are_not_related(tmp_path):
     paths = []
     for name, draws in (("a", 19), ("b", 99)):
-        table = pa.Table.from_pylist([tendency(f"{name}/beam")], TENDENCY_MEASURES)
+        table = pa.Table.from_pylist([tendency(f"{name}/beam")], tendencies.TENDENCY_MEASURES)
         paths.append(str(tmp_path / f"{name}.parquet"))
         line = sign("tendencies", permutations=draws)
-        write_shard(paths[-1], TENDENCY_MEASURES, table, {"signature": line})
+        write_shard(paths[-1], tendencies.TENDENCY_MEASURES, table, {"signature": line})
     with pytest.raises(InputError, match=r"in permutations \(99 and 19\)"):
         list(readers.tendency_rows(paths, 0.95))
     assert len(list(readers.tendency_rows(paths[:1], 0.95))) == 1

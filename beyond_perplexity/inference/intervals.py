@@ -278,7 +278,7 @@ def ratio_test(
     denominator, with Σ u² = 1, the skewness s = Σ u³ is taken out by Hall's transformation, x + s /
     6 + s x² / 3 + s² x³ / 27, and Student's t has 2 / Σ u⁴ - 1 degrees of freedom (Satterthwaite;
     Σ u⁴ is not below the variance of Σ u²), at most the effective number of groups less one.
-    Without both, or by sign flips, a ratio of 0 is rejected in 8 to 15% of such cases at 5%.
+    Without both, or by sign flips, a ratio of 0 is rejected in up to 11 and 15% of such cases.
 
     Parameters
     ----------

@@ -143,36 +143,6 @@ def group_resampler(
     return draw
 
 
-class DocumentLabels:
-    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
-
-    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
-        self._rng = rng
-        self._ones = n_ones
-        self._zeros = n_zeros
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Label the next n documents: bool, shape (n,)."""
-        rng = self._rng
-        ones = int(rng.hypergeometric(self._ones, self._zeros, n))
-        bias = round(256 * ones / n)
-        self._ones -= ones
-        self._zeros -= n - ones
-        # Coins of nearly the right bias, a bit each for one half, else a byte; then documents of
-        # the surplus side, chosen at random, are turned until the number is right. Given their
-        # number all subsets are equally likely: so is the result.
-        if bias == 128:
-            packed = np.frombuffer(rng.bytes((n + 7) // 8), np.uint8)
-            labels = np.unpackbits(packed, count=n).view(bool)
-        else:
-            labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
-        while surplus := int(np.count_nonzero(labels)) - ones:
-            places = rng.integers(n, size=4 * abs(surplus) + 8)
-            turned = places[labels[places] == (surplus > 0)][: abs(surplus)]
-            labels[turned] = surplus < 0
-        return labels
-
-
 class DocumentGroups:
     """Cut a random order of documents into nested subsets, block after block.
 

@@ -22,6 +22,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
     stars,
     too_few_permutations,
+    verdict,
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table, lay_out
@@ -42,6 +43,7 @@ from beyond_perplexity.tendencies.definitions import (
     of_counts,
     tendencies_of,
 )
+from beyond_perplexity.verdicts import DIFFERS
 
 # By the measure; the human text's own ends in ``_reference``.
 TEXT_TITLES = {
@@ -198,7 +200,7 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
         "model": labels.model(model),
         "decoding": labels.decoding(decoding),
         **{name: value for name, value in row.items() if name != "source"},
-        "stars": stars(row["p_adjusted"]),
+        "stars": stars(row["p_adjusted"]) if verdict(row) == DIFFERS else "",
         "mark": verdict_mark(row),
         COLUMN: paper.value if paper else None,
         f"{COLUMN}_stars": paper.stars if paper else "",

@@ -12,16 +12,20 @@ import numpy as np
 
 from beyond_perplexity.inference import histogram_draws, intervals
 from beyond_perplexity.inference.p_values import monte_carlo_p
-from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.inference.two_sample_test import ks
+from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
+from beyond_perplexity.inference.two_sample_test import (
+    ks,
+    permuted_means,
+    studentized_difference,
+)
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
+    SIGNED,
     TENDENCIES,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
-    compares_texts,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
@@ -148,35 +152,83 @@ def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
     return CellComparison(pair, tendency, support, counts, place, evaluate)
 
 
+def types_by_length(pair: SampleSetPair) -> Iterator[CellComparison]:
+    """Yield types by length, of unigrams and bigrams, where both texts have them."""
+    yield from filter(None, (_by_length(pair, tendency) for tendency in type_token.HISTOGRAM_OF))
+
+
+def numbers_of_documents(pair: SampleSetPair) -> Iterator[CellComparison]:
+    """Yield length and the shares, where both texts have them."""
+    yield from filter(None, (by_value(pair, name) for name in tendencies_of("length", "share")))
+
+
 def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
     """Yield every tendency of one number per document that both texts have."""
-    yield from filter(None, (_by_length(pair, tendency) for tendency in type_token.HISTOGRAM_OF))
-    numbers = tendencies_of("length", "share")
-    yield from filter(None, (by_value(pair, tendency) for tendency in numbers))
+    yield from types_by_length(pair)
+    yield from numbers_of_documents(pair)
 
 
-def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of one number per document under randomizations: (B,) each.
+def randomized_types(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw the distances of types by length, and last those of the data: (B + 1,) each.
 
-    Without units documents are permuted: for types those of equal length. What the sample sets do
-    not have is left out, and types by length where the reference alone has groups.
+    Documents of one length are permuted, or groups of as many documents; swaps of groups do not
+    keep lengths, so that there is no draw.
+    """
+    found: dict[MeasureKey, np.ndarray] = {}
+    seed, n, units = how.seed, how.options.permutations, how.units
+    if units is not None and units.scheme == "swaps":
+        return found
+    for held in types_by_length(how.pair):
+        if units is not None:
+            places, width = (held.place(0), held.place(1)), held.counts.shape[1]
+            cells = histogram_draws.permuted_cells(places, width, held.evaluate, units, n, seed)
+            drawn = cells.get(_TESTED, np.zeros(0))
+        else:
+            purpose = f"permutation/{held.tendency}"
+            drawn = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
+        found[held.tendency, _TESTED] = np.append(drawn, held.observed()[_TESTED])
+    return found
+
+
+def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw distances of numbers and t of the difference of means, and last of the data: (B + 1,).
+
+    Without units documents are permuted.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
-    for held in cell_comparisons(how.pair):
-        types, purpose = held.tendency in type_token.HISTOGRAM_OF, f"permutation/{held.tendency}"
-        if types and units is not None and units.scheme == "swaps":
-            continue  # swaps do not keep lengths, which types depend on
-        if units is not None:
-            places, width = (held.place(0), held.place(1)), held.counts.shape[1]
-            drawn = histogram_draws.permuted_cells(places, width, held.evaluate, units, n, seed)
-        elif types:
-            permuted = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
-            drawn = {_TESTED: permuted}
+    for held in numbers_of_documents(how.pair):
+        evaluate, purpose = partial(_tested_numbers, held.cells), f"permutation/{held.tendency}"
+        if units is None:
+            drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)
         else:
-            drawn = histogram_draws.permute(held.counts, held.evaluate, n, seed, purpose)
-        found |= {(held.tendency, name): x for name, x in drawn.items() if compares_texts(name)}
+            places, width = (held.place(0), held.place(1)), held.counts.shape[1]
+            drawn = histogram_draws.permuted_cells(places, width, evaluate, units, n, seed)
+        observed = evaluate(*held.counts)
+        both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
+        if units is not None:
+            both[SIGNED] = permuted_means(_sums_by_unit(held, places, units), units, n, seed)
+        found |= {(held.tendency, name): x for name, x in both.items()}
     return found
+
+
+def _tested_numbers(
+    support: np.ndarray, reference: np.ndarray, samples: np.ndarray
+) -> dict[str, np.ndarray]:
+    t = studentized_difference(reference, samples, support, np.ones(len(support)))
+    return {SIGNED: t, "ks": ks(reference, samples)}
+
+
+def _sums_by_unit(
+    held: CellComparison, places: tuple[np.ndarray, np.ndarray], units: PermutedUnits
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sum the numbers and count the documents of each unit, for both texts: (U,) each."""
+    sums = []
+    for own, codes in zip(places, units.codes, strict=True):
+        kept, width = own >= 0, sum(units.n)
+        numbers = np.bincount(codes[kept], held.cells[own[kept]], width)
+        sums.append((numbers, np.bincount(codes[kept], minlength=width)))
+    return sums
 
 
 def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:

@@ -21,7 +21,6 @@ from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.measures import unlike_sizes
 from beyond_perplexity.tendencies.pairs import first_documents, renumbered, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
@@ -74,26 +73,21 @@ def embedded_text(
 
 @dataclass(frozen=True)
 class EmbeddedPair:
-    """Two texts as vectors, the bandwidth of their kernel, and the reason for no verdict."""
+    """Two texts as vectors, and the bandwidth of their kernel."""
 
     reference: EmbeddedText
     samples: EmbeddedText
     bandwidth: float
-    reason: str = ""
 
     @classmethod
     def of(
-        cls,
-        reference: EmbeddedText,
-        samples: EmbeddedText,
-        further: EmbeddedText | None = None,
-        reason: str = "",
+        cls, reference: EmbeddedText, samples: EmbeddedText, further: EmbeddedText | None = None
     ) -> EmbeddedPair:
         """Choose the bandwidth of further human text, for all samples, or of both texts."""
         vectors = np.concatenate([reference.vectors, samples.vectors])
         if further is not None and len(further) > 1:
             vectors = further.vectors
-        return cls(reference, samples, median_distance(vectors), reason)
+        return cls(reference, samples, median_distance(vectors))
 
     @cached_property
     def kernel(self) -> np.ndarray:
@@ -213,7 +207,7 @@ def embedded_pair(
         )
         for sample_set in (0, 1)
     )
-    return EmbeddedPair.of(reference, samples, None, unlike_sizes(groups, n_documents))
+    return EmbeddedPair.of(reference, samples)
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text

@@ -104,8 +104,9 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     if row.value == 0:
         return row._replace(p_value=1.0)
     lengths = [np.ones(n) for n in pair.n_documents]
-    why = pair.reason or too_few_groups(pair.groups, lengths, "few_embedded_groups")
-    if why:
+    units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
+    why = too_few_groups(pair.groups, lengths, "few_embedded_groups")
+    if why := why or ("" if units is None else units.unlike):
         return row._replace(reason=why)
     scheme, observed = permuted_units.scheme_of(pair.groups), row.value
     if scheme == "draws":

@@ -139,7 +139,10 @@ def split_baselines(
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    draws = document_measures.randomized_documents(Measuring.of(few, how, seed))
+    measuring = Measuring.of(few, how, seed)
+    numbers = document_measures.randomized_types(measuring)
+    numbers |= document_measures.randomized_numbers(measuring)
+    draws = {key: drawn[:-1] for key, drawn in numbers.items()}
     if permuted_units.scheme_of(few.groups) == "documents":
         # The test of types permutes documents of equal length; a baseline is of splits of all.
         for cells in document_measures.cell_comparisons(few):
@@ -149,7 +152,10 @@ def split_baselines(
                 draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
-            draws |= randomized_words(Measuring.of(cut, how, seed))
+            plain = Measuring.of(cut, how, seed)
+            plain = replace(plain, word_units=plain.units)
+            words = randomized_words(plain, tested=False)
+            draws |= {key: drawn[:-1] for key, drawn in words.items()}
     return _baselines(draws)
 
 

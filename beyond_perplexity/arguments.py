@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.former_names import hint_for
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.outputs import check_output, check_output_folder
 
@@ -27,6 +28,7 @@ MOST_COUNT = 100_000_000  # tokens of a text, draws of a test
 ENDS = """\
 exit status: 0 all is well; 1 bad input, or a resource that failed (one line says which); 2 a wrong
 use of the options; 130 Ctrl-C; 141 nobody reads the output any more; 143 SIGTERM"""
+_UNKNOWN = "unrecognized arguments: "  # as argparse says
 _WHOLE = re.compile(r"[+-]?[0-9][0-9_]{0,40}")
 
 
@@ -53,7 +55,17 @@ class CommandParser(argparse.ArgumentParser):
         caught = sys.exc_info()[1]
         if caught is not None and isinstance(caught.__context__, argparse.ArgumentTypeError):
             raise InputError(message.removeprefix("argument ")) from caught
+        if message.startswith(_UNKNOWN):
+            message += "".join(map(self._hint, message.removeprefix(_UNKNOWN).split()))
         super().error(message)
+
+    def _hint(self, given: str) -> str:
+        """Say which flag an unknown one has become, or is meant."""
+        declared = [flag for action in self._actions for flag in action.option_strings]
+        flags = {flag.lstrip("-").replace("-", "_"): flag for flag in declared}
+        name = given.partition("=")[0].removeprefix("--").replace("-", "_")
+        hint = hint_for(name, flags) if given.startswith("--") else ""
+        return re.sub(r"'(\w+)'", lambda found: flags[found[1]], hint)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; see `argparse.ArgumentParser.parse_args`.

@@ -13,6 +13,7 @@ FORMER = {
     "no_two_sided": "no_bracket",
     "open_vocabulary": "spelled",
     "permuted": "exchanged",
+    "sample_sets": "bodies",
     "spelling_model": "speller",
     "two_sided": "bracket",
     "two_sided_bound": "bracket_bound",

@@ -39,9 +39,8 @@ def _ask_people(given: Given, evaluator: Evaluator, record: dict[str, object]) -
         for name, held in given.human.items():
             if not (isinstance(held, list) and [type(part) for part in held] == [str, str]):
                 raise InputError(f"--human.{name}: is {held!r}, expected [path, column of scores]")
-            scored = scored_pairs.score_pairs(
-                evaluator, scored_pairs.read_scored_pairs(Path(held[0]), held[1])
-            )
+            pairs = scored_pairs.read_scored_pairs(Path(held[0]), held[1])
+            scored = scored_pairs.score_pairs(evaluator, pairs, name=held[0])
             correlations.write(scored_pairs.correlate_people(scored, given.evaluator, name))
             scores.write(scored_pairs.list_pair_scores(scored, given.evaluator, name))
 

@@ -82,7 +82,7 @@ def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         found = checks.Evidence(math.nan, 1, f"the model failed: {reason:.200}")
     sound = checks.is_within(found.worst, tolerance)
-    about = (found.places, found.detail, row.explanation)
+    about = (found.compared, found.detail, row.explanation)
     return checks.Finding(name, sound, found.worst, tolerance, *about)
 
 
@@ -171,9 +171,9 @@ def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
     kept: dict[int, tuple[int, str]] = {}
     generator = stream(seed, "audit/sample")
     for number, text in enumerate(text for text in texts if text.strip()):
-        place = number if number < documents else int(generator.integers(number + 1))
-        if place < documents:
-            kept[place] = (number, _cut(text))
+        slot = number if number < documents else int(generator.integers(number + 1))
+        if slot < documents:
+            kept[slot] = (number, _cut(text))
     if not kept:
         raise InputError("the text has no document to audit with; give one with some words")
     return [text for _, text in sorted(kept.values())]

@@ -26,11 +26,11 @@ _SCORED = ("order", "likelihood", "denominators")
 class Evidence(NamedTuple):
     """What a check measured: its largest deviation, in the unit of its row, and where that was.
 
-    NaN: a number was none. `places` tells how many things were compared.
+    NaN: a number was none. `compared` tells how many things were compared.
     """
 
     worst: float
-    places: int
+    compared: int
     detail: str
 
 
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     sound: bool  # The deviation is within the tolerance
     worst: float  # worst, tolerance: In the unit of the check
     tolerance: float
-    places: int  # How many things were compared; 0: the check has nothing to look at here
+    compared: int  # How many things were compared; 0: the check has nothing to look at here
     detail: str  # Where the worst was
     explanation: str  # What is promised, and what usually breaks it
     because: str = ""  # Another failed check that explains this one; empty: none does

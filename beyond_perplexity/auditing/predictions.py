@@ -21,7 +21,7 @@ class Apart:
     """
 
     def __init__(self) -> None:
-        self.worst, self.places, self.detail = 0.0, 0, "no difference"
+        self.worst, self.compared, self.detail = 0.0, 0, "no difference"
 
     def compare(self, one: Tensor, two: Tensor, inputs: Tensor, what: str) -> None:
         """Compare logits (B, T, V) of the same prefixes of inputs, int64, (B, T)."""
@@ -30,15 +30,15 @@ class Apart:
         scores = [chosen(logits, inputs) for logits in (one, two)]  # 2 x (B, T − 1)
         differ = torch.where(scores[0] == scores[1], 0.0, (scores[0] - scores[1]).abs())
         apart[:, :-1] = torch.maximum(apart[:, :-1], differ)
-        self.places += apart.numel()
+        self.compared += apart.numel()
         top = float(apart.nan_to_num(torch.inf).max()) if apart.numel() else 0.0
         if top > self.worst:
-            place = int(apart.nan_to_num(torch.inf).argmax()) % apart.shape[1]
-            self.worst, self.detail = top, f"after {place + 1} tokens, {what}"
+            position = int(apart.nan_to_num(torch.inf).argmax()) % apart.shape[1]
+            self.worst, self.detail = top, f"after {position + 1} tokens, {what}"
 
     def evidence(self) -> Evidence:
         """Return the largest distance."""
-        return Evidence(self.worst, self.places, self.detail)
+        return Evidence(self.worst, self.compared, self.detail)
 
 
 def chosen(logits: Tensor, inputs: Tensor) -> Tensor:
@@ -49,10 +49,10 @@ def chosen(logits: Tensor, inputs: Tensor) -> Tensor:
 
 def check_future(subject: Subject) -> Evidence:
     """Change later tokens and compare what comes before them, one text at a time, in one shape."""
-    apart, places = Apart(), subject.pieces.shape[1]
+    apart, width = Apart(), subject.pieces.shape[1]
     for piece, other in zip(subject.pieces.split(1), subject.others.split(1), strict=True):
         base = subject.logits(piece)  # (1, T, V)
-        for start in sorted({1, places // 4, places // 2, places - 1} - {0}):
+        for start in sorted({1, width // 4, width // 2, width - 1} - {0}):
             changed = torch.cat([piece[:, :start], other[:, start:]], 1)  # (1, T)
             found = subject.logits(changed)
             what = f"when tokens from number {start} on are others"
@@ -95,11 +95,11 @@ def check_padding(subject: Subject) -> Evidence:
 
     A longer one is filled up as well: where the padding begins late, and where it goes on for long.
     """
-    apart, places = Apart(), subject.pieces.shape[1]
-    for length in sorted({1, places // 3, places // 2, places - 1} - {0}):
+    apart, width = Apart(), subject.pieces.shape[1]
+    for length in sorted({1, width // 3, width // 2, width - 1} - {0}):
         _compare_filled(subject, apart, length, subject.pieces, subject.others)
     late, others = subject.late_pieces[:1], subject.late_others[:1]
-    for length in (places, late.shape[1] // 2, late.shape[1] - 1) if len(late) else ():
+    for length in (width, late.shape[1] // 2, late.shape[1] - 1) if len(late) else ():
         _compare_filled(subject, apart, length, late, others)
     return apart.evidence()
 
@@ -107,14 +107,14 @@ def check_padding(subject: Subject) -> Evidence:
 def _compare_filled(
     subject: Subject, apart: Apart, length: int, pieces: Tensor, others: Tensor
 ) -> None:
-    places = pieces.shape[1]
+    width = pieces.shape[1]
     short = pieces[:, :length]
     alone = subject.logits(short)
     for name, filler in (("</s>", 1), ("<unk>", 2), ("others", None)):
         filled = pieces.clone()
         filled[:, length:] = others[:, length:] if filler is None else filler
         found = subject.logits(filled)[:, :length]
-        what = f"filled up from {length} to {places} tokens with {name}"
+        what = f"filled up from {length} to {width} tokens with {name}"
         apart.compare(alone, found, short, what)
 
 
@@ -128,7 +128,7 @@ def check_repetition(subject: Subject) -> Evidence:
     if found.worst <= _SAME and len(subject.late_pieces):
         late = _repeat(subject, subject.late_pieces, subject.late_others)
         worse = late if not late.worst <= found.worst else found
-        return worse._replace(places=found.places + late.places)
+        return worse._replace(compared=found.compared + late.compared)
     return found
 
 
@@ -177,16 +177,16 @@ def check_steps(subject: Subject) -> Evidence:
 def _walk(subject: Subject, tokens: Tensor, half: int | None = None) -> Tensor:
     """Return the logits of steps, (B, T, V); at `half` row 0 starts anew and rows are turned."""
     model = subject.model
-    rows, places = tokens.shape
-    state: State = model.initial_state(rows, places)
+    rows, width = tokens.shape
+    state: State = model.initial_state(rows, width)
     order = torch.arange(rows)
     columns = []
-    for place in range(places):
-        if place == half:
+    for position in range(width):
+        if position == half:
             order = order.flip(0)
             state = state.select(order.to(model.device))
             state = state.reset(torch.tensor([rows - 1], device=model.device))
-        logits, state = model.step(tokens[order, place].to(model.device), state)  # (B, V)
+        logits, state = model.step(tokens[order, position].to(model.device), state)  # (B, V)
         columns.append(logits.float().cpu()[order])  # turned back: a flip undoes itself
     return torch.stack(columns, 1)
 
@@ -201,18 +201,18 @@ def check_alignment(subject: Subject) -> Evidence:
     A row is for the token after it: it knows its own token, and none later. When all changes begin
     just one row early, the row knows the very token that it is scored on: logits and targets were
     not shifted against each other. One that begins late leaves the newest token out. Changes that
-    begin anywhere before are those of a model that sees the future, and not of its rows' places.
+    begin anywhere before are those of a model that sees the future, and not of its rows' positions.
     """
     begins: list[int] = []
     for piece, other in zip(subject.pieces[:3].split(1), subject.others.split(1), strict=False):
         base = distributions(subject.logits(piece))  # (1, T, V)
-        for place in range(2, piece.shape[1] - 1):
+        for position in range(2, piece.shape[1] - 1):
             changed = piece.clone()
-            changed[:, place] = other[:, place]
+            changed[:, position] = other[:, position]
             moved = shift_between(base, distributions(subject.logits(changed))) > _SEEN  # (1, T)
             first = moved[0].nonzero()
             if len(first):
-                begins.append(int(first[0]) - place)
+                begins.append(int(first[0]) - position)
     if not begins:
         return Evidence(0.0, 0, "no token changes what is predicted after it")
     earliest, latest = min(begins), max(begins)

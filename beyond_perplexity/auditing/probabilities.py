@@ -54,8 +54,9 @@ def check_normalization(subject: Subject) -> Evidence:
     before = subject.log_probs(inputs[:, :-1], inputs[:, 1:]).cumsum(1)  # (B, T − 1)
     seen = torch.cat([torch.ones(rows, 1, dtype=torch.bool), before > -torch.inf], 1)  # (B, T)
     off = torch.where(seen, (total - 1).abs(), 0.0)
-    place = int(off.nan_to_num(torch.inf).argmax())
-    sums = f"after {place % off.shape[1] + 1} tokens the sum is {float(total.flatten()[place]):.6g}"
+    position = int(off.nan_to_num(torch.inf).argmax())
+    found = float(total.flatten()[position])
+    sums = f"after {position % off.shape[1] + 1} tokens the sum is {found:.6g}"
     how = "all" if len(ids) == shares.shape[-1] else "the most probable and some other"
     return Evidence(float(off.max()), int(seen.sum()), f"{sums} ({len(ids):,} ids: {how})")
 
@@ -122,9 +123,9 @@ def check_reserved(subject: Subject) -> Evidence:
     idle = np.unique([BOS, *(token for token in named if token not in (EOS, UNK))])
     beyond = shares[..., size:].sum(-1)  # (B, T)
     lost = beyond + shares[..., torch.from_numpy(idle)].sum(-1)  # (B, T)
-    place = int(lost.nan_to_num(torch.inf).argmax())
+    position = int(lost.nan_to_num(torch.inf).argmax())
     count = len(idle) + max(0, shares.shape[-1] - size)
-    detail = f"after {place % lost.shape[1] + 1} tokens, {count} ids that no text has"
+    detail = f"after {position % lost.shape[1] + 1} tokens, {count} ids that no text has"
     return Evidence(float(lost.max()), lost.numel(), detail)
 
 
@@ -146,12 +147,12 @@ def check_logits(subject: Subject) -> Evidence:
         scores = subject.log_probs(inputs[:, :-1], inputs[:, 1:])  # (B, T − 1)
         odd = scores.isnan() | (scores > 1e-3)
         if bad.any() and not first:
-            row, place, token = bad.nonzero()[0].tolist()
-            value = float(logits[row, place, token])
-            first = f"the logit of id {token} after {place + 1} tokens is {value}"
+            row, position, token = bad.nonzero()[0].tolist()
+            value = float(logits[row, position, token])
+            first = f"the logit of id {token} after {position + 1} tokens is {value}"
         elif odd.any() and not first:
-            row, place = odd.nonzero()[0].tolist()
-            first = f"ln p of token {place + 1} is {float(scores[row, place]):g}"
+            row, position = odd.nonzero()[0].tolist()
+            first = f"ln p of token {position + 1} is {float(scores[row, position]):g}"
         wrong += int(bad.sum()) + int(odd.sum())
         seen += bad.numel() + odd.numel()
     return Evidence(float(wrong), seen, first or f"up to {long} tokens of context")
@@ -170,16 +171,18 @@ def check_possible(subject: Subject) -> Evidence:
     limit = min(_LONGEST, subject.model.context_length or _LONGEST)
     uniforms = stream(subject.seed, "audit/possible").random((limit, _ROWS))
     texts = torch.full((_ROWS, 1), BOS)  # (R, T)
-    for place in range(limit):
+    for position in range(limit):
         shares = distributions(subject.logits(texts))[:, -1]  # (R, V)
         if bool((shares[:, EOS] > 0).any()):
-            detail = f"no text of the sample has one, but what the model writes ends after {place}"
+            detail = (
+                f"no text of the sample has one, but what the model writes ends after {position}"
+            )
             return Evidence(0.0, len(scores) + _ROWS, f"{detail} tokens")
         alive = shares.sum(1) > 0  # (R,)
         if not alive.any():
             break
         reached = shares.cumsum(1) / shares.sum(1, keepdim=True)  # (R, V)
-        below = reached <= torch.from_numpy(uniforms[place])[:, None]  # (R, V)
+        below = reached <= torch.from_numpy(uniforms[position])[:, None]  # (R, V)
         texts = torch.cat([texts, below.sum(1, keepdim=True)], 1)[alive]
         uniforms = uniforms[:, alive.numpy()]
     return Evidence(

@@ -91,9 +91,9 @@ def count_scored(
 ) -> Coverage:
     """Let the scoring program score texts of different words by a `Witness`.
 
-    In text i the marked word is at place i; in one more text the end is marked. With N predictions
-    scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all places gives N,
-    and so every c.
+    In text i the marked word is at position i; in one more text the end is marked. With N
+    predictions scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all
+    positions gives N, and so every c.
     """
     words = [f"w{number}" for number in range(tokens)]
     vocabulary = ClosedVocabulary(words, 0)
@@ -102,11 +102,11 @@ def count_scored(
     texts = [" ".join([*others[:i], marked, *others[i:]]) for i in range(tokens)]
     options = {} if stride is None else {"stride": stride}
     said = np.full(tokens + 1, np.nan)  # −c + (N − c) ln q
-    for mark, places, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
+    for mark, positions, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
         witness.marked, witness.inputs = mark, []
         parts = subject.score(witness, vocabulary, some, text="cleaned", **options)
         for row in chain.from_iterable(parts):
-            said[places[row.doc_id]] = row.log_likelihood
+            said[positions[row.doc_id]] = row.log_likelihood
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)
     return Coverage(((said - n * q) / (-1 - q)).round(9) + 0.0, witness.inputs)
@@ -150,8 +150,8 @@ def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
     """Say what comes before the first token where that is not ``<s>`` alone."""
     for row in inputs:
         if N_SPECIAL in row:
-            place = list(row).index(N_SPECIAL)
-            before = list(row[:place])
+            position = list(row).index(N_SPECIAL)
+            before = list(row[:position])
             if before != [BOS]:
                 return f"{before.count(BOS)} times <s>" if before else "nothing"
     return None
@@ -168,22 +168,22 @@ def check_windows(subject: Subject) -> Evidence:
 
     The first token and the end are the matter of other checks, and not counted here.
     """
-    worst, detail, places = 0.0, "each token once", 0
+    worst, detail, compared = 0.0, "each token once", 0
     scale = scale_of(subject)
     for context, stride in _WINDOWS:
         counts, inputs = count_scored(subject, _LONG, context, stride)
         inner = counts[1:-1] / scale
         off = np.abs(inner - 1)
-        places += len(inner)
+        compared += len(inner)
         longest = max(map(len, inputs), default=0)
         how = f"context {context}, stride {stride or 'default'}"
         if context is not None and longest > context:
-            return Evidence(1.0, places, f"{how}: {longest} tokens are given to the model")
+            return Evidence(1.0, compared, f"{how}: {longest} tokens are given to the model")
         if not off.max() <= worst:
-            worst, place = float(off.max()), int(off.argmax())
+            worst, position = float(off.max()), int(off.argmax())
             many = f"{int(np.sum(off > 0.5))} of {_LONG} tokens wrongly"
-            detail = f"{how}: token {place + 2} is scored {inner[place]:.3g} times ({many})"
-    return Evidence(worst, places, detail)
+            detail = f"{how}: token {position + 2} is scored {inner[position]:.3g} times ({many})"
+    return Evidence(worst, compared, detail)
 
 
 _TEXTS_ORDERED = 8
@@ -202,7 +202,7 @@ def check_order(subject: Subject) -> Evidence:
         return found
     other = _compare_orders(subject, _short_texts(subject), alone=False)
     worse = found if other.worst <= found.worst else other
-    return worse._replace(places=found.places + other.places)
+    return worse._replace(compared=found.compared + other.compared)
 
 
 def _short_texts(subject: Subject) -> list[str]:

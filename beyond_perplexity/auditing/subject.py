@@ -89,7 +89,7 @@ class Subject:
 
     @cached_property
     def others(self) -> Tensor:
-        """Ids that differ from those of `pieces` at every place but the first, (B, T)."""
+        """Ids that differ from those of `pieces` at every position but the first, (B, T)."""
         return self._other_ids(self.pieces, "audit/others")
 
     @cached_property
@@ -100,25 +100,25 @@ class Subject:
 
     @cached_property
     def late_others(self) -> Tensor:
-        """Ids that differ from those of `late_pieces` at every place but the first, (2, T')."""
+        """Ids that differ from those of `late_pieces` at every position but the first, (2, T')."""
         return self._other_ids(self.late_pieces, "audit/late others")
 
-    def _beginnings(self, most_places: int, most_rows: int) -> Tensor:
+    def _beginnings(self, most_tokens: int, most_rows: int) -> Tensor:
         limit = self.model.context_length
         room = MOST_LOGITS // self.model.vocabulary_size
-        places = min(most_places, limit or most_places, max(2, room // 2))
-        rows = max(2, min(most_rows, room // places))
+        width = min(most_tokens, limit or most_tokens, max(2, room // 2))
+        rows = max(2, min(most_rows, room // width))
         joined = np.concatenate(self.encoded)
         starts = np.cumsum([0, *(len(ids) for ids in self.encoded)])[:-1]
         begins = [int(start) for start, ids in zip(starts, self.encoded, strict=True) if len(ids)]
         rolled = [np.roll(joined, -begins[row % len(begins)] - row) for row in range(rows)]
-        whole = np.stack([np.resize(row, places - 1) for row in rolled])  # (B, T − 1)
+        whole = np.stack([np.resize(row, width - 1) for row in rolled])  # (B, T − 1)
         return torch.from_numpy(np.pad(whole, ((0, 0), (1, 0)), constant_values=BOS))
 
     def _other_ids(self, pieces: Tensor, purpose: str) -> Tensor:
         held = self.possible if len(self.possible) > 1 else np.array([EOS, *self.possible])
-        rows, places = pieces.shape
-        drawn = stream(self.seed, purpose).integers(len(held), size=(rows, places))
+        rows, width = pieces.shape
+        drawn = stream(self.seed, purpose).integers(len(held), size=(rows, width))
         found = held[drawn]  # (B, T)
         same = found == pieces.numpy()
         found[same] = held[(drawn[same] + 1) % len(held)]

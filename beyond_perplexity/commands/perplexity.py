@@ -55,9 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arpa and as_json:
         wrong = [name for name in SUMMARY_FLAGS if getattr(options, name)]
         if wrong:
-            raise InputError(f"{wrong[0].replace('_', ' ')}: goes not with json; leave it out")
+            named = wrong[0].replace("_", " ")
+            raise InputError(f"{named}: cannot be combined with json; leave it out")
         if options.device != "auto":
-            raise InputError("device: goes not with json, which needs no torch; leave it out")
+            raise InputError("device: cannot be combined with json, for which no torch is needed")
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False

@@ -20,8 +20,8 @@ class PartitionOptions(Limited):
         Sequences of a run. They are drawn anew in proportion to their weights where fewer than half
         of them are effective (sequential Monte Carlo); 1: plain importance sampling.
     uniform : float
-        Share of the sequences whose words are uniform, in the proposal's place: no weight is then
-        more than one over this share times what it is with uniform words.
+        Share of the sequences whose words are drawn uniformly and not from the proposal: no weight
+        is then more than 1 / share times what it is with uniform words alone.
     """
 
     samples: Count = 64

@@ -1,4 +1,4 @@
-"""Two models on the same distorted text: differences of H_C and H_CR, and the paper's Table 1.
+"""Two models on the same distorted text: differences of H_C, H_CR, accuracy; the paper's Table 1.
 
 Per word only models that score words are compared, per sentence all. What is claimed is about the
 two trained models, on texts and distortions like these. G groups, M models.
@@ -7,7 +7,7 @@ two trained models, on texts and distortions like these. G groups, M models.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -16,14 +16,25 @@ import pyarrow as pa
 
 from beyond_perplexity.contrastive import entropy
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
+from beyond_perplexity.inference.intervals import (
+    INTERVAL_LEVEL,
+    RatioInterval,
+    finite,
+    jackknife_interval,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.inference.p_values import (
+    EXACT_GROUPS,
+    adjust_rows,
+    needed_draws,
+    sign_flip_p_values,
+)
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.signature import refuse_mixed
-from beyond_perplexity.verdicts import joined_facts
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL, joined_facts
 
-NO_DIFFERENCE = "no difference found"
 # By whether H_C is higher and whether H_CR is lower.
 READINGS = {
     (True, False): "superior",
@@ -31,18 +42,22 @@ READINGS = {
     (False, False): "indeterminate",
     (False, True): "inferior",
 }
+HIGHER = {True: "higher", False: "lower"}  # of accuracies
 
 
-def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
-    """Read the paper's Table 1 from a difference of H_C, its p and the 95% limits of that of H_CR.
+def read_table_1(
+    value: float, p_adjusted: float | None, low: float, high: float, few: bool = False
+) -> str | None:
+    """Read the paper's Table 1 from a difference of H_C, its p, and limits of that of H_CR.
 
-    H_CR is similar where the limits hold 0. The result is one of `READINGS`, `NO_DIFFERENCE` where
-    H_C shows none, None where it is not known.
+    Both are adjusted for the number of comparisons; H_CR is similar where the limits hold 0. The
+    result is one of `READINGS`, `ALIKE` where H_C shows no difference, `CANNOT_TELL` where so few
+    flips could show none, None where it is not known.
     """
     if p_adjusted is None or math.isnan(p_adjusted):
         return None
     if p_adjusted >= VERDICT_LEVELS[0]:
-        return NO_DIFFERENCE
+        return CANNOT_TELL if few else ALIKE
     if math.isnan(low) or math.isnan(high):
         return None
     return READINGS[value > 0, high < 0]
@@ -63,18 +78,36 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
     """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
     H_C has p-values by sign-flips over groups, adjusted (Holm) over all pairs and levels of a unit;
-    with fewer than 20 effective groups there is neither an interval nor an adjusted p.
+    with fewer than 20 effective groups there is neither an interval nor an adjusted p. So has the
+    accuracy, a family of its own, which needs no finite scores. H_CR has limits that hold for all
+    pairs and levels of a unit at once (Bonferroni).
     """
     _check_same(sums)
     rows: list[_Row] = []
     for unit in entropy.MEASURED_UNITS:
         of_unit = list(_compare(sums, unit, tests))
         tested = [row for row in of_unit if row["measure"] == contrastive.CONTRASTIVE_ENTROPY]
-        adjust_rows(tested, tests.flips, "flips")
+        _read(of_unit, _adjusted(tested, tests))
         rows += of_unit
-    _read(rows)
+    accuracies = list(_compare_accuracies(sums, tests))
+    few = _adjusted(accuracies, tests)
+    for row in accuracies:
+        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0, few(row))
+        row["reading"] = said if said in (None, ALIKE, CANNOT_TELL) else HIGHER[row["value"] > 0]
+    rows += accuracies
     kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
+
+
+def _adjusted(rows: Sequence[_Row], tests: ContrastTests) -> Callable[[_Row], bool]:
+    """Adjust a family; tell of its rows whether drawn flips are too few for a star.
+
+    Of few groups none are drawn, but all are tried.
+    """
+    adjust_rows(rows, tests.flips, "flips")
+    family = sum(row["low"] is not None for row in rows)
+    few = needed_draws(family, VERDICT_LEVELS[0], tests.flips) is not None
+    return lambda row: few and row["groups"] > EXACT_GROUPS
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
@@ -89,8 +122,28 @@ def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
 def _scored_texts(sums: entropy.ContrastSums) -> list[object]:
     """List what two models on the same texts and distortions share."""
     columns = (sums.unit_ids, sums.groups, sums.counts["words"], sums.counts["sentences"])
-    levels = {level: (len(held.draws), held.events.tolist()) for level, held in sums.levels.items()}
+    levels = {
+        level: (len(held.draws), held.events.tolist(), held.pairs[0].tolist())
+        for level, held in sums.levels.items()
+    }
     return [*(column.tolist() for column in columns), levels]
+
+
+def _compare_accuracies(
+    sums: Mapping[str, entropy.ContrastSums], tests: ContrastTests
+) -> Iterator[_Row]:
+    """Compare all models on the sentences that the distortion changed, each by itself."""
+    names, pairs = list(sums), list(combinations(range(len(sums)), 2))
+    first = sums[names[0]]
+    for level in first.paired_levels() if pairs else ():
+        held = [one.levels[level].pairs for one in sums.values()]
+        size, *columns = sum_groups(first.groups, held[0][0], *(right for _, right in held))
+        right = np.stack(columns, 1)  # (G, M)
+        p_values = sign_flip_p_values(right, pairs, tests.flips, tests.seed)
+        for (one, two), p_value in zip(pairs, p_values, strict=True):
+            given = {"first": names[one], "second": names[two], "unit": "sentence", "level": level}
+            found = ratio_interval(right[:, one] - right[:, two], size)
+            yield _row(given, contrastive.PAIRWISE_ACCURACY, found, p_value, found.few_groups())
 
 
 def _compare(
@@ -115,6 +168,7 @@ def _compare(
         for level in first.levels
         if level > 0
     }  # (G, M) each
+    ratios = len(pairs) * len(losses.keys() - {tests.base_level})
     for level, lost in losses.items():
         p_values = sign_flip_p_values(lost, pairs, tests.flips, tests.seed)
         for (one, two), p_value in zip(pairs, p_values, strict=True):
@@ -124,24 +178,28 @@ def _compare(
             if tests.base_level in losses and level != tests.base_level:
                 base = losses[tests.base_level][:, (one, two)]
                 at_both = given | {"base_level": tests.base_level}
-                yield _ratio_difference(at_both, lost[:, (one, two)], base, size)
+                yield _ratio_difference(at_both, lost[:, (one, two)], base, size, ratios)
 
 
 def _ratio_difference(
-    given: Mapping[str, Any], lost: np.ndarray, base: np.ndarray, size: np.ndarray
+    given: Mapping[str, Any], lost: np.ndarray, base: np.ndarray, size: np.ndarray, compared: int
 ) -> _Row:
-    """Make the row of the difference of two H_CR; losses (G, 2)."""
+    """Make the row of the difference of two H_CR, one of so many; losses (G, 2)."""
     (first, without_first), (second, without_second) = (
         entropy.ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
-    found = jackknife_interval(first - second, without_first - without_second, size)
+    found, adjusted = (
+        jackknife_interval(first - second, without_first - without_second, size, 1 - share)
+        for share in ((1 - INTERVAL_LEVEL), (1 - INTERVAL_LEVEL) / compared)
+    )
     clear = all(entropy.is_clear(entropy.entropy_of(base[:, side], size)) for side in (0, 1))
     unclear = "" if clear or found.few_groups() else entropy.unclear_base(given["base_level"])
     if not clear:
-        found = found._replace(low=math.nan, high=math.nan)
-    return _row(
-        given, contrastive.CONTRASTIVE_RATIO, found, None, joined_facts(found.few_groups(), unclear)
-    )
+        found, adjusted = (one._replace(low=math.nan, high=math.nan) for one in (found, adjusted))
+    said = joined_facts(found.few_groups(), unclear)
+    row = _row(given, contrastive.CONTRASTIVE_RATIO, found, None, said)
+    names = "low_adjusted", "high_adjusted"
+    return row | dict(zip(names, map(finite, (adjusted.low, adjusted.high)), strict=True))
 
 
 def _row(
@@ -153,13 +211,15 @@ def _row(
     return {**empty, **given, **known, **own}
 
 
-def _read(rows: Sequence[_Row]) -> None:
+def _read(rows: Sequence[_Row], few: Callable[[_Row], bool]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
-    limits = {tuple(row[k] for k in keys): (row["low"], row["high"]) for row in measured}
+    limits = {
+        tuple(row[k] for k in keys): (row["low_adjusted"], row["high_adjusted"]) for row in measured
+    }
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
-            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, few(row))

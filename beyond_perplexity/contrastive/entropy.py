@@ -1,8 +1,10 @@
-"""Contrastive entropy and its ratio, from the scores of shards.
+"""Contrastive entropy, its ratio, and pairwise accuracy, from the scores of shards.
 
 H_C(d) = (1/N) Σ_units mean_draws [score(T) − score(T̂_d)], N words or sentences of the undistorted
 text; H_CR(d_b, d) = H_C(d) / H_C(d_b). All in nats; scores need not be normalized. Source: Arora
-and Rangarajan (2016), equations 6 to 8. U units, G groups of them, L levels, D draws.
+and Rangarajan (2016), equations 6 to 8. The accuracy at d is the share of the sentences that came
+out otherwise than they were whose score is higher as they were, equal scores counting half: it has
+no scale, and 0.5 is chance. U units, G groups of them, L levels, D draws.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
     CONTRASTS,
+    PAIRWISE_ACCURACY,
     SENTENCE_CROSS_ENTROPY,
 )
 from beyond_perplexity.signature import changed, refuse_mixed, signature_in
@@ -33,6 +36,7 @@ from beyond_perplexity.verdicts import joined_facts
 MEASURED_UNITS = ("word", "sentence")
 _EVENTS = ("substituted", "transposed", "deleted", "inserted")
 _OWN = ("words", "sentences", "one_word", "unknown")
+_PAIRS = ("pairs", "preferred", "undecided")
 
 
 @dataclass
@@ -44,6 +48,11 @@ class LevelSums:
     # int64, (4,): substituted, transposed, deleted and inserted words of all draws
     events: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
     impossible: int = 0  # distorted units that the model finds impossible
+    # float64, (2, U) and (2, D): pairs, and those won with half of the undecided ones, over draws
+    # and over units
+    pairs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
+    draw_pairs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
+    undecided: int = 0
 
 
 class ContrastSums(NamedTuple):
@@ -78,6 +87,10 @@ class ContrastSums(NamedTuple):
         draws = list(dict.fromkeys(levels.values()))
         return changed(line, levels=list(levels), draws=draws, **parts)
 
+    def paired_levels(self) -> list[float]:
+        """List the levels at which sentences came out otherwise than they were."""
+        return [level for level, held in self.levels.items() if held.pairs[0].any()]
+
     def mean(self, level: float) -> np.ndarray:
         """Return score(T) − score(T̂) of each unit, mean over draws, nats, (U,)."""
         held = self.levels[level]
@@ -99,14 +112,16 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
     if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
-    wanted = ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
+    wanted = ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS, *_PAIRS)
     held = {name: rows[name].to_numpy() for name in wanted}
     begins = np.cumsum([0, *map(len, tables)])
     own = np.flatnonzero(held["level"] == 0)
-    places = _places(held["unit_id"], own, paths, begins)
+    units_of = _rows_of_units(held["unit_id"], own, paths, begins)
     scores = held["log_score"][own]
     levels = {
-        level: _level_sums(held, np.flatnonzero(held["level"] == level), places, scores, paths[-1])
+        level: _level_sums(
+            held, np.flatnonzero(held["level"] == level), units_of, scores, paths[-1]
+        )
         for level in np.unique(held["level"]).tolist()
     }
     unit_ids = held["unit_id"][own]
@@ -118,7 +133,7 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     return ContrastSums(unit_ids, keys, scores, counts, levels, sentence_level, signatures)
 
 
-def _places(
+def _rows_of_units(
     units: np.ndarray, own: np.ndarray, paths: Sequence[str], begins: np.ndarray
 ) -> np.ndarray:
     """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`.
@@ -146,11 +161,11 @@ def _places(
 def _level_sums(
     held: Mapping[str, np.ndarray],
     rows: np.ndarray,
-    places: np.ndarray,
+    units_of: np.ndarray,
     scores: np.ndarray,
     path: str,
 ) -> LevelSums:
-    distorted, draws, units = held["log_score"][rows], held["draw"][rows], places[rows]
+    distorted, draws, units = held["log_score"][rows], held["draw"][rows], units_of[rows]
     short = np.flatnonzero(np.bincount(draws) != len(scores))
     if len(short):
         found = f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents"
@@ -158,11 +173,16 @@ def _level_sums(
         raise InputError(f"{path}: {what} was scored for {found}; give all shards of the model")
     with np.errstate(invalid="ignore"):  # of infinities, which are counted
         lost = scores[units] - distorted
+    pairs, preferred, undecided = (held[name][rows] for name in _PAIRS)
+    both = pairs, preferred + undecided / 2
     return LevelSums(
         np.bincount(units, lost, len(scores)),
         np.bincount(draws, lost),
         np.array([held[name][rows].sum() for name in _EVENTS], np.int64),
         int(np.isneginf(distorted).sum()),
+        np.stack([np.bincount(units, column, len(scores)) for column in both]),
+        np.stack([np.bincount(draws, column) for column in both]),
+        int(undecided.sum()),
     )
 
 
@@ -222,11 +242,12 @@ def _impossible(sums: ContrastSums, level: float | None) -> str:
 
 
 def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.Table:
-    """Measure a model: H_C and H_CR at every level, and its cross-entropy; schema ``contrasts``.
+    """Measure a model: H_C, H_CR and accuracy at levels, cross-entropy; schema ``contrasts``.
 
     H_CR divides by H_C at the base level d_b, where that was scored. H_C and H_CR per word are
     given where sentences keep their number of words, per sentence always. The cross-entropy
-    (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood.
+    (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood. The accuracy is of
+    sentences, each by itself.
     """
     given: _Row = {name: int(sums.counts[name].sum()) for name in ("words", "sentences")}
     given |= {"model": model, "sentence_level": sums.sentence_level}
@@ -235,6 +256,8 @@ def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.T
         for unit in sums.measured_units()
         for row in _unit_rows(sums, unit, base_level)
     ]
+    own = dict.fromkeys(CONTRASTS.names) | given | {"unit": "sentence"}
+    rows += [own | _accuracy_row(sums, level) for level in sums.paired_levels()]
     return pa.Table.from_pylist(rows, CONTRASTS)
 
 
@@ -264,6 +287,21 @@ def _entropy_row(
     deviation = float(np.std(draws / size.sum(), ddof=1)) if known else None
     row: _Row = {"measure": CONTRASTIVE_ENTROPY, "level": level, **_limits(found)}
     return row | {"deviation": deviation, "draws": len(draws), "note": note}
+
+
+def _accuracy_row(sums: ContrastSums, level: float) -> _Row:
+    """Make the row of the accuracy at a level; see `intervals.share_interval`."""
+    held = sums.levels[level]
+    pairs, right = intervals.sum_groups(sums.groups, *held.pairs)
+    found = intervals.share_interval(right, pairs)
+    with np.errstate(invalid="ignore"):  # a draw that changes nothing has none
+        each = np.divide(*held.draw_pairs[::-1])
+    same = 1 - pairs.sum() / (len(held.draws) * sums.counts["sentences"].sum())
+    note = f"{same:.1%} of the sentences came out as they were: no pairs" if same else ""
+    row: _Row = {"measure": PAIRWISE_ACCURACY, "level": level, **_limits(found)}
+    row |= {"deviation": intervals.finite(np.std(each, ddof=1)) if len(each) > 1 else None}
+    row |= {"pairs": int(pairs.sum()), "undecided": held.undecided, "draws": len(each)}
+    return row | {"note": joined_facts(found.few_groups(), note)}
 
 
 def _ratio_row(

@@ -7,7 +7,6 @@ as guessing would. Pairs that are identical to the model's reader are counted an
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import ndtri
 
 from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
+from beyond_perplexity.inference.intervals import wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.inputs import parse_object
@@ -170,18 +168,6 @@ def _table(model: str, rows: Sequence[_Scored], identical: Mapping[str, int]) ->
         by_name[row[2]].append(row)
     found = [_pairs_row(model, name, held, identical[name]) for name, held in by_name.items()]
     return pa.Table.from_pylist(found, PAIR_CONTRASTS)
-
-
-def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
-    """Give a share of independent cases an interval.
-
-    Source: Wilson (1927). Probable inference, the law of succession, and statistical inference.
-    """
-    z = float(ndtri((1 + level) / 2))
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    spread = math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    half = spread * z / (1 + z * z / count)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -> Mapping[str, Any]:

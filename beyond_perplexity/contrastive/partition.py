@@ -129,7 +129,7 @@ class WordProposal:
         """Return the model's q of the words up to a factor, float64, (B, W), by their logits."""
         top = logits.amax(1, keepdim=True).double()  # (B, 1)
         dead = top == -torch.inf  # (B, 1): it would end
-        weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
+        weights = logits.double().sub_(top).masked_fill_(dead, 0.0).exp_()  # (B, W)
         if not self.uniform and bool(((weights == 0) | dead).any()):
             advice = "choose a smoothed model, or set uniform above 0"
             raise InputError(f"{self.name}: gives words no probability: Z lacks them; {advice}")
@@ -178,8 +178,8 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
     before = torch.zeros(runs, dtype=torch.double, device=device)
     first_row = torch.arange(runs, device=device)[:, None] * particles  # (R, 1)
     found = []
-    for place in range(longest):
-        own_numbers = numbers[:, place, :-1].flatten()  # (B,)
+    for position in range(longest):
+        own_numbers = numbers[:, position, :-1].flatten()  # (B,)
         tokens, log_q, state = proposal.draw(tokens, state, own_numbers)  # (B,), (B,)
         change, scored = model.extend(tokens, scored)  # (B,)
         weights = weights + (change - log_q).view(runs, particles)  # (R, P)
@@ -187,7 +187,7 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
         found.append(before + mean)
         poor = effective_size(weights) < RESAMPLED_BELOW * particles  # (R,)
         if poor.any():
-            anew = systematic(weights, numbers[:, place, -1])  # (R, P)
+            anew = systematic(weights, numbers[:, position, -1])  # (R, P)
             kept = torch.where(poor[:, None], anew, torch.arange(particles, device=device))
             chosen = (first_row + kept).flatten()  # (B,)
             tokens, scored = tokens[chosen], scored.select(chosen)
@@ -259,7 +259,7 @@ class GivenLength:
         self, sentences: ScoredSentences, log_weights: np.ndarray, seed: int, purpose: str
     ) -> None:
         self.sentences, self.samples = sentences, len(log_weights)
-        self.lengths, self._place, self.counts = np.unique(
+        self.lengths, self._inverse, self.counts = np.unique(
             sentences.lengths, return_inverse=True, return_counts=True
         )
         self.log_z = log_mean_exp(log_weights, 0)
@@ -289,16 +289,16 @@ class GivenLength:
         """Return the perplexity and what qualifies it; JSON-serializable.
 
         ``interval`` covers both the choice of sentences, by the jackknife over groups, and that of
-        samples, by bootstrap; null where there are too few groups, or where most sentences have a
-        length with too few effective samples, whose error nobody can tell. Errors are of
-        ln perplexity.
+        samples, by bootstrap; null where there are too few groups, or where half of the sentences
+        have a length with too few effective samples or too high a Pareto k, whose error nobody can
+        tell. Errors are of ln perplexity.
         """
         held, words = self.sentences, int(self.sentences.lengths.sum())
-        sums = sum_groups(held.groups, self.log_z[self._place] - held.log_scores, held.lengths)
+        sums = sum_groups(held.groups, self.log_z[self._inverse] - held.log_scores, held.lengths)
         of_text = ratio_interval(sums[0], sums[1])
         interval: list[float | None] = [None, None]
         trust = self._trust()
-        told = 2 * trust["sentences_few_effective"] < len(held.lengths)
+        told = 2 * trust["sentences_untrusted"] < len(held.lengths)
         if told and not math.isnan(of_text.low) and not math.isnan(self._error_of_draws):
             quantile = float(student_quantile((1 + INTERVAL_LEVEL) / 2, of_text.effective - 1))
             half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
@@ -335,6 +335,9 @@ class GivenLength:
             "pareto_k_max": finite(known.max()) if len(known) else None,
             "pareto_k_threshold": finite(limit),
             "sentences_pareto_k_above": int(self.counts[k_hat > limit].sum()),
+            "sentences_untrusted": int(
+                self.counts[(ess < LEAST_EFFECTIVE) | (k_hat > limit)].sum()
+            ),
             "log_z_growth_per_word": finite(growth),
         }
 
@@ -348,7 +351,7 @@ def describe_given_length(summary: dict[str, Any]) -> list[str]:
     said = [
         f"Perplexity {shown}{span}: {summary['meaning']}.",
         "It is a stochastic lower bound: the estimate of log Z is too low on average, and so is "
-        "the perplexity.",
+        "the perplexity; a single estimate may be above it.",
     ]
     if summary["sentences_few_effective"] or summary["sentences_pareto_k_above"]:
         said.append(

@@ -122,12 +122,12 @@ def _run(scorer: Scorer, held: Sequence[tuple[int, Any]], width: int, scores: ar
     """Score the pieces of a batch, the last one repeated up to a whole number of quanta."""
     pieces = [piece for _, piece in held]
     found = scorer.run(pieces + pieces[-1:] * (-len(pieces) % QUANTUM), width)
-    for (place, _), score in zip(held, found, strict=False):
-        scores[place] = score
+    for (index, _), score in zip(held, found, strict=False):
+        scores[index] = score
 
 
 PURPOSE = "contrastive"  # of the random streams
-_CELLS = 1 << 17  # places of sentences that are distorted together
+_CELLS = 1 << 17  # positions of sentences that are distorted together
 
 # The first draw of each level and their number; level 0 has one, the text itself.
 Versions = Mapping[float, tuple[int, int]]
@@ -162,7 +162,7 @@ class Substitutes:
     """A table of words, the substitutes first, in an order that does not depend on the run."""
 
     def __init__(self, words: Sequence[str], name: object) -> None:
-        self._places = {word: place for place, word in enumerate(words)}
+        self._indices = {word: index for index, word in enumerate(words)}
         self.candidates = np.arange(len(words), dtype=np.int64)
         self._name = name
         if not words:
@@ -171,27 +171,27 @@ class Substitutes:
     def check(self, units: Iterable[CutDocument]) -> None:
         """Raise `InputError` where no word of a text is among the substitutes."""
         words = (word for unit in units for held in unit.sentences for word in held)
-        if not any(word in self._places for word in words):
+        if not any(word in self._indices for word in words):
             advice = "name a vocabulary of this corpus, or set substitutes: text"
             raise InputError(f"{self._name}: has no word of the text that is distorted; {advice}")
 
-    def place(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
-        """Put the words of documents into the table.
+    def indices(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
+        """Look up the words of documents in the table, where new ones are added.
 
-        Places of words, (B, T), length, (B,), item and document of each sentence; the table.
+        Indices of words, (B, T), length, (B,), item and document of each sentence; the table.
         """
         held = [
-            (place, sentence_item(unit.unit_id, number), words)
-            for place, unit in enumerate(units)
+            (document, sentence_item(unit.unit_id, number), words)
+            for document, unit in enumerate(units)
             for number, words in enumerate(unit.sentences)
         ]
-        places = dict(self._places)
+        indices = dict(self._indices)
         lengths = np.array([len(words) for *_, words in held], np.int64)
         tokens = np.zeros((len(held), lengths.max()), np.int64)
         for row, (*_, words) in enumerate(held):
-            tokens[row, : len(words)] = [places.setdefault(w, len(places)) for w in words]
+            tokens[row, : len(words)] = [indices.setdefault(w, len(indices)) for w in words]
         owners, items = np.array([one[:2] for one in held]).T
-        return tokens, lengths, items, owners, np.array(list(places), object)
+        return tokens, lengths, items, owners, np.array(list(indices), object)
 
 
 def _together(units: Iterable[CutDocument]) -> Iterator[list[CutDocument]]:
@@ -217,7 +217,7 @@ def _versions(
     seed: int,
 ) -> Iterator[tuple[list[list[str]], dict[str, np.ndarray]]]:
     """Yield the texts of each version of D documents, and its columns, (D,)."""
-    tokens, lengths, items, owners, table = substitutes.place(units)
+    tokens, lengths, items, owners, table = substitutes.indices(units)
     given: dict[str, Any] = {"seed": seed, "purpose": PURPOSE, "items": items}
     for level, (first, number) in sorted(versions.items()):
         for draw in range(first, first + number):
@@ -234,6 +234,28 @@ def _versions(
             yield texts, columns
 
 
+class PairIndices(NamedTuple):
+    """Where the scores of P sentences that a version changed stand among those of all texts."""
+
+    own: np.ndarray  # int64, (P,): of the sentence as it was
+    distorted: np.ndarray  # int64, (P,)
+    owners: np.ndarray  # int64, (P,): its document
+    documents: int
+
+    def compare(self, scores: np.ndarray) -> dict[str, np.ndarray]:
+        """Count by document the pairs, those won by the sentence as it was, and equal scores."""
+        own, distorted = scores[self.own], scores[self.distorted]
+        held = {
+            "pairs": np.ones(len(own), bool),
+            "preferred": own > distorted,
+            "undecided": own == distorted,
+        }
+        return {
+            n: np.bincount(self.owners[is_so], minlength=self.documents)
+            for n, is_so in held.items()
+        }
+
+
 def score_versions(
     scorer: Scorer,
     units: Sequence[CutDocument],
@@ -245,23 +267,44 @@ def score_versions(
     """Score all versions of documents: columns of schema ``contrast_scores``.
 
     Documents are in their order; of each version after version, in the order of levels and draws.
+    Sentences that a version changes are scored by themselves too, whatever the model scores: what
+    it prefers does then not depend on whether it reads what stands before.
     """
     rows: list[dict[str, np.ndarray]] = []
+    pairs: list[PairIndices] = []
 
     def texts() -> Iterator[list[str]]:
-        done = 0
+        done = at = 0  # documents, texts so far
         for part in _together(units):
+            own = [" ".join(words) for unit in part for words in unit.sentences]
+            owners = np.repeat(np.arange(len(part)), [len(unit.sentences) for unit in part])
+            yield from ([text] for text in own)
+            first, at = at, at + len(own)
             for found, columns in _versions(part, substitutes, versions, options, seed):
-                rows.append({**columns, "place": np.arange(done, done + len(part))})
+                rows.append({**columns, "document": np.arange(done, done + len(part))})
+                rows[-1]["text"] = np.arange(at, at + len(part))
                 yield from found
+                now = list(chain(*found))
+                changed = np.flatnonzero([a != b for a, b in zip(own, now, strict=True)])
+                indices = at + changed  # documents of one sentence are scored already
+                at += len(part)
+                if len(own) > len(part):
+                    indices = np.arange(at, at + len(changed))
+                    yield from ([now[index]] for index in changed.tolist())
+                    at += len(changed)
+                pairs.append(PairIndices(first + changed, indices, owners[changed], len(part)))
             done += len(part)
 
-    scores = score_texts(scorer, texts())._asdict()
+    found = score_texts(scorer, texts())
     if not rows:
         return {name: [] for name in CONTRAST_SCORES.names}
-    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]} | scores
-    order = np.lexsort((held["draw"], held["level"], held["place"]))
-    place = held.pop("place")[order].tolist()
+    for row, indices in zip(rows, pairs, strict=True):
+        row |= indices.compare(found.log_score)
+    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]}
+    texts_of_rows = held.pop("text")
+    held |= {name: values[texts_of_rows] for name, values in found._asdict().items()}
+    order = np.lexsort((held["draw"], held["level"], held["document"]))
+    documents = held.pop("document")[order].tolist()
     own: dict[str, list[Any]] = {
         "unit_id": [unit.unit_id for unit in units],
         "group": [unit.group for unit in units],
@@ -269,7 +312,7 @@ def score_versions(
         "one_word": [sum(len(words) == 1 for words in unit.sentences) for unit in units],
     }
     return {
-        "sentence_level": [scorer.sentence_level] * len(place),
-        **{name: [values[row] for row in place] for name, values in own.items()},
+        "sentence_level": [scorer.sentence_level] * len(documents),
+        **{name: [values[row] for row in documents] for name, values in own.items()},
         **{name: values[order] for name, values in held.items()},
     }

@@ -1,9 +1,10 @@
 """Sentences made worse: words substituted, transposed, deleted and inserted at a level.
 
 B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream of
-its own, and every place of a sentence three numbers of it: whether something happens there, what,
-and with which word. They are the same at every level, so that a place that is hit at a level is hit
-in the same way at all higher ones, and levels, models and runs are compared on the same noise.
+its own, and every position of a sentence three numbers of it: whether something happens there,
+what, and with which word. They are the same at every level, so that a position that is hit at a
+level is hit in the same way at all higher ones, and levels, models and runs are compared on the
+same noise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from beyond_perplexity.options import Limited, Share
 from beyond_perplexity.signature import sign
 
 EVENTS = ("substitution", "transposition", "deletion", "insertion")
-_NUMBERS = 3  # uniform numbers of a place
+_NUMBERS = 3  # uniform numbers of a position
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class DistortionOptions(Limited):
     deletion : float
         Share that are left out; for scores of whole sentences only, as the number of words changes.
     insertion : float
-        Share that are followed by a new word, drawn as a substitute is; as deletion.
+        Share that are followed by a new word, drawn as a substitute is; for scores of whole
+        sentences only, as deletion.
     substitutes : str
         Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
         text says), or text, the types of the text that is scored (as the authors' program does).
@@ -104,9 +106,9 @@ def distort(
     """Distort sentences, each by the numbers of its own stream; return words, lengths and counts.
 
     Words are substituted and transposed from left to right in place, as the authors' program does,
-    so that a word that was moved to the right can be hit again. After that, places whose lot is a
-    deletion lose the word that stands there (the first place keeps it, where none would be left),
-    and a new word follows places whose lot is an insertion.
+    so that a word that was moved to the right can be hit again. After that, positions whose lot is
+    a deletion lose the word that stands there (the first position keeps it, where none would be
+    left), and a new word follows positions whose lot is an insertion.
 
     Words are int64, (B, T), of lengths (B,); what stands behind a sentence's end does not matter.
     Distorted they are (B, T'), where T' is T if `DistortionOptions.keeps_length`. `level`: d, the
@@ -129,7 +131,7 @@ def distort(
     if not len(candidates):
         raise InputError("substitutes: there are none; the vocabulary or text has no words")
     held = np.arange(tokens.shape[1]) < lengths[:, None]  # (B, T)
-    # how wide the batch is does not change the numbers of a place
+    # how wide the batch is does not change the numbers of a position
     of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
     found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * tokens.shape[1])
     numbers = found.numpy().reshape(*tokens.shape, _NUMBERS)  # (B, T, 3)
@@ -140,7 +142,7 @@ def distort(
     transposition &= lengths[:, None] > 1
     drawn = candidates[(numbers[..., 2] * len(candidates)).astype(np.int64)]  # (B, T)
     others = (numbers[..., 2] * (lengths[:, None] - 1)).astype(np.int64)
-    partners = others + (others >= np.arange(numbers.shape[1]))  # (B, T): other places
+    partners = others + (others >= np.arange(numbers.shape[1]))  # (B, T): other positions
     done = _in_place(tokens, drawn, partners, substitution, transposition)
     if not options.keeps_length:
         emptied = (deletion.sum(1) == lengths) & (lengths > 0)
@@ -159,12 +161,12 @@ def _in_place(
 ) -> np.ndarray:
     """Substitute and transpose from left to right; all arguments and the result are (B, T)."""
     done = tokens.copy()
-    for place in np.flatnonzero((substitution | transposition).any(0)):
-        rows = np.flatnonzero(transposition[:, place])
-        others = partners[rows, place]
-        done[rows, place], done[rows, others] = done[rows, others], done[rows, place]
-        rows = np.flatnonzero(substitution[:, place])
-        done[rows, place] = drawn[rows, place]
+    for position in np.flatnonzero((substitution | transposition).any(0)):
+        rows = np.flatnonzero(transposition[:, position])
+        others = partners[rows, position]
+        done[rows, position], done[rows, others] = done[rows, others], done[rows, position]
+        rows = np.flatnonzero(substitution[:, position])
+        done[rows, position] = drawn[rows, position]
     return done
 
 

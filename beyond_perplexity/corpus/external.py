@@ -57,12 +57,9 @@ def _cleaned(
     batches: Iterable[list[readers.Record]], steps: Preprocessing | None, name: object
 ) -> Iterator[tuple[list[readers.Record], list[str]]]:
     """Give records with their texts, cleaned or as they are."""
-    if steps is None:
-        yield from ((records, [record.as_it_is for record in records]) for records in batches)
-        return
     with watched(steps, name) as clean:
         for records in batches:
-            yield records, clean([record.text for record in records])
+            yield records, clean([one.text if steps else one.as_it_is for one in records])
 
 
 def read_cleaned(

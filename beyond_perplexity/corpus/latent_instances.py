@@ -104,8 +104,8 @@ class InstanceBatch:
     def filled(self, name: str, value: int) -> Tensor:
         """Return an array, int64, (B, L), with a value of one's own after the end of each row."""
         array = self.arrays[name]  # (B, L)
-        places = torch.arange(array.shape[1], device=array.device)  # (L,)
-        return array.masked_fill(places >= self.lengths[name][:, None], value)
+        positions = torch.arange(array.shape[1], device=array.device)  # (L,)
+        return array.masked_fill(positions >= self.lengths[name][:, None], value)
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` gives: made once and held in the cache, unless gradients are wanted.
@@ -171,12 +171,12 @@ class InstanceStore:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def __getitem__(self, place: int) -> Instance:
-        arrays = {key: rows[place] for key, rows in self._arrays.items()}
-        return Instance(int(self._ids[place]), arrays)
+    def __getitem__(self, position: int) -> Instance:
+        arrays = {key: rows[position] for key, rows in self._arrays.items()}
+        return Instance(int(self._ids[position]), arrays)
 
     def __iter__(self) -> Iterator[Instance]:
-        return (self[place] for place in range(len(self)))
+        return (self[position] for position in range(len(self)))
 
     @property
     def ids(self) -> np.ndarray:
@@ -202,7 +202,7 @@ class WholeInstances(token_batches.BatchSource):
 
     def batch(self, pieces: np.ndarray) -> InstanceBatch:
         """Fetch one batch."""
-        return InstanceBatch.of(self._store[int(place)] for place in pieces)
+        return InstanceBatch.of(self._store[int(position)] for position in pieces)
 
 
 class MentionSpan(NamedTuple):
@@ -322,8 +322,8 @@ def word_class(word: str, first: bool) -> str:
 
 
 def _unknown_classes(ids: np.ndarray, words: Sequence[str]) -> list[tuple[int, str]]:
-    places = np.flatnonzero(ids == UNK).tolist()
-    return [(place, word_class(words[place], place == 0)) for place in places]
+    positions = np.flatnonzero(ids == UNK).tolist()
+    return [(position, word_class(words[position], position == 0)) for position in positions]
 
 
 def find_classes(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[str, ...]:
@@ -344,7 +344,7 @@ def encode_words(
     """
     ids = vocabulary.encode([" ".join(words)])[0].astype(np.int64)  # (T,)
     if classes:
-        for place, name in _unknown_classes(ids, words):
+        for position, name in _unknown_classes(ids, words):
             if name in classes:
-                ids[place] = vocabulary.size + classes.index(name)
+                ids[position] = vocabulary.size + classes.index(name)
     return ids

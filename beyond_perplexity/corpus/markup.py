@@ -37,7 +37,7 @@ class MarkupError(ValueError):
 
 
 def _marks(wikitext: str) -> Iterator[tuple[int, str, bool]]:
-    """List the marks of a page: place, kind, and whether it is a closing one."""
+    """List the marks of a page: position, kind, and whether it is a closing one."""
     for found in _TOKEN.finditer(wikitext):
         if found["open"]:
             yield found.start(), found["open"], False
@@ -50,16 +50,16 @@ def _marks(wikitext: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def unclosed_marks(wikitext: str) -> list[int]:
-    """Return the places of templates, tables, links and tags that are never closed, in no order.
+    """Return the positions of templates, tables, links and tags that are never closed, in no order.
 
     A mark that another one's end closes too early is among them.
     """
     stack: list[tuple[int, str]] = []
     waiting: Counter[str] = Counter()  # of each kind on the stack
     unclosed = []
-    for place, kind, closes in _marks(wikitext):
+    for position, kind, closes in _marks(wikitext):
         if not closes:
-            stack.append((place, kind))
+            stack.append((position, kind))
             waiting[kind] += 1
         elif waiting[kind]:
             while True:
@@ -68,11 +68,11 @@ def unclosed_marks(wikitext: str) -> list[int]:
                 if other == kind:
                     break
                 unclosed.append(begun)
-    return unclosed + [place for place, _ in stack]
+    return unclosed + [position for position, _ in stack]
 
 
 def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
-    """Return the places of the elements of a page that begin behind the last end of their kind."""
+    """Return the positions of elements of a page that begin behind the last end of their kind."""
     ends: dict[str, int] = {}
     begun = []
     pattern = rf"<(?P<end>/?)(?P<tag>{'|'.join(tags)})\b(?P<head>[^<>]*)>"
@@ -82,17 +82,17 @@ def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
             ends[name] = found.start() if not found["head"].strip() else ends.get(name, -1)
         elif not found["head"].endswith("/"):
             begun.append((found.start(), name))
-    return [place for place, name in begun if place > ends.get(name, -1)]
+    return [position for position, name in begun if position > ends.get(name, -1)]
 
 
-def _check(wikitext: str, places: Sequence[int]) -> None:
-    """Refuse a page that would be read over and over from its unclosed marks, in those places.
+def _check(wikitext: str, positions: Sequence[int]) -> None:
+    """Refuse a page that would be read over and over from its unclosed marks, in those positions.
 
     That is one whose characters behind them, summed over the marks, are more than
     `FREE_CHARACTERS` and `TIMES_READ` times its length.
     """
     length = len(wikitext)
-    again = sum(length - place for place in places)
+    again = sum(length - position for position in positions)
     if again > FREE_CHARACTERS + TIMES_READ * length:
         raise MarkupError("page with too much unclosed markup")
 

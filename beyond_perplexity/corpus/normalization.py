@@ -193,34 +193,50 @@ class Preprocessing(Section):
 
     def cut_words(self, texts: Iterable[str]) -> Counter[str]:
         """Count what the tokenizer cuts though it stands for one word, such as ``<unk>``."""
-        found = map(_ONE_WORD.findall, texts if self.tokenizer == "moses" else ())
-        return Counter(chain.from_iterable([_TEXTS, *words] for words in found if words))
+        return _one_words(texts if self.tokenizer == "moses" else ())
 
 
-def cut_words_told(counts: Mapping[str, int]) -> str:
+def _one_words(texts: Iterable[str]) -> Counter[str]:
+    found = map(_ONE_WORD.findall, texts)
+    return Counter(chain.from_iterable([_TEXTS, *words] for words in found if words))
+
+
+def cut_words_told(counts: Mapping[str, int], raw: bool = False) -> str:
     """Say what was counted by `Preprocessing.cut_words` and what to do; nothing for none."""
     words = {word: n for word, n in counts.items() if _ONE_WORD.fullmatch(word)}
     if not words:
         return ""
+    named = ", ".join(words)
+    found = f"(occurrences: {sum(words.values()):,}; texts: {counts[_TEXTS]:,})"
+    if raw:
+        return (
+            f"the texts hold {named} {found}, a mark of tokenized text, but are read as raw text, "
+            "where it is no word and stands for no unknown one: give the texts as they were before "
+            "they were tokenized, or replace it"
+        )
     return (
-        f"the tokenizer cuts {', '.join(words)} into three tokens (occurrences: "
-        f"{sum(words.values()):,}; texts: {counts[_TEXTS]:,}): if these texts are tokens joined by "
-        "blanks, have them read so (option tokenized, or tokenizer none), and <unk> is one word, "
-        "the unknown one where a vocabulary is closed; else replace it"
+        f"the tokenizer cuts {named} into three tokens {found}: if these texts are tokens joined "
+        "by blanks, have them read so (option tokenized, or tokenizer none), and <unk> is one "
+        "word, the unknown one where a vocabulary is closed; else replace it"
     )
 
 
 @contextmanager
-def watched(steps: Preprocessing, name: object) -> Iterator[Callable[[Sequence[str]], list[str]]]:
-    """Give what cleans the texts of a file; warn at the end of the words that the tokenizer cut."""
+def watched(
+    steps: Preprocessing | None, name: object
+) -> Iterator[Callable[[Sequence[str]], list[str]]]:
+    """Give what cleans the texts of a file; warn at the end of the words that the tokenizer cut.
+
+    Without steps texts are raw and stay so; the warning is then of the same words in them.
+    """
     counts = Counter[str]()
 
     def clean(texts: Sequence[str]) -> list[str]:
-        counts.update(steps.cut_words(texts))
-        return steps.apply(texts)
+        counts.update(_one_words(texts) if steps is None else steps.cut_words(texts))
+        return list(texts) if steps is None else steps.apply(texts)
 
     yield clean
-    if told := cut_words_told(counts):
+    if told := cut_words_told(counts, raw=steps is None):
         remark(f"warning: {name}: {told}")
 
 

@@ -43,11 +43,11 @@ def cut_sentences(text: str, whole: bool) -> list[list[str]]:
     return [words] if whole and words else list(sentences(words))
 
 
-def sentence_item(unit_id: int, place: int) -> int:
+def sentence_item(unit_id: int, position: int) -> int:
     """Return the number that keys the random stream of a sentence of a document."""
-    if place >> _PLACES:
+    if position >> _PLACES:
         raise InputError(f"doc_id {unit_id}: has more than {1 << _PLACES:,} sentences; cut it")
-    return unit_id << _PLACES | place
+    return unit_id << _PLACES | position
 
 
 def order_documents(path: str, split: str, seed: int) -> np.ndarray:
@@ -115,14 +115,14 @@ def take_units(
 
 def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> np.ndarray:
     """Count the sentences of documents, int64, in the order of their numbers."""
-    sizes, places = np.zeros(len(order), np.int64), np.argsort(order)
-    ordered = order[places]
+    sizes, positions = np.zeros(len(order), np.int64), np.argsort(order)
+    ordered = order[positions]
     for batch in read_rows([path], ["doc_id", "text"], split):
         ids = batch.column("doc_id").to_numpy()
         found = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
         for row in np.flatnonzero(ordered[found] == ids).tolist():
             text = batch.column("text")[row].as_py()
-            sizes[places[found[row]]] = len(cut_sentences(text, whole))
+            sizes[positions[found[row]]] = len(cut_sentences(text, whole))
     return sizes
 
 
@@ -163,9 +163,9 @@ def find_partners(
     if not units:
         return []
     order = order_documents(path, split, seed)
-    places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
+    positions = {unit_id: position for position, unit_id in enumerate(order.tolist())}
     count = min(_FOLLOWERS, len(order) - 1)
-    shifts, begins = 1 + np.arange(count), {u.unit_id: places[u.unit_id] for u in units}
+    shifts, begins = 1 + np.arange(count), {u.unit_id: positions[u.unit_id] for u in units}
     after = {k: order[(begin + shifts) % len(order)].tolist() for k, begin in begins.items()}
     wanted = {*after, *chain.from_iterable(after.values())}
     found = read_documents(path, split, wanted, grouped=True, whole=whole)
@@ -183,7 +183,7 @@ def _partners(
     pool = [words for other in unrelated for words in other.sentences]
     lengths = np.array([len(words) for words in pool])
     found: list[str | None] = []
-    for place, words in enumerate(unit.sentences):
+    for position, words in enumerate(unit.sentences):
         # another sentence may say the very same
         differs = np.array([other != words for other in pool], bool)
         if not differs.any():
@@ -191,6 +191,6 @@ def _partners(
             continue
         distances = np.where(differs, np.abs(lengths - len(words)), np.iinfo(np.int64).max)
         nearest = np.flatnonzero(distances == distances.min())
-        number = stream(seed, _PARTNER, sentence_item(unit.unit_id, place)).random()
+        number = stream(seed, _PARTNER, sentence_item(unit.unit_id, position)).random()
         found.append(" ".join(pool[nearest[int(number * len(nearest))]]))
     return found

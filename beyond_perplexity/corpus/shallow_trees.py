@@ -41,34 +41,34 @@ def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
     """Cut a document after every run of tokens that end a sentence, and what closes there."""
     closing = _closing_quotes(tokens)
     start, ended = 0, False
-    for place, token in enumerate(tokens):
-        if ended and not (token in SENTENCE_ENDS or token in _CLOSING or place in closing):
+    for position, token in enumerate(tokens):
+        if ended and not (token in SENTENCE_ENDS or token in _CLOSING or position in closing):
             # a possessive is the same token, so that only those of this sentence are counted
             single = token == "'" and (
-                tokens[start:place].count("'") % 2 or place + 1 == len(tokens)
+                tokens[start:position].count("'") % 2 or position + 1 == len(tokens)
             )
             if not single:
-                yield list(tokens[start:place])
-                start, ended = place, False
+                yield list(tokens[start:position])
+                start, ended = position, False
         ended = ended or token in SENTENCE_ENDS
     if start < len(tokens):
         yield list(tokens[start:])
 
 
 def _closing_quotes(tokens: Sequence[str]) -> set[int]:
-    """Return the places of ``"`` that close: every other one, but where its neighbours say more."""
-    quotes = [place for place, token in enumerate(tokens) if token == '"']
+    """Return the positions of ``"`` that close: every other one unless neighbours say more."""
+    quotes = [position for position, token in enumerate(tokens) if token == '"']
     found, opened = set(), False
-    for place in quotes:
-        before, behind = tokens[place - 1 : place], tokens[place + 1 : place + 2]
+    for position in quotes:
+        before, behind = tokens[position - 1 : position], tokens[position + 1 : position + 2]
         if not behind or behind[0] in _BEHIND:
             opened = True
         elif not before or before[0] in _BEFORE:
             opened = False
-        elif place == quotes[-1] and before[0] in SENTENCE_ENDS:  # nothing would close it
+        elif position == quotes[-1] and before[0] in SENTENCE_ENDS:  # nothing would close it
             opened = True
         if opened:
-            found.add(place)
+            found.add(position)
         opened = not opened
     return found
 

@@ -76,12 +76,12 @@ class RaggedRows:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, place: int) -> np.ndarray:
-        start = self._ends[place - 1] if place else 0
-        return np.asarray(self._values[start : self._ends[place]])
+    def __getitem__(self, index: int) -> np.ndarray:
+        start = self._ends[index - 1] if index else 0
+        return np.asarray(self._values[start : self._ends[index]])
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
 
 class TokenStore(RaggedRows):

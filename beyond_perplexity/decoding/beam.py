@@ -106,10 +106,10 @@ class BeamEngine(Engine):
         """Keep the best finished document; all are (S, k)."""
         slots = self.slots
         # Beams come in falling order of the grid, so the first that stops is the best.
-        place = stop.int().argmax(1, keepdim=True)  # (S, 1)
-        top = torch.where(stop, score, -torch.inf).gather(1, place)[:, 0]  # (S,)
+        index = stop.int().argmax(1, keepdim=True)  # (S, 1)
+        top = torch.where(stop, score, -torch.inf).gather(1, index)[:, 0]  # (S,)
         better = on_grid(top) > on_grid(slots["best_log_prob"])  # (S,)
-        found = {"length": slots["length"], "beam": parent.gather(1, place)[:, 0], "log_prob": top}
+        found = {"length": slots["length"], "beam": parent.gather(1, index)[:, 0], "log_prob": top}
         for name, value in found.items():
             best = f"best_{name}"
             slots[best] = torch.where(better, value, slots[best])  # (S,)

@@ -261,8 +261,8 @@ class Contexts:
         """Return the largest weight of each context: (C,)."""
         return torch.zeros_like(self.total).scatter_reduce_(0, self.owner, self.weight, "amax")
 
-    def places(self) -> Tensor:
-        """Return the place of each entry in its context: int64, (N,)."""
+    def positions(self) -> Tensor:
+        """Return the position of each entry in its context: int64, (N,)."""
         return torch.arange(len(self.owner), device=self.owner.device) - self.offsets[self.owner]
 
     def ranking(self, score: Tensor) -> Tensor:

@@ -95,9 +95,9 @@ class Rooms:
 
     def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
         """Give rooms of the queue to slots that want one, without the host, and whether, (S,)."""
-        place = self._head + wanting.cumsum(0) - 1  # (S,)
-        got = wanting & (place < self._tail)  # (S,)
-        rooms = self._queue[place.clamp_(0, self.none - 1)]  # (S,)
+        position = self._head + wanting.cumsum(0) - 1  # (S,)
+        got = wanting & (position < self._tail)  # (S,)
+        rooms = self._queue[position.clamp_(0, self.none - 1)]  # (S,)
         self._head += got.sum()
         return rooms, got
 

@@ -24,4 +24,4 @@ def draw(weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
 
 def keep(contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
     """Keep the first `k` of every context; see `DecodingKind.keep`."""
-    return contexts.ranking(contexts.weight), contexts.places() < options.k  # (N,), (N,)
+    return contexts.ranking(contexts.weight), contexts.positions() < options.k  # (N,), (N,)

@@ -44,7 +44,7 @@ def summarize_diagnostics(
     if not diagnostics:
         return {}
     ess, largest, unique, k_hat = (
-        np.array([one[place] for one in diagnostics]) for place in range(4)
+        np.array([one[index] for one in diagnostics]) for index in range(4)
     )
     largest = largest[~np.isnan(largest)]
     found = {

@@ -68,7 +68,7 @@ class WeightedSamples(NamedTuple):
 
 
 class SampledInstance(NamedTuple):
-    """One instance, its place among the reader's, with its samples at each temperature.
+    """One instance, its position among the reader's, with its samples at each temperature.
 
     `estimates` holds what estimators have found of it, by what they are: several are made of one.
     """

@@ -134,26 +134,26 @@ def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Col
 class Distinct(NamedTuple):
     """The distinct ones among rows of z of one instance, in whole quanta.
 
-    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the place of
-    the instance in its batch, 0; `places`, int64, (R,), where each row is among them.
+    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the position
+    of the instance in its batch, 0; `inverse`, int64, (R,), where each row is among them.
     """
 
     latents: Tensor
     owner: Tensor
-    places: Tensor
+    inverse: Tensor
 
     @classmethod
     def of(cls, latents: Tensor) -> Distinct:
         """Find the distinct ones among latents, (R, W)."""
-        unique, places = torch.unique(latents, dim=0, return_inverse=True)  # (N', W), (R,)
+        unique, inverse = torch.unique(latents, dim=0, return_inverse=True)  # (N', W), (R,)
         padded = round_up(unique)  # (N, W)
         return cls(
-            padded, torch.zeros(len(padded), dtype=torch.int64, device=padded.device), places
+            padded, torch.zeros(len(padded), dtype=torch.int64, device=padded.device), inverse
         )
 
     def scatter(self, values: Tensor) -> np.ndarray:
         """Return the values, (N, ...), of all rows, float64, (R, ...)."""
-        return values[self.places].double().cpu().numpy()
+        return values[self.inverse].double().cpu().numpy()
 
 
 def score_latents(
@@ -328,18 +328,18 @@ class Costs:
 UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
 
 
-def take_instances(instances: Iterable[Instance], places: range, seed: int) -> list[Instance]:
+def take_instances(instances: Iterable[Instance], wanted: range, seed: int) -> list[Instance]:
     """Take a block of instances, in an order in which fewer of them are the first of more.
 
-    The order is random, decided by the seed and the instance's id alone. No more than `places.stop`
+    The order is random, decided by the seed and the instance's id alone. No more than `wanted.stop`
     instances are held; where the split ends before, the block is short or empty.
     """
     keyed = (
-        (stream_key(seed, f"importance/instance/{instance.instance_id}"), place, instance)
-        for place, instance in enumerate(instances)
+        (stream_key(seed, f"importance/instance/{instance.instance_id}"), index, instance)
+        for index, instance in enumerate(instances)
     )
-    first = heapq.nsmallest(places.stop, keyed, key=lambda entry: entry[:2])
-    return [instance for _, _, instance in first[places.start :]]
+    first = heapq.nsmallest(wanted.stop, keyed, key=lambda entry: entry[:2])
+    return [instance for _, _, instance in first[wanted.start :]]
 
 
 def open_job(
@@ -353,16 +353,16 @@ def open_job(
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
-    places = range(given.instances[0], sum(given.instances))
+    wanted = range(given.instances[0], sum(given.instances))
     if row.documents:
-        taken = resolve_name(row.documents)(pair, places, options, words)
+        taken = resolve_name(row.documents)(pair, wanted, options, words)
     else:
         split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
         if not (one := list(islice(split, 1))):
             fault = f"the split '{given.split}' has no instance that {given.model} can read"
             advice = "extraction.json there says how many documents it has"
             raise InputError(f"{given.corpus}: {fault}; {advice}")
-        taken = take_instances(chain(one, split), places, given.seed)
+        taken = take_instances(chain(one, split), wanted, given.seed)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
     record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)

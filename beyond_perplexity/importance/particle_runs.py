@@ -72,7 +72,7 @@ class Filters:
     `log_probs` and `effective` are those of `Estimate`, `final` and `prefixes` those of
     `ParticlePaths`. With `keeps`, `paths` are the choices that led to each particle, (F, K, T) or
     (F, K, T, C). One particle of each filter follows the choices `given`, (F, T) or (F, T, C), from
-    the places `kept`, (F,).
+    the positions `kept`, (F,).
     """
 
     paths: Tensor | None = None
@@ -145,9 +145,9 @@ class Filters:
         kept = torch.where(poor[:, None], self._drawn(heights, time, poor), self._own)  # (F', K)
         if self.paths is not None:
             self.paths[alive] = self.paths[alive[:, None], kept]
-        places = torch.arange(len(alive), device=alive.device)[:, None]  # (F', 1)
-        self._select(_rows(places, kept))
-        # Also of those that are not poor nothing changes: their particles stay in their places.
+        positions = torch.arange(len(alive), device=alive.device)[:, None]  # (F', 1)
+        self._select(_rows(positions, kept))
+        # Also of those that are not poor nothing changes: their particles stay in their positions.
         again = -promise.gather(1, kept)  # (F', K)
         self._weights = torch.where(poor[:, None], again, self._weights)
 
@@ -157,8 +157,8 @@ class Filters:
         if self.kept is None:
             return invariant_tensors.systematic(heights, number)
         before = self.kept[self._alive]  # (F',)
-        chosen, place = invariant_tensors.conditional_systematic(heights, number, before)
-        self.kept[self._alive] = torch.where(poor, place, before)
+        chosen, position = invariant_tensors.conditional_systematic(heights, number, before)
+        self.kept[self._alive] = torch.where(poor, position, before)
         return chosen
 
     def _read(self, time: int) -> None:
@@ -198,16 +198,16 @@ class Filters:
         if choice.ndim > 1:
             width = max(choice.shape[1], own.shape[1])
             choice, own = _widened(choice, width), _widened(own, width)
-        places = torch.arange(len(self._alive), device=choice.device)  # (F',)
-        return choice.index_copy(0, places * self._setting.particles + kept[self._alive], own)
+        positions = torch.arange(len(self._alive), device=choice.device)  # (F',)
+        return choice.index_copy(0, positions * self._setting.particles + kept[self._alive], own)
 
     def _select(self, rows: Tensor) -> None:
         self._followed, self._state = self._followed.select(rows), self._state.select(rows)
 
 
-def _rows(filters: Tensor, places: Tensor) -> Tensor:
-    """Return the rows of places, (F', K) or (K,), of filters, (F', 1)."""
-    return (filters * places.shape[-1] + places).flatten()
+def _rows(filters: Tensor, positions: Tensor) -> Tensor:
+    """Return the rows of positions, (F', K) or (K,), of filters, (F', 1)."""
+    return (filters * positions.shape[-1] + positions).flatten()
 
 
 class Estimate(NamedTuple):
@@ -227,7 +227,7 @@ class ParticlePaths(NamedTuple):
     `latents`, int64, (F, K, W), are rows of z; particles of one ancestor begin alike. The mean of
     the weights, given by their logarithms, nats, float64, (F, K), is p̂(x); divided by their sum,
     they are those of an average over p(z | x). `prefixes`, nats, float64, (F, T + 1), has log
-    p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there; in the place after the last word
+    p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there; in the position after the last word
     log p̂(x), and NaN after that.
     """
 
@@ -245,7 +245,8 @@ def smc_log_prob(
 
     Of the numbers, float64 in [0, 1), (F, K + 1, at least `numbers_needed`), row k drives particle
     k as in ``proposal.sample``; of the last row, number t the resampling after word t. `instances`,
-    int64, (F,), are the places in the batch of each filter's instance; by default one filter each.
+    int64, (F,), are the positions in the batch of each filter's instance; by default one filter
+    each.
     """
     return Filters(setting, numbers, instances).run()
 
@@ -273,9 +274,9 @@ def conditional_smc(
 
     If that row is a draw from p(z | x), as that of a simulated (x, z) is, the mean of 1 / p̂(x) is
     1 / p(x) (Andrieu, Doucet & Holenstein 2010; Grosse, Ancha & Roy 2016), so that log p̂(x) is on
-    average above log p(x). At what place the particle begins, and goes on after a resampling, is
-    drawn from what the other places leave; of the last row of numbers, the one of the last word
-    draws the place that it begins at. The other parameters are those of `smc_log_prob`.
+    average above log p(x). At what position the particle begins, and goes on after a resampling, is
+    drawn from what the other positions leave; of the last row of numbers, the one of the last word
+    draws the position that it begins at. The other parameters are those of `smc_log_prob`.
     """
     filters, particles = Filters(setting, numbers, instances), setting.particles
     split = getattr(setting.model, "split_latents", None)

@@ -135,8 +135,8 @@ def expected_counts(
     if unknown or not held.shares.any():
         return np.full(len(SpanCounts._fields), np.nan)
     truth = entities_by_span(annotated)
-    unique, places = torch.unique(held.latents.cpu(), dim=0, return_inverse=True)  # (N, W), (K,)
-    shares = np.bincount(places.numpy(), held.shares.cpu().numpy(), len(unique))  # (N,)
+    unique, inverse = torch.unique(held.latents.cpu(), dim=0, return_inverse=True)  # (N, W), (K,)
+    shares = np.bincount(inverse.numpy(), held.shares.cpu().numpy(), len(unique))  # (N,)
     counts = [count_spans(truth, entities_by_span(model.outline(instance, row))) for row in unique]
     means = shares @ np.array(counts, np.float64)  # (4,)
     return np.array([len(truth), *means[1:]])
@@ -172,7 +172,7 @@ def _sources(
         yield POSTERIOR_SOURCE, "smc", held
     else:
         found, log_p, log_q = score_latents(pair, batch, drawn, [degrees] * 2)
-        shares = _shares((log_p - log_q[:, 0])[found.places])  # (K,)
+        shares = _shares((log_p - log_q[:, 0])[found.inverse])  # (K,)
         yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
     even = torch.full((count,), 1 / count, dtype=torch.float64)  # (K,)
     yield PROPOSAL_SOURCE, "samples", WeightedLatents(drawn, even)
@@ -300,7 +300,7 @@ def _richness(described: Described) -> float:
 
 
 def _window(described: Described, start: int) -> Described:
-    """Keep the mentions that lie in `MOST_WORDS` words from a place on, and count from there."""
+    """Keep the mentions that lie in `MOST_WORDS` words from a position on, and count from there."""
     kept = [
         {**mention, "start": mention["start"] - start, "end": mention["end"] - start}
         for mention in described["mentions"]

@@ -187,12 +187,12 @@ def estimates_table(reduction: Reduction) -> pa.Table:
     inputs, lower = reduction.inputs, reduction.penalized
     last = len(inputs.reader.temperatures)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
-    for place, (method, estimator) in enumerate(reduction.estimators):
+    for index, (method, estimator) in enumerate(reduction.estimators):
         group = last if estimator.group is None else estimator.group
         estimates = list(estimator.estimates())
         own: list[Fields | None] = [None] * len(estimates)
         if lower is not None:
-            others = lower.estimators[place][1].estimates()
+            others = lower.estimators[index][1].estimates()
             own = [_numbers(lower.inputs, other) for other in others]
         for estimate, penalized in zip(estimates, own, strict=True):
             level = estimator.levels.index(estimate.labels["aggregation"])

@@ -3,6 +3,8 @@
 For any ψ > 0, log p ≤ log ψ + p/ψ − 1: the tangent of the logarithm at ψ, with equality at ψ = p.
 Where ψ is independent of weights whose mean is p, that mean in place of p makes the right side an
 unbiased estimate of something that is not below log p, as a log p̂ alone is of something not above.
+Sources: Grosse, Ghahramani, Adams (2015), bounds from both sides; of the tangent also Ivanov et al.
+(2026), "TUBE: Tangent Upper Bound on Evidence".
 
 That the ends hold rests on errors that are estimated from the same weights. Where these have a
 heavy tail, what the errors miss is what the mean misses: the rare weights. So the tail of all

@@ -88,7 +88,7 @@ class SMCOptions(Limited):
         K of each run.
     runs : int
         Runs of each instance that are independent of each other; p̂ is their mean, and they show
-        how much it varies. More of them leave those that are drawn as they are.
+        how much it varies. Further runs leave the earlier ones as they are.
     temperature : float
         τ of the proposal.
     threshold : float

@@ -146,7 +146,7 @@ def half_baseline(
     excess_splits: int = EXCESS_SPLITS,
     seed: int = 0,
 ) -> Baseline | None:
-    """Compute the human baseline of a distance, and what the samples have above it.
+    """Compute the human baseline of a distance, and the excess of the samples over it.
 
     The baseline is the mean distance between random halves of the reference, cut to as many
     documents as there are samples; the excess is the mean distance between such halves and samples
@@ -156,7 +156,7 @@ def half_baseline(
     Parameters
     ----------
     reference, samples : numpy.ndarray, shape (D, ...)
-        What is known of each document of either text.
+        What the distance reads of each document of either text.
     distance : callable
         Takes two arrays of some documents, (m, ...) each, and returns a number.
     groups : tuple of two numpy.ndarray of int, shape (D,), or None

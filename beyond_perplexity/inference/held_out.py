@@ -67,12 +67,12 @@ class _Matrices(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Estimates of several halvings.
+    """The estimates of several random halvings.
 
     Attributes
     ----------
     estimate, error, df : numpy.ndarray of float64, shape (H,)
-        e, its standard error and degrees of freedom.
+        Of each halving the estimate, its standard error and its degrees of freedom.
     """
 
     estimate: np.ndarray
@@ -210,8 +210,8 @@ def held_out_total_variation(
     """Bound the total variation between two texts from below, and test whether it is 0.
 
     The plug-in distance of two samples is above 0 even for equal distributions; this one is at
-    most the true distance on average, and its standard error is that of whole groups. See the
-    module for the formula.
+    most the true distance on average, and its standard error is that of whole groups. The
+    docstring of the module has the formula.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def held_out_total_variation(
     groups : tuple of two numpy.ndarray of int, shape (D,), or None
         The group of each document; None where each is one of its own.
     seed : int
-        Of the random halvings.
+        Seed of the random halvings.
 
     Returns
     -------

@@ -53,7 +53,7 @@ def log_mean_exp(log_weights: np.ndarray, axis: int = -1) -> np.ndarray:
     Notes
     -----
     E p̂ = p, so E log p̂ ≤ log p: a stochastic lower bound (paper, Eq. 3 and 4). Where q misses
-    latents of p, E p̂ < p, and it is one still.
+    latents of p, E p̂ < p, and the bound holds still.
 
     Examples
     --------
@@ -100,8 +100,8 @@ def jackknife(log_weights: np.ndarray) -> float:
     Returns
     -------
     float
-        No bound. Removes the bias of order 1/K; NaN when fewer than two weights are positive, as
-        then leaving one out leaves nothing.
+        This is no bound. It removes the bias of order 1/K; NaN when fewer than two weights are
+        positive, as then leaving one out leaves nothing.
 
     References
     ----------

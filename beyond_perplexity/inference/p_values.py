@@ -260,9 +260,9 @@ def sign_flip_p_values(
 ) -> list[float]:
     """Test for each pair of models whether their differences sum to zero in expectation.
 
-    The statistic is |Σ_g d_g|, d_g the difference of the two columns in group g. The signs of the
-    groups are flipped independently: the p-value is the share of sums that are as large. It is
-    exact where group differences are symmetric about 0 (models that could be permuted), else
+    The statistic is |Σ_g d_g|, where d_g is the difference of the two columns in group g. The signs
+    of the groups are flipped independently: the p-value is the share of sums that are as large. It
+    is exact where group differences are symmetric about 0 (models that could be permuted), else
     approximate: of 26 groups with exponential skew 9% are below .05.
 
     Parameters

@@ -109,7 +109,7 @@ def _unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> bool:
 
 
 def effective_groups(weights: np.ndarray) -> float:
-    """Return (Σ w)² / Σ w² of weights (G,): so many equal groups vary as much; 0 of none.
+    """Return (Σ w)² / Σ w² of weights (G,): so many equal groups vary as much; 0 for no group.
 
     References
     ----------

@@ -101,9 +101,9 @@ class PermutationTest(NamedTuple):
     Attributes
     ----------
     statistic : float
-        Of the data.
+        The statistic of the data.
     p_value : float
-        (b + 1) / (B + 1), b randomizations with at least the statistic of the data.
+        (b + 1) / (B + 1), where b randomizations have at least the statistic of the data.
     null : numpy.ndarray of float64, shape (B,)
         The statistic of every randomization; of a difference of means its t.
     scheme : str
@@ -213,7 +213,7 @@ def permutation_test(
     permutations: int = 1999,
     seed: int = 0,
 ) -> PermutationTest:
-    """Test whether two samples, of one number for each document, are of one distribution.
+    """Test whether two samples, with a number for each document, come from one distribution.
 
     What is permuted depends on which sample has groups (documents of one source, answers to one
     prompt), as documents of a group are not independent:
@@ -246,7 +246,7 @@ def permutation_test(
     two_sided : bool
         Whether absolute values are compared, for a signed statistic.
     permutations : int
-        Randomizations B.
+        Number B of randomizations.
     seed : int
         Randomization b draws from a stream keyed by (seed, b): it does not depend on how many there
         are.

@@ -31,7 +31,7 @@ _BOOTSTRAP_VALUES = 2**17
 
 
 class Diagnostics(NamedTuple):
-    """Of one set of K weights.
+    """The diagnostics of one set of K weights.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ def bootstrap_samples(
     Returns
     -------
     ndarray, shape (B,), float64
-        log p̂ of each resample; −inf where it has positive weights no more.
+        log p̂ of each resample; −inf where no positive weight is left in it.
 
     Examples
     --------

@@ -138,7 +138,7 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
     scorer = make_scorer(opened.model, opened.vocabulary, model)
     where = "texts" if given.distorted is not None else given.originals
-    with watched(cleaning, where) if cleaning else nullcontext() as clean:
+    with nullcontext() if plain else watched(cleaning, where) as clean:
         return contrast_pairs(scorer, pairs, clean, given.name or Path(model).resolve().name)
 
 

@@ -59,7 +59,9 @@ def similarity(given: SimilarityOptions) -> Result:
         judge = contract.load_evaluator(_options_of(given), device=given.device)
     chosen = scored_pairs.choose_measure(judge, given.measure)
     with calls.torch_kept(given.threads):
-        scored = scored_pairs.score_pairs(judge, _pairs(given), given.tokenized)
+        held = given.references
+        source = str(held) if isinstance(held, str | os.PathLike) else "texts"
+        scored = scored_pairs.score_pairs(judge, _pairs(given), given.tokenized, source)
     scores, people = scored.values[chosen], None if given.gold is None else scored.gold
     columns = {"pair": np.arange(1, len(scores) + 1), "score": pa.array(scores, from_pandas=True)}
     table = pa.table(columns if people is None else {**columns, "gold": people})
@@ -68,8 +70,6 @@ def similarity(given: SimilarityOptions) -> Result:
     summary: dict[str, Any] = {"evaluator": str(given.evaluator), "measure": chosen}
     text = "\n".join(repr(float(score)) for score in scores)
     if people is not None:
-        held = given.references
-        source = str(held) if isinstance(held, str | os.PathLike) else "pairs"
         found = _correlations(scores, people, source)
         summary |= found
         text = "\n".join(_said(name, **numbers) for name, numbers in found.items())

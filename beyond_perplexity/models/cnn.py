@@ -42,7 +42,7 @@ class CNNOptions(Limited):
         Probability of dropping an element of the input of each convolution, and of the output, in
         training.
     locked_dropout : bool
-        That dropout takes the same channels at all positions of a document.
+        Whether dropout takes the same channels at all positions of a document.
     embedding_dropout : float
         Probability of dropping a word's embedding wherever it is in a batch, in training.
     layer_dropout : float

@@ -270,9 +270,9 @@ class LanguageModel(TrainedModel):
             return
         state = self.initial_state(len(inputs), inputs.shape[1])
         columns = []
-        for place in range(inputs.shape[1]):
-            logits, state = self.step(inputs[:, place], state)  # (B, V)
-            columns.append(chosen_log_probs(logits, targets[:, place]))
+        for position in range(inputs.shape[1]):
+            logits, state = self.step(inputs[:, position], state)  # (B, V)
+            columns.append(chosen_log_probs(logits, targets[:, position]))
         yield torch.stack(columns, 1).flatten()
 
     def next_logits(self, inputs: Tensor, most: int) -> Iterator[Tensor]:
@@ -280,12 +280,12 @@ class LanguageModel(TrainedModel):
 
         Inputs are int64, (B, T); a chunk has `most` positions at most, row by row.
         """
-        places = inputs.shape[1]
-        if places <= most:
-            yield from (self(rows).flatten(0, 1) for rows in inputs.split(most // places))
+        positions = inputs.shape[1]
+        if positions <= most:
+            yield from (self(rows).flatten(0, 1) for rows in inputs.split(most // positions))
             return
         for row in inputs:
-            state = self.initial_state(1, places)
+            state = self.initial_state(1, positions)
             for part in row.split(most):
                 columns = []
                 for token in part:
@@ -334,7 +334,7 @@ class CountedModel(ConfiguredLanguageModel):
 
 
 def spread(begins: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the entries of rows that begin in those places of a table and have sizes, (R,) each.
+    """List the entries of rows that begin in those positions of a table and have sizes, (R,) each.
 
     Of every entry: the row that it is of, and its position in the table, int64, (E,).
     """

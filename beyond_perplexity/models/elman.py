@@ -33,8 +33,8 @@ class ElmanOptions(Limited):
     Attributes
     ----------
     embedding_size : int
-        E, the width of the vectors of the words that are read. From the number of units on, the
-        network can do what one can that reads words one-hot.
+        E, the width of the vectors of the words that are read. Where it is at least the number of
+        units, the network can do all that one can which reads one-hot words.
     hidden_size : int
         H, the number of units.
     dropout : float
@@ -134,10 +134,10 @@ class ClassOutput(OutputLayer):
     def logits(self, features: Tensor) -> Tensor:
         """Return log p of all ids, float32, (..., V), for features (..., D); normalized."""
         words = float_product(features, self.words.weight, self.words.bias)  # (..., V)
-        words = words.index_fill(-1, self.impossible, -torch.inf)
+        words.index_fill_(-1, self.impossible, -torch.inf)
         inside = [part.log_softmax(-1) for part in words.split(self.sizes, -1)]
         classes = float_product(features, self.classes.weight, self.classes.bias)  # (..., C)
-        return torch.cat(inside, -1) + classes.log_softmax(-1)[..., self.class_of]  # (..., V)
+        return torch.cat(inside, -1).add_(classes.log_softmax(-1)[..., self.class_of])  # (..., V)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
         """Return log p, float64, of targets (N,), computing only the classes that they are in."""
@@ -164,8 +164,8 @@ class ClassOutput(OutputLayer):
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
         """Sort targets (N,) by their classes; return their order, int64, (N,), and the classes.
 
-        Of each that has some: features (N_c, D), targets as places in the class (N_c,), weights
-        (S_c, D), biases (S_c,) and the impossible places.
+        Of each that has some: features (N_c, D), targets as positions in the class (N_c,), weights
+        (S_c, D), biases (S_c,) and the impossible positions.
         """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)

@@ -220,10 +220,10 @@ def _steps(model: HuggingFace, tokens: Tensor, order: Tensor) -> Tensor:
     """Return logits of single steps, (2, T, V); the second row restarts once, by the order (T,)."""
     state: State = model.initial_state(2, tokens.shape[1])
     logits = []
-    for step, place in enumerate(order.tolist()):
-        if step and not place:
+    for step, position in enumerate(order.tolist()):
+        if step and not position:
             state = state.reset(torch.tensor([1]))
-        newest = torch.stack([tokens[0, step], tokens[1, place]])  # (2,)
+        newest = torch.stack([tokens[0, step], tokens[1, position]])  # (2,)
         row_logits, state = model.step(newest, state)  # (2, V)
         logits.append(row_logits)
     return torch.stack(logits, 1)

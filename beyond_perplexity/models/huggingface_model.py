@@ -56,12 +56,12 @@ class RowCache(Cache):
         super().__init__(layers=[])
         self.held: dict[int, list[Tensor]] = {}  # by layer: keys and values, (B, H, M, K)
         self._room = -(-room // CACHE_STEP) * CACHE_STEP
-        self._places = torch.empty(0, dtype=torch.int64)
+        self._positions = torch.empty(0, dtype=torch.int64)
         self._bucket = 0
 
-    def open(self, places: Tensor, bucket: int) -> None:
+    def open(self, positions: Tensor, bucket: int) -> None:
         """Say where the coming step of each row writes, (B,), and how far all rows read."""
-        self._places, self._bucket = places, bucket
+        self._positions, self._bucket = positions, bucket
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -71,10 +71,10 @@ class RowCache(Cache):
         if layer_idx not in self.held:
             self.held[layer_idx] = [state[:, :, :0] for state in fresh]  # 2 x (B, H, 0, K)
         held = self.held[layer_idx]
-        rows = torch.arange(len(self._places), device=self._places.device)  # (B,)
+        rows = torch.arange(len(self._positions), device=self._positions.device)  # (B,)
         for index, state in enumerate(fresh):
             held[index] = self._grown(held[index])  # (B, H, M, K)
-            held[index][rows, :, self._places] = state[:, :, 0]
+            held[index][rows, :, self._positions] = state[:, :, 0]
         keys, values = (cache[:, :, : self._bucket] for cache in held)  # 2 x (B, H, M', K)
         return keys, values
 
@@ -214,7 +214,7 @@ class HuggingFace(factored.FactoredModel):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """Keep the frequencies of rotary embeddings: rounded, they turn far places by radians."""
+        """Keep frequencies of rotary embeddings: rounded, they turn far positions by radians."""
         kept = {n: b for n, b in self.named_buffers() if n.endswith("inv_freq")}
         super()._apply(fn, recurse)
         for name, buffer in kept.items():
@@ -258,10 +258,10 @@ class HuggingFace(factored.FactoredModel):
         assert isinstance(state, HuggingFaceState)
         lengths, bucket = state.lengths, (state.longest // CACHE_STEP + 1) * CACHE_STEP
         state.cache.open(lengths, bucket)
-        places = torch.arange(bucket, device=tokens.device)  # (M',)
+        positions = torch.arange(bucket, device=tokens.device)  # (M',)
         dtype = self.output.linear.weight.dtype
         mask = torch.zeros((len(tokens), bucket), dtype=dtype, device=tokens.device)  # (B, M')
-        mask.masked_fill_(places > lengths[:, None], torch.finfo(dtype).min)
+        mask.masked_fill_(positions > lengths[:, None], torch.finfo(dtype).min)
         outputs = self.body(
             input_ids=self.output.theirs[tokens][:, None],  # (B, 1)
             attention_mask=mask[:, None, None],  # (B, 1, 1, M')

@@ -1,8 +1,8 @@
 """n-grams smoothed by interpolated modified Kneser–Ney, as a model like any other.
 
 The arithmetic is that of `ngrams.kneser_ney`; here its trie lies in tensors. What a prefix comes
-down to are the places of its last 1, 2, ..., n − 1 tokens on the levels of the trie, −1 where the
-model has no such context. Documents are sequences ``<s> tokens </s>``; in a closed vocabulary
+down to are the positions of its last 1, 2, ..., n − 1 tokens on the levels of the trie, −1 where
+the model has no such context. Documents are sequences ``<s> tokens </s>``; in a closed vocabulary
 ``<unk>`` is a token like any other.
 
 B rows, T positions, V ids, R prefixes, M n-grams of a level, N the order.
@@ -53,7 +53,7 @@ class KneserNeyOptions(Limited):
 
 
 class NGramState(TensorState):
-    """Contexts of each prefix: their places on the levels 1 to N − 1, int64, (B, N − 1).
+    """Contexts of each prefix: their positions on the levels 1 to N − 1, int64, (B, N − 1).
 
     It does not name its tensors: the shapes of a step depend on values, so none can be recorded.
     """
@@ -136,22 +136,22 @@ class KneserNey(CountedModel):
         return sum(len(self._table("log_probs", order)) for order in range(1, self.order + 1))
 
     def _find(self, order: int, contexts: Tensor, tokens: Tensor) -> Tensor:
-        """Find n-grams by the places of their contexts, −1 for none, and their last tokens."""
+        """Find n-grams by the positions of their contexts, −1 for none, and their last tokens."""
         keys = self._table("keys", order)  # (M,)
         wanted = (
             contexts << kneser_ney.WORD_BITS
         ) | tokens  # negative without a context, and never found
         if not len(keys):  # all were pruned
             return torch.full_like(wanted, -1)
-        places = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-        return torch.where(keys[places] == wanted, places, -1)
+        positions = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+        return torch.where(keys[positions] == wanted, positions, -1)
 
-    def _held(self, name: str, order: int, places: Tensor) -> Tensor:
-        """Return what a table has at places of any shape, 0 where there is none (−1)."""
+    def _held(self, name: str, order: int, positions: Tensor) -> Tensor:
+        """Return what a table has at positions of any shape, 0 where there is none (−1)."""
         table = self._table(name, order)
         if not len(table):
-            return torch.zeros(places.shape, dtype=table.dtype, device=table.device)
-        return torch.where(places >= 0, table[places.clamp(min=0)], 0)
+            return torch.zeros(positions.shape, dtype=table.dtype, device=table.device)
+        return torch.where(positions >= 0, table[positions.clamp(min=0)], 0)
 
     def _contexts(self, tokens: Tensor) -> Tensor:
         """Return the contexts that end at every token of prefixes (B, T), int64 (B, T, N − 1)."""
@@ -162,22 +162,22 @@ class KneserNey(CountedModel):
         shape = (*tokens.shape, 0)
         return torch.stack(levels, -1) if levels else tokens.new_empty(shape)
 
-    def _backoffs(self, places: Tensor) -> Tensor:
+    def _backoffs(self, positions: Tensor) -> Tensor:
         """Return the logarithms of the weights of contexts (R, N − 1), 0 where there is none."""
-        levels = enumerate(places.unbind(1), start=1)
+        levels = enumerate(positions.unbind(1), start=1)
         columns = [self._held("backoffs", order, column) for order, column in levels]
-        shape = (len(places), 0)
-        return torch.stack(columns, 1) if columns else places.new_empty(shape).double()
+        shape = (len(positions), 0)
+        return torch.stack(columns, 1) if columns else positions.new_empty(shape).double()
 
-    def _dense(self, places: Tensor) -> Tensor:
+    def _dense(self, positions: Tensor) -> Tensor:
         """Return log probabilities, float32, (R, V), after the contexts (R, N − 1)."""
-        backoffs = self._backoffs(places)  # (R, N − 1)
+        backoffs = self._backoffs(positions)  # (R, N − 1)
         # What is left to pay once an n-gram is found: the weights of longer contexts than its own.
         left = torch.nn.functional.pad(backoffs.flip(1).cumsum(1).flip(1), (0, 1))  # (R, N)
         unigrams = self._table("log_probs", 1).float()  # (V,)
         logits = unigrams + left[:, :1].float()  # (R, V)
         for order in range(2, self.order + 1):
-            keys, contexts = self._table("keys", order), places[:, order - 2]  # (M,), (R,)
+            keys, contexts = self._table("keys", order), positions[:, order - 2]  # (M,), (R,)
             begins = torch.searchsorted(keys, contexts << kneser_ney.WORD_BITS)  # (R,)
             sizes = (
                 torch.searchsorted(keys, (contexts + 1) << kneser_ney.WORD_BITS) - begins
@@ -202,16 +202,16 @@ class KneserNey(CountedModel):
         columns = [tokens][: self.order - 1]
         for order in range(2, self.order):
             columns.append(self._find(order, state.parts[0][:, order - 2], tokens))  # (B,)
-        places = torch.stack(columns, 1) if columns else state.parts[0]  # (B, N − 1)
-        return self._dense(places), NGramState((places,))
+        positions = torch.stack(columns, 1) if columns else state.parts[0]  # (B, N − 1)
+        return self._dense(positions), NGramState((positions,))
 
     def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
         """Yield log p of each target, float64, flat; no distribution is made for it."""
-        places = self._contexts(inputs).flatten(0, 1)  # (R, N − 1)
-        backoffs, wanted = self._backoffs(places), targets.flatten()  # (R, N − 1), (R,)
+        positions = self._contexts(inputs).flatten(0, 1)  # (R, N − 1)
+        backoffs, wanted = self._backoffs(positions), targets.flatten()  # (R, N − 1), (R,)
         scores = self._table("log_probs", 1)[wanted]  # (R,)
         for order in range(2, self.order + 1):
-            found = self._find(order, places[:, order - 2], wanted)  # (R,)
+            found = self._find(order, positions[:, order - 2], wanted)  # (R,)
             held = self._held("log_probs", order, found)  # (R,)
             scores = torch.where(found >= 0, held, scores + backoffs[:, order - 2])  # (R,)
         yield scores

@@ -160,7 +160,7 @@ class LatentModel(LatentModule):
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
 
-        `owner`, int64, (R,): place in the batch of each row's instance; latents int64, (R, W).
+        `owner`, int64, (R,): position in the batch of each row's instance; latents int64, (R, W).
         """
 
     def unknown_penalty(
@@ -251,7 +251,7 @@ class Proposal(LatentModule):
     ) -> Tensor:
         """Draw one z ~ q_τ(· | x) a row, int64, (R, W), at a temperature τ above 0.
 
-        `owner`, int64, (R,): place in the batch of each row's instance; `uniforms`, float64 in
+        `owner`, int64, (R,): position in the batch of each row's instance; `uniforms`, float64 in
         [0, 1), (R, U): the row's own random numbers. Nothing else is random, and what a row uses of
         them depends on its instance and temperature alone.
         """

@@ -33,7 +33,7 @@ class RecurrentOptions(Limited):
     dropout : float
         Probability of dropping an element of the embedding and of each layer's output in training.
     locked_dropout : bool
-        That dropout takes the same elements at all positions of a document.
+        Whether dropout takes the same elements at all positions of a document.
     embedding_dropout : float
         Probability of dropping a word's embedding wherever it is in a batch, in training.
     tie_weights : bool

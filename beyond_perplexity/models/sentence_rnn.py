@@ -73,8 +73,8 @@ class SentenceRNN(UnnormalizedModel):
         """Return −S(W), nats, float64, (B,), for words (B, T) of lengths (B,)."""
         count, wide = len(tokens), round_up(tokens)  # (B', T)
         terms = self._terms(self.layer(self.embedding(wide)))[:count]  # (B, T)
-        places = torch.arange(terms.shape[1], device=terms.device)  # (T,)
-        return sum_rows(terms.masked_fill(places >= lengths[:, None], 0.0))
+        positions = torch.arange(terms.shape[1], device=terms.device)  # (T,)
+        return sum_rows(terms.masked_fill(positions >= lengths[:, None], 0.0))
 
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Return the state of B empty sentences."""

@@ -112,7 +112,7 @@ class TransformerState(State):
         return replace(self, longest=longest)
 
     def shape(self) -> int:
-        """Return the places of the cache that the next step reads: a multiple of `CACHE_BUCKET`."""
+        """Return how much of the cache the next step reads: a multiple of `CACHE_BUCKET`."""
         return min((self.longest // CACHE_BUCKET + 1) * CACHE_BUCKET, self.keys.shape[3])
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -120,7 +120,7 @@ class TransformerState(State):
         return self.keys, self.values, self.lengths
 
     def groups(self) -> list[tuple[slice, int]]:
-        """Cut the rows into groups, each with the places of the cache that it reads."""
+        """Cut the rows into groups, each with the positions of the cache that it reads."""
         if self.keys.device.type != "cpu":
             return [(slice(None), self.shape())]
         padded = functional.pad(self.lengths, (0, -len(self.lengths) % GROUP))  # (B'',)
@@ -137,8 +137,8 @@ class TransformerState(State):
 def select_rows(cache: Tensor, rows: Tensor, moved: Tensor, filled: int) -> Tensor:
     """Return (B', H, M, K) whose row i is row ``rows[i]`` of a cache, (B, H, M, K), overwritten.
 
-    Only the filled places of rows that move, (N,), are copied: whole caches would cost more than a
-    step.
+    Only the filled positions of rows that move, (N,), are copied: whole caches would cost more than
+    a step.
     """
     if len(rows) > len(cache):
         return cache.index_select(0, rows)  # (B', H, M, K)
@@ -174,7 +174,7 @@ class Block(nn.Module):
     ) -> Tensor:
         """Map one position (B, 1, D), after writing its key and value to the cache, (B, H, M, K).
 
-        `lengths`, (B,), are the places to write to, `visible` those to attend to.
+        `lengths`, (B,), are the positions to write to, `visible` those to attend to.
         """
         query, key, value = self._query_key_value(inputs)  # 3 x (B, H, 1, K)
         rows = torch.arange(len(lengths), device=lengths.device)  # (B,)
@@ -187,9 +187,9 @@ class Block(nn.Module):
         return self._finish(inputs, torch.cat(mixed))  # (B, 1, D)
 
     def _query_key_value(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        rows, places, width = inputs.shape
+        rows, length, width = inputs.shape
         joint = self.attention_input(self.attention_norm(inputs))  # (B, T, 3 D)
-        split = joint.view(rows, places, 3, self.heads, width // self.heads)  # (B, T, 3, H, K)
+        split = joint.view(rows, length, 3, self.heads, width // self.heads)  # (B, T, 3, H, K)
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)  # 3 x (B, H, T, K)
         return query, key, value
 
@@ -203,7 +203,7 @@ class Block(nn.Module):
         return functional.dropout(values, self.dropout, self.training)
 
 
-# For each group of rows: the rows, the places M' of the cache to read, the mask (B', 1, 1, M').
+# For each group of rows: the rows, the positions M' of the cache to read, the mask (B', 1, 1, M').
 Visible = list[tuple[slice, int, Tensor]]
 
 
@@ -211,7 +211,7 @@ def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) ->
     """Attend from one position to a cache: (B, H, 1, K) from (B, H, 1, K) and (B, H, M', K).
 
     On a CPU two plain products beat the fused attention, whose result for a row may also depend on
-    the row's place in the batch.
+    the row's position in the batch.
     """
     if query.device.type != "cpu":
         return functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible)
@@ -296,8 +296,8 @@ class Transformer(FactoredNetwork):
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         """Advance B prefixes by the tokens (B,): features (B, D), and state, in the same caches."""
         assert isinstance(state, TransformerState)
-        places = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
-        below = (places <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M)
+        positions = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
+        below = (positions <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M)
         visible = [(rows, size, below[rows, ..., :size]) for rows, size in state.groups()]
         stream = self._embed(tokens[:, None], self.positions[state.lengths][:, None])  # (B, 1, D)
         for layer, block in enumerate(self.blocks):
@@ -315,7 +315,7 @@ class Transformer(FactoredNetwork):
 
 def sinusoids(length: int, width: int) -> Tensor:
     """Return sines, then cosines (Vaswani et al. 2017, section 3.5): float32, (length, width)."""
-    places = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
+    positions = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
     rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))
-    angles = places * rates  # (length, D / 2)
+    angles = positions * rates  # (length, D / 2)
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()  # (length, D)

@@ -47,10 +47,10 @@ class Bands:
     ) -> Bands:
         """Cut V ids at rising first ids of the tails; below 1, as shares of V.
 
-        Places that would leave a band without ids, as in a small vocabulary, are passed over;
+        Positions that would leave a band without ids, as in a small vocabulary, are passed over;
         special tokens are in the head. The vectors of band i have D / reduction^i elements.
         """
-        ends = {int(place * vocabulary_size if place < 1 else place) for place in cutoffs}
+        ends = {int(cut * vocabulary_size if cut < 1 else cut) for cut in cutoffs}
         inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)
         if not inner:
             wrong = f"none of {list(cutoffs)} is inside the vocabulary of {vocabulary_size} ids"
@@ -210,11 +210,11 @@ class AdaptiveTransformerOptions(TransformerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        places = list(self.cutoffs)
-        if not places or min(places) <= 0 or places != sorted(set(places)):
-            raise ValueError(f"cutoffs: are {places}, expected rising numbers above 0")
-        if self.reduction < 1 or self.width < self.reduction ** len(places):
-            wanted = f"at least 1 and a width that can be divided by it {len(places)} times"
+        cuts = list(self.cutoffs)
+        if not cuts or min(cuts) <= 0 or cuts != sorted(set(cuts)):
+            raise ValueError(f"cutoffs: are {cuts}, expected rising numbers above 0")
+        if self.reduction < 1 or self.width < self.reduction ** len(cuts):
+            wanted = f"at least 1 and a width that can be divided by it {len(cuts)} times"
             raise ValueError(f"reduction: is {self.reduction}, expected {wanted}")
 
 

@@ -49,7 +49,7 @@ class SequentialProposal(Protocol[_Q]):
     word_draws: int
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _Q:
-        """Return the state of particles, (K,), of the instances in those places of the batch."""
+        """Return the state of particles, (K,), of the instances in those positions of the batch."""
 
     def propose(
         self, state: _Q, time: int, uniforms: Tensor, temperature: float
@@ -80,7 +80,7 @@ class SequentialModel(Protocol[_P]):
     """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
-        """Return the state of particles, (K,), of the instances in those places of the batch."""
+        """Return the state of particles, (K,), of the instances in those positions of the batch."""
 
     def extend(self, state: _P, time: int, choice: Tensor) -> tuple[Tensor, _P]:
         """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
@@ -111,7 +111,7 @@ class BeamedProposal(Proposal):
 
     @abstractmethod
     def start(self, batch: InstanceBatch, owner: Tensor) -> Any:
-        """Return the state of rows, (R,), of the instances in those places of the batch."""
+        """Return the state of rows, (R,), of the instances in those positions of the batch."""
 
     def follow(
         self, state: Any, time: int, choice: Tensor, temperature: float
@@ -250,5 +250,5 @@ class OptimalProposal(BeamedProposal):
 
 def _inside(batch: InstanceBatch, owner: Tensor) -> Tensor:
     """Return which entries of rows are words, bool, (R, W)."""
-    place = torch.arange(batch.tokens.shape[1], device=owner.device)  # (W,)
-    return place < batch.lengths[TOKENS][owner, None]
+    position = torch.arange(batch.tokens.shape[1], device=owner.device)  # (W,)
+    return position < batch.lengths[TOKENS][owner, None]

@@ -82,10 +82,10 @@ class ClassSoftmax(nn.Module):
                 continue
             first, weight, bias = held(number)
             step = max(QUANTUM, SCORES_AT_ONCE // len(bias) // QUANTUM * QUANTUM)
-            for place in range(begin, begin + count, step):
-                rows = slice(place, min(place + step, begin + count))
+            for start in range(begin, begin + count, step):
+                rows = slice(start, min(start + step, begin + count))
                 wide = to_rows(features[rows])  # (N', D)
-                logits = functional.linear(wide, weight, bias)[: rows.stop - place]  # (N_c, S)
+                logits = functional.linear(wide, weight, bias)[: rows.stop - start]  # (N_c, S)
                 parts.append(_chosen(logits, targets[rows] - first))
             begin += count
         return torch.cat(parts)
@@ -209,9 +209,9 @@ class _OutputLayer:
         self, rows: Tensor, may_end: Tensor, keep: bool
     ) -> tuple[list[Tensor], Tensor]:
         shares, total = [], torch.zeros_like(rows[:, 0])  # (C,)
-        for place, tile in enumerate(self.tiles):
+        for number, tile in enumerate(self.tiles):
             found = torch.mm(rows, tile.T).exp_()  # (C, S)
-            if place == 0:
+            if number == 0:
                 found[:, 0].masked_fill_(~may_end, 0.0)
             total = total + found.sum(1)  # (C,)
             if keep:

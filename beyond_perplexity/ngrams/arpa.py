@@ -39,11 +39,11 @@ def _decimal(values: np.ndarray) -> pa.Array:
 def _lines(model: kneser_ney.BackoffModel, words: pa.Array, order: int) -> Iterator[pa.Buffer]:
     """Make the lines of an order, in blocks."""
     level = model.levels[order - 1]
-    places = np.arange(len(level.keys))
+    positions = np.arange(len(level.keys))
     if order == 1:
-        places = places[np.isfinite(level.log_probs) | (places == BOS)]
-    for start in range(0, len(places), LINES):
-        block = places[start : start + LINES]
+        positions = positions[np.isfinite(level.log_probs) | (positions == BOS)]
+    for start in range(0, len(positions), LINES):
+        block = positions[start : start + LINES]
         rows, columns = block, []
         for lower in reversed(model.levels[:order]):
             keys = lower.keys[rows]
@@ -112,16 +112,16 @@ class _Lines(NamedTuple):
 
     @property
     def begins(self) -> np.ndarray:
-        """The place of each line's first token among all tokens, int64, (L + 1,), and their end."""
+        """Where each line's first token is among all tokens, int64, (L + 1,), and their end."""
         return self.tokens.offsets.to_numpy().astype(np.int64)
 
     def part(self, start: int, stop: int) -> _Lines:
         """Return the lines from `start` to `stop`."""
         return _Lines(self.tokens[start:stop], self.numbers[start:stop])
 
-    def take(self, places: np.ndarray) -> pa.StringArray:
+    def take(self, positions: np.ndarray) -> pa.StringArray:
         """Return some tokens."""
-        return self.tokens.values.take(pa.array(places))
+        return self.tokens.values.take(pa.array(positions))
 
     def text(self, line: int) -> str:
         """Return the tokens of a line, joined by blanks."""
@@ -214,9 +214,9 @@ class _Reading:
             keys = np.arange(len(self._words) - len(begins), len(self._words))
         return _Rows(keys, log_probs, backoffs, lines.numbers)
 
-    def _numbers(self, lines: _Lines, places: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    def _numbers(self, lines: _Lines, positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Return natural logarithms."""
-        tokens = lines.take(places)
+        tokens = lines.take(positions)
         try:
             values = tokens.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
@@ -229,18 +229,20 @@ class _Reading:
     def _find_places(self, lines: _Lines) -> np.ndarray:
         """Return the keys of n-grams, whose prefixes have been read."""
         keys = np.zeros(0, dtype=np.int64)
-        for place in range(self._order):
-            tokens = lines.take(lines.begins[:-1] + 1 + place)
+        for position in range(self._order):
+            tokens = lines.take(lines.begins[:-1] + 1 + position)
             ids = pc.fill_null(pc.index_in(tokens, value_set=self._lookup), -1)
             words = ids.to_numpy().astype(np.int64)
             for line in np.flatnonzero(words < 0):
                 reason = f"the word {tokens[int(line)].as_py()!r:.80} is not among the 1-grams"
                 self._fail(lines.numbers[line], reason)
-            keys = kneser_ney.pack(keys, words) if place else words
-            if 0 < place < self._order - 1:
-                keys = kneser_ney.find_keys(self._levels[place].keys, keys)
+            keys = kneser_ney.pack(keys, words) if position else words
+            if 0 < position < self._order - 1:
+                keys = kneser_ney.find_keys(self._levels[position].keys, keys)
                 for number in lines.numbers[keys < 0]:
-                    reason = f"its first {place + 1} words are not among the {place + 1}-grams"
+                    reason = (
+                        f"its first {position + 1} words are not among the {position + 1}-grams"
+                    )
                     self._fail(number, reason)
         return keys
 

@@ -60,8 +60,8 @@ class Alphabet:
 
     def symbols(self, points: np.ndarray) -> np.ndarray:
         """Turn code points into symbols, int64; those never seen are `ESCAPE`."""
-        place = kneser_ney.find_keys(self._points, points)
-        return np.where(place >= 0, place + N_MARKS, ESCAPE)
+        position = kneser_ney.find_keys(self._points, points)
+        return np.where(position >= 0, position + N_MARKS, ESCAPE)
 
     def log_escape(self, points: np.ndarray) -> np.ndarray:
         """Return log p of each code point given that it was never seen, nats."""
@@ -91,13 +91,13 @@ class Events(NamedTuple):
     """The predictions that spell words: each character and the end."""
 
     text: np.ndarray  # symbols of all words, each between `BEGIN` and `END`, int64
-    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,), rising
+    positions: np.ndarray  # where in `text` each prediction stands, int64, shape (E,), rising
     words: np.ndarray  # the word that it belongs to, int64, shape (E,)
     # What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,)
     log_escapes: np.ndarray
 
     def cut(self, start: int, stop: int) -> Events:
-        """Return the predictions from one place to another."""
+        """Return the predictions from one position to another."""
         return Events(self.text, *(column[start:stop] for column in self[1:]))
 
 
@@ -109,10 +109,10 @@ def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
     text[ends - lengths - 2] = BEGIN
     symbols, owner = alphabet.symbols(points), np.repeat(np.arange(len(words)), lengths)
     text[np.arange(len(points)) + 2 * owner + 1] = symbols
-    places = np.flatnonzero(text != BEGIN)
-    escapes = np.zeros(len(places))
-    escapes[text[places] == ESCAPE] = alphabet.log_escape(points[symbols == ESCAPE])
-    return Events(text, places, np.repeat(np.arange(len(words)), lengths + 1), escapes)
+    positions = np.flatnonzero(text != BEGIN)
+    escapes = np.zeros(len(positions))
+    escapes[text[positions] == ESCAPE] = alphabet.log_escape(points[symbols == ESCAPE])
+    return Events(text, positions, np.repeat(np.arange(len(words)), lengths + 1), escapes)
 
 
 class LevelCounts(NamedTuple):
@@ -126,7 +126,7 @@ class LevelCounts(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """Of the n-grams of one order; a last place is that of all which were not seen."""
+    """Of the n-grams of one order; a last position is that of all which were not seen."""
 
     keys: np.ndarray  # see `kneser_ney.pack`
     counts: np.ndarray  # once, continued: (2, M + 1)
@@ -161,20 +161,26 @@ class NgramCounts:
 
     def look_up(self, events: Events) -> list[LevelCounts]:
         """Return the counts of predictions at each level, the shortest context first."""
-        if not len(events.places):
+        if not len(events.positions):
             return [LevelCounts(*np.zeros((5, 0))) for _ in self._levels]
-        first = max(events.places[0] - len(self._levels), 0)
-        text = events.text[first : events.places[-1] + 1]
-        at, contexts, found = events.places - first, np.zeros(len(events.places), np.int64), []
-        places = np.where(text < len(self._levels[0].keys), text, -1)  # of n-grams that end there
+        first = max(events.positions[0] - len(self._levels), 0)
+        text = events.text[first : events.positions[-1] + 1]
+        at, contexts, found = (
+            events.positions - first,
+            np.zeros(len(events.positions), np.int64),
+            [],
+        )
+        positions = np.where(
+            text < len(self._levels[0].keys), text, -1
+        )  # of n-grams that end there
         for level, held in enumerate(self._levels):
             if level:
-                contexts = places[at - 1]
-                ends = np.flatnonzero((text[1:] != BEGIN) & (places[:-1] >= 0)) + 1
-                keys = kneser_ney.pack(places[ends - 1], text[ends])
-                places = np.full(len(text), -1)
-                places[ends] = kneser_ney.find_keys(held.keys, keys)
-            once, continued = held.counts[:, places[at]]
+                contexts = positions[at - 1]
+                ends = np.flatnonzero((text[1:] != BEGIN) & (positions[:-1] >= 0)) + 1
+                keys = kneser_ney.pack(positions[ends - 1], text[ends])
+                positions = np.full(len(text), -1)
+                positions[ends] = kneser_ney.find_keys(held.keys, keys)
+            once, continued = held.counts[:, positions[at]]
             total, continued_total, distinct = held.totals[:, contexts]
             found.append(LevelCounts(once, total, distinct, continued, continued_total))
         return found

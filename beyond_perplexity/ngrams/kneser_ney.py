@@ -1,9 +1,9 @@
 """Counts of n-grams as tries, and interpolated modified Kneser–Ney of them, as `lmplz` does it.
 
-A trie is sorted arrays: an n-gram is the place of its first n − 1 words on the level below and its
-last word, packed into one integer, so that any order and any vocabulary fit. Each level is sorted,
-hence the trie is in lexicographic order throughout, and merging two tries moves places without
-changing their order. Memory grows with the distinct n-grams, not with the text.
+A trie is sorted arrays: an n-gram is the position of its first n − 1 words on the level below and
+its last word, packed into one integer, so that any order and any vocabulary fit. Each level is
+sorted, hence the trie is in lexicographic order throughout, and merging two tries moves positions
+without changing their order. Memory grows with the distinct n-grams, not with the text.
 
 With a(g) the adjusted count of an n-gram g = h w and D its discount,
 
@@ -21,7 +21,7 @@ they count in the discounts and in the sums, and their mass goes to γ, so that 
 A model is such a trie; p(w | context) is that of the longest n-gram that it has, times the
 back-off weights of the longer contexts that it has. Logarithms are natural.
 
-P places of a text, M n-grams of a level, N the order, C contexts: those below it; V words.
+P positions of a text, M n-grams of a level, N the order, C contexts: those below it; V words.
 
 References
 ----------
@@ -50,7 +50,7 @@ PART_TOKENS = 1 << 22  # of a text that is counted at once: about 300 MB while i
 class CountLevel(NamedTuple):
     """The n-grams of one order."""
 
-    # int64, (M,), rising; see `pack`. On the first level every id has its place: M = V, and the
+    # int64, (M,), rising; see `pack`. On the first level every id has its position: M = V, and the
     # keys are the ids
     keys: np.ndarray
     counts: np.ndarray  # int64, (M,): how often each was seen; 0 for words that were not
@@ -61,15 +61,15 @@ Trie = list[CountLevel]
 
 
 def pack(prefixes: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Make keys, int64, from the places of prefixes and from last words, all below 2³¹."""
+    """Make keys, int64, from the positions of prefixes and from last words, all below 2³¹."""
     keys: np.ndarray = (prefixes << WORD_BITS) | words
     return keys
 
 
 def prefix_places(keys: np.ndarray) -> np.ndarray:
-    """Return the places of the prefixes of n-grams, on the level below."""
-    places: np.ndarray = keys >> WORD_BITS
-    return places
+    """Return the positions of the prefixes of n-grams, on the level below."""
+    positions: np.ndarray = keys >> WORD_BITS
+    return positions
 
 
 def last_words(keys: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def last_words(keys: np.ndarray) -> np.ndarray:
 
 def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Find packed n-grams (K,) among rising keys (M,): int64, (K,), −1 where they are not."""
-    places = np.full(len(wanted), -1)
+    positions = np.full(len(wanted), -1)
     for start in range(0, len(wanted) if len(keys) else 0, SEARCH_KEYS):
         block = wanted[start : start + SEARCH_KEYS]
         order = np.argsort(block)  # six times faster than a search that jumps about in memory
@@ -88,8 +88,8 @@ def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         found = np.searchsorted(keys, block)
         found[found == len(keys)] = 0
         found[keys[found] != block] = -1
-        places[start : start + SEARCH_KEYS][order] = found
-    return places
+        positions[start : start + SEARCH_KEYS][order] = found
+    return positions
 
 
 def join_sentences(
@@ -119,14 +119,14 @@ def count_ngrams(tokens: np.ndarray, order: int) -> Trie:
     unigrams = np.bincount(tokens)
     levels = [CountLevel(np.arange(len(unigrams)), unigrams)]
     ends = np.flatnonzero(tokens != BOS)  # where n-grams end
-    places = tokens  # (P,): of the n-gram that ends there
+    positions = tokens  # (P,): of the n-gram that ends there
     for _ in range(order - 1):
-        ends = ends[places[ends - 1] >= 0]
-        keys = pack(places[ends - 1], tokens[ends])
+        ends = ends[positions[ends - 1] >= 0]
+        keys = pack(positions[ends - 1], tokens[ends])
         distinct, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
         levels.append(CountLevel(distinct, counts))
-        places = np.full(len(tokens), -1)
-        places[ends] = inverse
+        positions = np.full(len(tokens), -1)
+        positions[ends] = inverse
     return levels
 
 
@@ -168,7 +168,7 @@ def count_parts(parts: Iterable[np.ndarray], order: int) -> Trie | None:
 
 
 def extend_words(levels: Trie, size: int) -> Trie:
-    """Give words that were not seen a place with count 0: V becomes `size`."""
+    """Give words that were not seen a position with count 0: V becomes `size`."""
     unigrams = np.pad(levels[0].counts, (0, size - len(levels[0].counts)))
     return [CountLevel(np.arange(size), unigrams), *levels[1:]]
 
@@ -176,7 +176,7 @@ def extend_words(levels: Trie, size: int) -> Trie:
 class BackoffLevel(NamedTuple):
     """The n-grams of one order."""
 
-    # int64, (M,), rising: see `pack`. On the first level every id has its place
+    # int64, (M,), rising: see `pack`. On the first level every id has its position
     keys: np.ndarray
     log_probs: np.ndarray  # float64, (M,): of the last word after the others; −inf for ``<s>``
     # float64, (M,): logarithm of the weight as a context, 0 for one that nothing follows; none of
@@ -216,17 +216,17 @@ def score_tokens(model: BackoffModel, tokens: np.ndarray) -> np.ndarray:
     """
     inside = tokens != BOS  # (P,)
     scores = np.where(inside, model.levels[0].log_probs[tokens], 0.0)  # (P,)
-    places = tokens  # (P,): of the n-gram that ends there; −1 for none
+    positions = tokens  # (P,): of the n-gram that ends there; −1 for none
     for shorter, level in zip(model.levels[:-1], model.levels[1:], strict=True):
-        ends = np.flatnonzero(inside[1:] & (places[:-1] >= 0)) + 1  # (E,)
-        contexts = places[ends - 1]  # (E,)
+        ends = np.flatnonzero(inside[1:] & (positions[:-1] >= 0)) + 1  # (E,)
+        contexts = positions[ends - 1]  # (E,)
         found = find_keys(level.keys, pack(contexts, tokens[ends]))  # (E,)
         backed = scores[ends] + shorter.backoffs[contexts]  # (E,)
         held = found >= 0
         backed[held] = level.log_probs[found[held]]
         scores[ends] = backed
-        places = np.full(len(tokens), -1)
-        places[ends] = found
+        positions = np.full(len(tokens), -1)
+        positions[ends] = found
     return scores
 
 
@@ -298,7 +298,7 @@ def estimate_backoff(
 
 
 def adjusted_counts(levels: Trie) -> Iterator[tuple[CountLevel, np.ndarray, np.ndarray]]:
-    """Give every level, which is used up, its adjusted counts, and the places of suffixes.
+    """Give every level, which is used up, its adjusted counts, and the positions of suffixes.
 
     Both are int64, (M,); suffixes are on the level below, those of single words themselves.
     """
@@ -328,7 +328,7 @@ class _Build:
         self.finished: list[BackoffLevel] = []
         self.discounts: list[tuple[float, float, float]] = []
         self._lower = uniform  # (C,): p of the n-grams below, pruned ones included
-        self._kept = np.zeros(1, dtype=np.int64)  # (C,): places after pruning; −1 where pruned
+        self._kept = np.zeros(1, dtype=np.int64)  # (C,): positions after pruning; −1 where pruned
 
     def add(
         self, level: CountLevel, adjusted: np.ndarray, suffixes: np.ndarray, threshold: int

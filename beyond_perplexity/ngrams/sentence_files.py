@@ -42,7 +42,7 @@ class UnknownRule:
         if self.word is None:
             return
         if self.unknown:
-            raise InputError("unk as: goes not with unk as unknown; give one of them")
+            raise InputError("unk as: cannot be combined with unk as unknown; give one of them")
         if [self.word.encode()] != self.word.encode().split() or self.word in SPECIAL_TOKENS:
             raise InputError(
                 f"unk as: is {self.word!r}; give a word without blanks that is none of "

@@ -90,7 +90,7 @@ class CharacterModel:
 
     def _probabilities(self, events: Events) -> np.ndarray:
         found: list[np.ndarray] = []
-        for start in range(0, len(events.places), EVENTS_AT_ONCE):
+        for start in range(0, len(events.positions), EVENTS_AT_ONCE):
             part = events.cut(start, start + EVENTS_AT_ONCE)
             levels = self._counts.look_up(part)
             found.append(probabilities(levels, self.smoothing, self._alphabet.size))

@@ -78,8 +78,8 @@ class Generation(sections.SectionModel):
     documents: Documents per model and decoding; they are compared with as many of the test split.
     documents_per_shard: Documents of one job; 10 to 90 minutes of work on a cluster.
     maximum_length: Model tokens at which a document is cut; it is kept and counted as unfinished.
-    precision: Of the weights in decoding; auto takes bfloat16 on a GPU and float32 on a CPU. On a
-        CPU bfloat16 can be several times faster, but texts then differ between kinds of CPU.
+    precision: Type of the weights in decoding; auto takes bfloat16 on a GPU and float32 on a CPU.
+        On a CPU bfloat16 can be several times faster, but texts then differ between kinds of CPU.
     """
 
     models: sections.Names
@@ -190,8 +190,8 @@ class ReportSection(sections.SectionModel):
     """Section ``report``.
 
     published: Where published values stand beside this run's: in the tables of corpora that are the
-        data of the paper. Nothing can tell from a text whose it is, so that you say it. Elsewhere
-        such values do not compare, and are left out.
+        data of the paper. No program can tell from a text whose it is, so you must say it.
+        Elsewhere such values do not compare, and are left out.
     """
 
     published: PublishedData = PublishedData()

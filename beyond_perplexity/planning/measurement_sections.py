@@ -75,9 +75,9 @@ class Importance(sections.SectionModel):
     beams: Sizes of the beams of beam marginalization.
     smc: Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
         it out.
-    bidirectional: Every proposal on documents that its model generates, with a known draw from the
-        posterior: the gap of its estimates from both sides; null leaves it out.
-    posterior: Latents under the posterior and under every proposal, held against the annotation;
+    bidirectional: The gap between each proposal's estimates from both sides, on documents that its
+        model generates, so that a draw from the posterior is known; null leaves it out.
+    posterior: Latents under the posterior and under every proposal, compared with the annotation;
         null leaves them out.
     reduction: Subsets, bootstraps and replicates that the weights are reduced with.
     graph: Embeddings of the knowledge graph (TransE).
@@ -144,9 +144,9 @@ class Contrastive(sections.SectionModel):
     split: The split that is distorted.
     sentences: Sentences of each corpus that are scored at most: of documents in a random order, the
         same for all models.
-    documents_are_sentences: Every document is one sentence (of each corpus named here); null: those
-        of a treebank whose trees are documents are. Of other documents a sentence ends after a run
-        of ``.``, ``!`` and ``?``. Nothing is moved from one sentence to another.
+    documents_are_sentences: Whether every document is one sentence (for each corpus named here);
+        null: only in a treebank whose trees are its documents. In other documents a sentence ends
+        after a run of ``.``, ``!`` and ``?``. Nothing is moved from one sentence to another.
     levels: Levels of distortion: the probability that a word is hit.
     draws: Distortions at each of them.
     curve: Further levels, for the curve of contrastive entropy against distortion.
@@ -197,8 +197,8 @@ class HumanScores(sections.SectionModel):
 class Semantics(sections.SectionModel):
     """Section ``semantics``.
 
-    models: Names of the models that are asked: those with a likelihood, also those that generate
-        nothing. Without any nothing is made.
+    models: Names of the models whose predictions are scored: each needs a likelihood, and none has
+        to generate. Where the list is empty, nothing is made.
     evaluators: Names of the evaluators of section ``evaluators`` that compare texts; BLEU, accuracy
         and cross-entropy need none and are always there.
     splits: The splits whose sentences are predicted.
@@ -207,12 +207,12 @@ class Semantics(sections.SectionModel):
     samples: Words that are drawn at each position, beside the argmax.
     continuation: What models write by themselves after the first words of a sentence; null:
         nothing.
-    documents_are_sentences: Every document is one sentence (of each corpus named here); null: those
-        of a treebank whose trees are documents are. Of other documents a sentence ends after a run
-        of ``.``, ``!`` and ``?``.
+    documents_are_sentences: Whether every document is one sentence (for each corpus named here);
+        null: only in a treebank whose trees are its documents. In other documents a sentence ends
+        after a run of ``.``, ``!`` and ``?``.
     measures: Constants of the measures.
-    human_scores: Files of pairs with scores that people gave, by name; each evaluator is held
-        against them.
+    human_scores: Files of pairs with scores that people gave, by name; each evaluator is compared
+        with them.
     sentences_per_shard: Sentences of each split in one job; 10 to 90 minutes of work on a cluster.
     """
 

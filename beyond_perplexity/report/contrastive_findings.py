@@ -11,7 +11,7 @@ from statistics import mode
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
+from beyond_perplexity.contrastive.differences import READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -23,10 +23,15 @@ from beyond_perplexity.figures.measure_names import (
     table_levels,
     training_margins,
 )
-from beyond_perplexity.report.contrastive_pairs import ordered_readings
+from beyond_perplexity.report.contrastive_pairs import ordered_accuracies, ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
-from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTIVE_ENTROPY
+from beyond_perplexity.schemas.contrastive import (
+    CONTRAST_DIFFERENCES,
+    CONTRASTIVE_ENTROPY,
+    PAIRWISE_ACCURACY,
+)
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
     ordered = found.sort_values("value", ascending=False, kind="stable")
     best = ordered.index[0]
     verdicts = dict.fromkeys(READINGS.values(), "differs from the highest")
-    verdicts[NO_DIFFERENCE] = "no difference to the highest found"
+    verdicts[ALIKE] = "no difference to the highest found"
+    verdicts[CANNOT_TELL] = f"{CANNOT_TELL}: too few sign-flips"
     readings = given.readings(given.unit, best)
     said = {best: "the highest"} | {n: verdicts.get(read, "") for n, read in readings.items()}
     quantity = f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}"
@@ -93,8 +99,18 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
 def _unnormalized(given: ScoredModels) -> Iterator[Answer]:
     """Count how each model without a likelihood reads against those with one."""
     told = "models with a likelihood against which Table 1 reads so, per sentence at"
+    yield from _counted(given, "sentence", told)
+
+
+def _by_accuracy(given: ScoredModels) -> Iterator[Answer]:
+    """Count the models with a likelihood whose accuracy is higher or lower than that of another."""
+    told = "models with a likelihood against whose accuracy its own is so, at"
+    yield from _counted(given, PAIRWISE_ACCURACY, told)
+
+
+def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
     for name in given.others():
-        readings = given.readings("sentence", name)
+        readings = given.readings(unit, name)
         words = sorted(reading for other, reading in readings.items() if other in given.known)
         for word in dict.fromkeys(words or ["no reading"]):
             about, quantity = given.labels.model(name), f"{told} {shown_level(given.middle)}"
@@ -252,9 +268,9 @@ def contrastive_findings_table(
 ) -> Table:
     """Hold the assertions of the paper against a run, a number with its verdict a row."""
     rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
-    pairs = ordered_readings(
-        CONTRAST_DIFFERENCES.empty_table().to_pandas() if differences is None else differences
-    )
+    if differences is None:
+        differences = CONTRAST_DIFFERENCES.empty_table().to_pandas()
+    pairs = pd.concat([ordered_readings(differences), ordered_accuracies(differences)])
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
     own = "a scale of its own"
@@ -268,6 +284,7 @@ def contrastive_findings_table(
             "sRNN-75(10) and -150(10) are superior to all.",
             _unnormalized(given),
         ),
+        "Accuracy without a likelihood": ("", _by_accuracy(given)),
         "Does it order models as perplexity does": (
             "H_C correlates negatively with perplexity (3 models).",
             _agreement(given),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import HIGHER, read_table_1
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -19,7 +19,13 @@ from beyond_perplexity.figures.measure_names import (
     shown_level,
     table_levels,
 )
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
+from beyond_perplexity.figures.numbers import (
+    UNCLEAR,
+    shown,
+    shown_interval,
+    shown_share,
+    shown_signed,
+)
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.layout import (
@@ -31,7 +37,12 @@ from beyond_perplexity.report.layout import (
     under,
     without_repeats,
 )
-from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
+from beyond_perplexity.schemas.contrastive import (
+    CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_RATIO,
+    PAIRWISE_ACCURACY,
+)
+from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -136,7 +147,7 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
     particles = int(found.get("particles", 1))
     runs = f", from runs of {particles:,} particles" if particles > 1 else ""
     return (
-        f"{name}: perplexity given the lengths ≥ {number}{runs}; of "
+        f"{name}: perplexity given the lengths, estimated, {number}{runs}; of "
         f"{found['sentences']:,} sentences {found['sentences_few_effective']:,} have a length with "
         f"fewer than {LEAST_EFFECTIVE:g} effective samples, "
         f"{found['sentences_pareto_k_above']:,} one with a Pareto k above its limit."
@@ -147,6 +158,10 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
 
 _ALIKE, _NOT_FOUND = "·", "–"
 _DIFFERENCE = ("value", "low", "high")
+_ACCURACY_COLUMNS = {
+    "value": "accuracy_difference",
+    **{end: f"accuracy_difference_{end}" for end in _DIFFERENCE[1:]},
+}
 _COLUMNS = [
     *("unit", "level", "base_level", "first", "second", "reading"),
     *(f"{CONTRASTIVE_ENTROPY}_{name}" for name in _DIFFERENCE),
@@ -160,12 +175,16 @@ _READINGS_NOTE = (
     "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
     "difference of H_C has an adjusted p below 0.05 (sign-flips over documents or groups of them, "
     f"Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference found, which is "
-    "no proof of equality. Similar: the paired 95% interval of the difference of H_CR holds 0. The "
-    "rule is not its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
+    f"no proof of equality, or {UNCLEAR}, cannot tell: so few flips cannot give such a p. Similar: "
+    "the paired interval of the difference of H_CR holds 0, one of 95% for all pairs and levels of "
+    "a unit at once (Bonferroni). The rule is not its own mirror: what is superior at a similar "
+    "H_CR makes the other indeterminate. "
     "It reads two trained models on this text and this noise, for a choice among models of one "
     "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
     "scores of a model moves it from inferior to scaling issues and from indeterminate to "
-    "superior: where scales differ, only what H_CR says is left."
+    "superior: where scales differ, only what H_CR and the accuracy say is left. Accuracy, on "
+    "pairs of a sentence and its distortion, has no scale: higher or lower by the same test, a "
+    "family of its own."
 )
 
 
@@ -173,9 +192,12 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     """Read every ordered pair of models at every level that has a ratio to the base level.
 
     Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
-    their intervals, and the p-values of the former.
+    their intervals, that of the latter adjusted, and the p-values of the former.
     """
-    both = both_ways(differences).iloc[::-1].sort_index(kind="stable")
+    of_ratio = differences["measure"] == CONTRASTIVE_RATIO
+    read_by = {end: differences[f"{end}_adjusted"] for end in _DIFFERENCE[1:]}
+    held = {end: differences[end].mask(of_ratio, limit) for end, limit in read_by.items()}
+    both = both_ways(differences.assign(**held)).iloc[::-1].sort_index(kind="stable")
     entropies, ratios = (
         both[both["measure"] == name]
         .set_index(["unit", "level", "first", "second"])
@@ -184,18 +206,35 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     )
     ends = [f"{CONTRASTIVE_RATIO}_{end}" for end in _DIFFERENCE]
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
-    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
+    found["few"] = found["reading"] == CANNOT_TELL
+    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:], "few"]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
     has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
     return found.loc[has_ratio, _COLUMNS]
 
 
+def ordered_accuracies(differences: pd.DataFrame) -> pd.DataFrame:
+    """Say of every ordered pair of models whether the first has the higher accuracy, or the lower.
+
+    Takes schema ``contrast_differences``; the unit is ``accuracy``, the columns as those of
+    `ordered_readings` with the difference of accuracies in place of the others.
+    """
+    found = both_ways(differences[differences["measure"] == PAIRWISE_ACCURACY])
+    found = found.rename(columns=_ACCURACY_COLUMNS)
+    ways = (found[_ACCURACY_COLUMNS["value"]] > 0).map(HIGHER)
+    clear = found["reading"].isin(HIGHER.values())
+    return found.assign(unit=PAIRWISE_ACCURACY, reading=found["reading"].mask(clear, ways))
+
+
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     """Make Table 1: the reading of every ordered pair of models, a block a unit and level."""
-    pairs = ordered_readings(differences)
+    pairs, accuracies = ordered_readings(differences), ordered_accuracies(differences)
+    if len(accuracies):
+        own = [*_COLUMNS[:-2], *_ACCURACY_COLUMNS.values(), *_COLUMNS[-2:]]
+        pairs = pd.concat([pairs, accuracies])[own]
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     places = {name: str(place) for place, name in enumerate(models, start=1)}
-    said = pairs["reading"].fillna("").replace(NO_DIFFERENCE, _NOT_FOUND)
+    said = pairs["reading"].fillna("").replace({ALIKE: _NOT_FOUND, CANNOT_TELL: UNCLEAR})
     keys = zip(*(pairs[name] for name in ("unit", "level", "first", "second")), strict=True)
     read = dict(zip(keys, said, strict=True))
     held = set(zip(pairs["unit"], pairs["level"], pairs["first"], strict=True))
@@ -208,7 +247,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
             **{second: read.get((unit, level, first, second), "") for second in models},
             first: _ALIKE,
         }
-        for unit, title in CONTRAST_UNITS.items()
+        for unit, title in {**CONTRAST_UNITS, PAIRWISE_ACCURACY: "accuracy"}.items()
         for level in table_levels(pairs["level"].tolist())
         for first in models
         if (unit, level, first) in held

@@ -39,11 +39,7 @@ from beyond_perplexity.report.published import (
     PUBLISHED_CONTRASTS,
     PublishedContrasts,
 )
-from beyond_perplexity.schemas.contrastive import (
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_RATIO,
-    SENTENCE_CROSS_ENTROPY,
-)
+from beyond_perplexity.schemas import contrastive
 
 CONTRAST_NOTE = (
     "Columns 'published': Arora & Rangarajan 2016, on the Penn Treebank (82,000 test words, 10,000 "
@@ -74,14 +70,21 @@ SCALE_NOTE = (
     "Scores of models without a likelihood (marked ◇) have a scale of their own: multiplied by k, "
     "H_C is k times as large and H_CR stays."
 )
+_ACCURACY_NOTE = (
+    "Accuracy: share of the sentences that the distortion changed whose score is higher as they "
+    "were, each scored by itself, equal scores counting half: 0.5 is chance. It has no scale, and "
+    "higher is better, with a likelihood or without. Its interval is Wilson's, over documents (or "
+    "groups of them). "
+)
 _LOGARITHM_NOTE = "In nats; bits and log10 are in the CSV."
 _UNIT_NOTE = (
     "Per word: sums of log scores by the number of words; per sentence: by that of sentences. "
     "Only numbers of one unit compare."
 )
 _BOUND_NOTE = (
-    "≥: given the lengths of the sentences, and so without their ends, which all others have; from "
-    "an estimate of log Z that is too low in expectation, so that this perplexity is too."
+    "est.: given the lengths of the sentences, and so without their ends, which all others have; "
+    "from an estimate of log Z that is too low in expectation, so that this perplexity is too; a "
+    "single estimate may lie on either side of it."
 )
 _WITHOUT = " ◇"
 
@@ -180,7 +183,7 @@ def entropy_table(
     """
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_ENTROPY), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY), papers)
     found = _perplexities(perplexities, given_lengths)
     lines = [
         {"unit": unit, "title": title, "model": model, "named": named.get((model, unit), "")}
@@ -190,7 +193,7 @@ def entropy_table(
     levels = table_levels(rows["level"].tolist())
 
     def perplexity(model: str) -> str:
-        bounded = "≥ " if model in given_lengths else ""
+        bounded = "est. " if model in given_lengths else ""
         return bounded + shown(found["perplexity"][model], 2) if model in found.index else ""
 
     def printed(line: Mapping[str, Any]) -> str:
@@ -223,9 +226,9 @@ def entropy_table(
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
-    """Make Table 3: the ratio of contrastive entropy to that at the base level."""
+    """Make Table 3: the ratio of contrastive entropy to that at the base level, and accuracy."""
     papers = published_contrasts(models)
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_RATIO), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO), papers)
     rows = rows[rows["level"] != rows["base_level"]]
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
     names = labels.sort_models(rows["model"])
@@ -237,10 +240,20 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     ]
     levels = table_levels(rows["level"].tolist())
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
+    right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
+    right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
+    accuracies = {
+        level: f"Accuracy at {shown_level(level)}"
+        for level in table_levels(right["level"].tolist())
+    }
+    columns = [*text_columns("Model", form=labels.model), _NAME_COLUMN]
+    columns += _level_columns(rows, titles)
+    both = pd.concat([right.assign(unit=unit) for unit in CONTRAST_UNITS])  # as lines have it
+    columns += [one for one in _level_columns(both, accuracies) if not one.published]
     note = (
         "H_CR: H_C over that at the base level; it has no unit, is the same per word and per "
         "sentence, and stays when scores are scaled. It is no measure of quality alone: see "
-        f"Table 1. {INTERVAL_NOTE} {_notes(rows, labels)}"
+        f"Table 1. {_ACCURACY_NOTE if len(right) else ''}{INTERVAL_NOTE} {_notes(rows, labels)}"
     ).strip()
     printed = (
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "
@@ -250,16 +263,16 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
         "contrastive_ratio",
         "Table 3: Ratio of contrastive entropy to that at the base level",
         note,
-        [*text_columns("Model", form=labels.model), _NAME_COLUMN, *_level_columns(rows, titles)],
+        columns,
         lines,
-        rows,
+        pd.concat([rows, right]) if len(right) else rows,
         published_note=printed,
     )
 
 
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
-    rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
+    rows = contrasts[contrasts["measure"] == contrastive.SENTENCE_CROSS_ENTROPY]
     found = by_key(rows, "unit", "model")
 
     def value(model: str, unit: str, size: float) -> str:

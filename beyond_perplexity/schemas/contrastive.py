@@ -7,10 +7,13 @@ from beyond_perplexity.schemas import columns, flags, floats, int32s, int64s, st
 # The measures that the tables below name.
 CONTRASTIVE_ENTROPY = "contrastive_entropy"
 CONTRASTIVE_RATIO = "ratio"
+PAIRWISE_ACCURACY = "accuracy"
 SENTENCE_CROSS_ENTROPY = "cross_entropy"
 
 # One row per unit (a document), level and draw; level 0, draw 0 is the text itself. The counts are
 # of the distorted text, those of words and sentences without any `</s>`; the log score has it.
+# Pairs are sentences that came out otherwise than they were, both scored by themselves: of those
+# preferred the undistorted one has the higher score, of those undecided both have the same.
 CONTRAST_SCORES = columns(
     "contrast_scores",
     int64s("unit_id"),
@@ -19,29 +22,32 @@ CONTRAST_SCORES = columns(
     floats("level"),
     int32s("draw"),
     int64s("words sentences one_word unknown substituted transposed deleted inserted"),
+    int64s("pairs preferred undecided"),
     floats("log_score"),
 )
 
 # One row per measure of a model: contrastive_entropy at a level, ratio of it to that at the base
-# level, and cross_entropy (equation 6; no level, no draws). `unit` (word, sentence) is what it is
-# divided by. A value that is not known is null, and the note says why.
+# level, accuracy on pairs of a sentence and its distortion, and cross_entropy (equation 6; no
+# level, no draws). `unit` (word, sentence) is what it is divided by. A value that is not known is
+# null, and the note says why.
 CONTRASTS = columns(
     "contrasts",
     strings("model unit measure"),
     floats("level base_level value low high deviation"),
-    int64s("draws words sentences groups"),
+    int64s("draws words sentences groups pairs undecided"),
     floats("groups_effective"),
     flags("sentence_level"),
     strings("note"),
 )
 
-# One row per pair of models, unit, measure (contrastive_entropy, ratio) and level: `first` less
-# `second`. The reading, on rows of contrastive_entropy above the base level, is that of the paper's
-# Table 1 for `first` against `second`.
+# One row per pair of models, unit, measure (contrastive_entropy, ratio, accuracy) and level:
+# `first` less `second`. The limits are of one row; those that are adjusted, of a ratio, hold for
+# all pairs and levels of a unit at once. The reading, on rows of contrastive_entropy above the base
+# level, is that of the paper's Table 1 for `first` against `second`.
 CONTRAST_DIFFERENCES = columns(
     "contrast_differences",
     strings("first second unit measure"),
-    floats("level base_level value low high p_value p_adjusted"),
+    floats("level base_level value low high low_adjusted high_adjusted p_value p_adjusted"),
     strings("reading"),
     int64s("groups"),
     strings("note"),

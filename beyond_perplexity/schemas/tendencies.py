@@ -47,12 +47,13 @@ SENSITIVITY = columns(
 CURVES = columns("curves", strings("source curve"), floats("x y low high"), int64s("n"))
 
 
-# One row per embedded document of a text in a reading; the last three columns are of the text, the
-# same in all of its rows. See tendencies/embedded_documents.py.
+# One row per embedded document of a text in a reading, its vector NaN where the encoder could make
+# nothing of it; the last two columns are of the text, the same in all of its rows. See
+# tendencies/embedded_documents.py.
 EMBEDDINGS = columns(
     "embeddings",
     strings("source vocabulary"),
     int32s("group"),
     fields(pa.list_(pa.float32()), "vector"),
-    int64s("documents cut left_out"),
+    int64s("documents cut"),
 )

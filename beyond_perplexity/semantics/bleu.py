@@ -53,18 +53,18 @@ def count_bleu(pairs: Sequence[tuple[str, str]]) -> Ids:
     text = np.repeat(np.arange(2 * size), lengths)
     left = np.repeat(texts.starts[1:], lengths) - np.arange(len(text))  # words to the text's end
     ids = texts.ids - texts.ids.min(initial=0)
-    places, codes = np.arange(len(text)), text // 2
+    positions, codes = np.arange(len(text)), text // 2
     known = np.ones(len(text), bool)
     matches = []
     for order in range(1, LONGEST_NGRAM + 1):
-        kept = left[places] >= order  # whose n-gram ends with the text at the latest
-        places, codes, known = places[kept], codes[kept], known[kept]
-        last = places + order - 1
+        kept = left[positions] >= order  # whose n-gram ends with the text at the latest
+        positions, codes, known = positions[kept], codes[kept], known[kept]
+        last = positions + order - 1
         # n-grams that differ in the one before or in the last word have numbers of their own
         keys = codes * (1 + ids[last].max(initial=0)) + ids[last]
         _, codes = np.unique(keys, return_inverse=True)
         known = known & (texts.ids[last] != NO_WORD)
-        owners = text[places]
+        owners = text[positions]
         matches.append(_matches(codes, owners // 2, owners % 2, known, size))
     totals = [np.maximum(0, predicted - order) for order in range(LONGEST_NGRAM)]
     return np.stack([predicted, target, *matches, *totals], axis=1)

@@ -133,6 +133,7 @@ MEASURES: Rows[Measure] = {
         "WMD",
         "1 − d/2, d the least mean distance over which the words of one text, as vectors of length "
         "1, are moved to those of the other",
+        nothing=0.2928932188134524,  # of d = √2, as of what is no word
         caution="blind to order",
     ),
     "greedy_f1": Measure(

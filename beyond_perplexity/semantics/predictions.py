@@ -42,7 +42,7 @@ class NextWords(NamedTuple):
     log_prob: np.ndarray  # float64, (n,): of the true token, nats
 
 
-# A window, and the place in its text of the first prediction that counts.
+# A window, and the position in its text of the first prediction that counts.
 _Part = tuple[likelihoods.ScoreWindow, int]
 
 
@@ -85,7 +85,11 @@ def _run(
 ) -> None:
     """Predict the tokens of a batch, the last row repeated up to a whole number of quanta."""
     inputs = np.full((len(parts), width), EOS, np.int64)
-    flat, targets, uniform = [], [], []  # of predictions that count: places, true tokens, numbers
+    flat, targets, uniform = (
+        [],
+        [],
+        [],
+    )  # of predictions that count: positions, true tokens, numbers
     owners: list[tuple[NextWords, slice]] = []  # and where they go
     for row, (window, first) in enumerate(parts):
         text, size = window.document, len(window.tokens) - 1
@@ -96,11 +100,11 @@ def _run(
         targets.append(window.tokens[-window.counted :][:count])
         uniform.append(numbers[text][own])
         owners.append((results[text], own))
-    places = np.concatenate(flat)
-    if not len(places):
+    positions = np.concatenate(flat)
+    if not len(positions):
         return
     inputs = np.pad(inputs, ((0, -len(parts) % QUANTUM), (0, 0)), mode="edge")
-    found = _choose_all(model, inputs, places, np.concatenate(targets), np.concatenate(uniform))
+    found = _choose_all(model, inputs, positions, np.concatenate(targets), np.concatenate(uniform))
     cuts = np.cumsum([len(part) for part in flat])[:-1]
     parted = zip(*(np.split(column, cuts) for column in found), strict=True)
     for (words, own), values in zip(owners, parted, strict=True):
@@ -111,19 +115,19 @@ def _run(
 def _choose_all(
     model: LanguageModel,
     inputs: np.ndarray,
-    places: np.ndarray,
+    positions: np.ndarray,
     targets: np.ndarray,
     numbers: np.ndarray,
 ) -> NextWords:
-    """Predict at rising places of flat inputs: (P,) places, (P,) targets, (P, S) numbers."""
+    """Predict at rising positions of flat inputs: (P,) positions, (P,) targets, (P, S) numbers."""
     device, begin, found = model.device, 0, []
     wanted = torch.from_numpy(targets).to(device)  # (P,)
     uniform = torch.from_numpy(numbers).to(device)  # (P, S)
     for logits in model.next_logits(torch.from_numpy(inputs).to(device), likelihoods.LOGIT_ROWS):
-        first, last = np.searchsorted(places, [begin, begin + len(logits)])
+        first, last = np.searchsorted(positions, [begin, begin + len(logits)])
         if first < last:
             own = slice(first, last)
-            rows = torch.from_numpy(places[own] - begin).to(device)  # (R,)
+            rows = torch.from_numpy(positions[own] - begin).to(device)  # (R,)
             found.append(_choose(logits, rows, wanted[own], uniform[own]))
         begin += len(logits)
     return NextWords(*(torch.cat(held).cpu().numpy() for held in zip(*found, strict=True)))
@@ -180,10 +184,10 @@ def continue_prompts(
     # rows of like length together: a batch runs to the end of its longest
     possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
     for first in range(0, len(possible), _ROWS):
-        places = possible[first : first + _ROWS]
-        written = _write(model, [prompts[k] for k in places], sampled, seed)
-        for place, ids in zip(places, written, strict=True):
-            found[place] = ids
+        positions = possible[first : first + _ROWS]
+        written = _write(model, [prompts[k] for k in positions], sampled, seed)
+        for position, ids in zip(positions, written, strict=True):
+            found[position] = ids
     return found
 
 
@@ -208,17 +212,17 @@ def _write(
     device = model.device
     held, uniform = torch.from_numpy(tokens).to(device), torch.from_numpy(numbers).to(device)
     state = model.initial_state(len(tokens), int(ends.max()) - 1)
-    for place in range(1, int(ends.max())):
-        writing = torch.from_numpy((lengths <= place) & (place < ends)).to(device)  # (B,)
+    for position in range(1, int(ends.max())):
+        writing = torch.from_numpy((lengths <= position) & (position < ends)).to(device)  # (B,)
         if not bool(writing.any()):
-            _, state = model.step_some(held[:, place - 1], state, held.new_empty(0))
+            _, state = model.step_some(held[:, position - 1], state, held.new_empty(0))
             continue
-        logits, state = model.step(held[:, place - 1], state)  # (B, V)
+        logits, state = model.step(held[:, position - 1], state)  # (B, V)
         logits[:, EOS] = -torch.inf
         chosen = best_tokens(logits)  # (B,)
         if sampled:
-            chosen = pick(unnormalized(logits), uniform[:, place])
-        held[:, place] = torch.where(writing, chosen, held[:, place])
+            chosen = pick(unnormalized(logits), uniform[:, position])
+        held[:, position] = torch.where(writing, chosen, held[:, position])
     written = zip(held.cpu().numpy(), lengths.tolist(), ends.tolist(), strict=True)
     return [row[start:end] for row, start, end in written][:real]
 
@@ -232,7 +236,7 @@ class _Sentence(NamedTuple):
     """A sentence: its document, where it is among the sentences and tokens of that."""
 
     unit: CutDocument
-    place: int
+    position: int
     document: int  # number of the document
     ids: np.ndarray  # int32, (n,): of the document
     tokens: slice
@@ -240,12 +244,12 @@ class _Sentence(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return self.unit.sentences[self.place]
+        return self.unit.sentences[self.position]
 
     @property
     def item(self) -> int:
         """Key of its random streams."""
-        return sentence_item(self.unit.unit_id, self.place)
+        return sentence_item(self.unit.unit_id, self.position)
 
 
 def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[str]:
@@ -253,13 +257,13 @@ def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[st
     cuts = [np.flatnonzero(ids <= UNK) for ids in texts]
     parts = [
         ids[start:end]
-        for ids, places in zip(texts, cuts, strict=True)
-        for start, end in zip([0, *(places + 1)], [*places, len(ids)], strict=True)
+        for ids, positions in zip(texts, cuts, strict=True)
+        for start, end in zip([0, *(positions + 1)], [*positions, len(ids)], strict=True)
     ]
     words = iter(vocabulary.decode(parts))
     found = []
-    for ids, places in zip(texts, cuts, strict=True):
-        special = (SPECIAL_TOKENS[number] for number in ids[places])
+    for ids, positions in zip(texts, cuts, strict=True):
+        special = (SPECIAL_TOKENS[number] for number in ids[positions])
         between = chain.from_iterable((name, next(words)) for name in special)
         found.append(" ".join(part for part in (next(words), *between) if part))
     return found
@@ -278,11 +282,11 @@ def _cut_sentences(
     for document, (unit, parts) in enumerate(zip(units, encoded, strict=True)):
         ids, end = np.concatenate(parts), 0
         sizes = iter([len(part) for part in parts])
-        for place, words in enumerate(unit.sentences):
+        for position, words in enumerate(unit.sentences):
             start, first = end, next(sizes)
             end += first + (next(sizes) if len(words[:prefix]) < len(words) else 0)
             given = first if start + first < end else None
-            found.append(_Sentence(unit, place, document, ids, slice(start, end), given))
+            found.append(_Sentence(unit, position, document, ids, slice(start, end), given))
     return found
 
 
@@ -348,7 +352,7 @@ def predict_sentences(
         {
             "unit_id": sentence.unit.unit_id,
             "group": sentence.unit.group,
-            "sentence": sentence.place,
+            "sentence": sentence.position,
             "words": len(sentence.words),
             "target": " ".join(sentence.words),
             "predicted": printed[each * number],

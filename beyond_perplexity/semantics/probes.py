@@ -46,21 +46,21 @@ _Change = Callable[[_Words, np.random.Generator], _Words | None]
 
 def negate(words: _Words, random: np.random.Generator) -> _Words | None:
     """Put "not" after the first auxiliary before the end, or take it away; None: there is none."""
-    for place, word in enumerate(words[:-1]):
+    for position, word in enumerate(words[:-1]):
         if word.lower() in _AUXILIARIES:
-            after = words[place + 1 :]
+            after = words[position + 1 :]
             negated = after[0].lower() in _NEGATIONS
-            return [*words[: place + 1], *(after[1:] if negated else ["not", *after])]
+            return [*words[: position + 1], *(after[1:] if negated else ["not", *after])]
     return None
 
 
 def swap_words(words: _Words, random: np.random.Generator) -> _Words | None:
-    """Exchange two different words, drawn from all such pairs; None where there is none."""
-    places = [place for place, word in enumerate(words) if word not in NO_WORDS]
-    if len({words[place] for place in places}) < 2:
+    """Swap two different words, drawn from all such pairs; None where there is none."""
+    positions = [position for position, word in enumerate(words) if word not in NO_WORDS]
+    if len({words[position] for position in positions}) < 2:
         return None
     while True:  # at least 2 of n² draws are of different words
-        one, other = (places[k] for k in random.integers(0, len(places), 2))
+        one, other = (positions[k] for k in random.integers(0, len(positions), 2))
         if words[one] != words[other]:
             break
     changed = list(words)
@@ -73,16 +73,17 @@ def shuffle_words(words: _Words, random: np.random.Generator) -> _Words | None:
     if len(set(words)) < 2:
         return None
     while True:
-        changed = [words[place] for place in random.permutation(len(words)).tolist()]
+        changed = [words[position] for position in random.permutation(len(words)).tolist()]
         if changed != words:
             return changed
 
 
 CHANGES: dict[str, _Change] = {
     "negated": negate,
-    "exchanged": swap_words,
+    "swapped": swap_words,
     "shuffled": shuffle_words,
 }
+_STREAM_KEYS = {"swapped": "exchanged"}  # as of old, so that the same words are swapped
 _NAMES = (_IDENTICAL, *CHANGES, _UNRELATED)
 
 
@@ -101,13 +102,14 @@ def probe_sentences(
     groups: list[int] = []
     versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
     for unit, others in zip(units, partners, strict=True):
-        for place, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
+        for position, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
             groups.append(intervals.group_key(unit.group, unit.unit_id))
             versions[_IDENTICAL].append(" ".join(words))
             versions[_UNRELATED].append(other)
-            item = sentence_item(unit.unit_id, place)
+            item = sentence_item(unit.unit_id, position)
             for name, change in CHANGES.items():
-                changed = change(words, stream(seed, f"{_PURPOSE}/{name}", item))
+                key = f"{_PURPOSE}/{_STREAM_KEYS.get(name, name)}"
+                changed = change(words, stream(seed, key, item))
                 versions[name].append(None if changed is None else " ".join(changed))
     return ProbedSentences(np.array(groups, np.int64), versions)
 
@@ -116,10 +118,10 @@ def _scores(evaluator: Evaluator, sentences: ProbedSentences, probe: str) -> dic
     """Score versions against sentences; NaN where there is no version."""
     pairs = list(zip(sentences.versions[probe], sentences.versions[_IDENTICAL], strict=True))
     found = {name: np.full(len(pairs), np.nan) for name in evaluator.measures}
-    held = [place for place, (text, _) in enumerate(pairs) if text is not None]
+    held = [position for position, (text, _) in enumerate(pairs) if text is not None]
     for begin in range(0, len(held), _BATCH):
         part = held[begin : begin + _BATCH]
-        asked = [(str(pairs[place][0]), str(pairs[place][1])) for place in part]
+        asked = [(str(pairs[position][0]), str(pairs[position][1])) for position in part]
         for name, values in evaluator.score(asked).items():
             found[name][part] = values
     return found

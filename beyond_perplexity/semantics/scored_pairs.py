@@ -9,6 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -18,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import read_filled_lines
+from beyond_perplexity.corpus.normalization import watched
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.inference.intervals import finite
@@ -118,9 +120,12 @@ class HumanScored(NamedTuple):
 
 
 def score_pairs(
-    evaluator: Evaluator, pairs: Iterable[ScoredPair], tokenized: bool = False
+    evaluator: Evaluator,
+    pairs: Iterable[ScoredPair],
+    tokenized: bool = False,
+    name: object = "texts",
 ) -> HumanScored:
-    """Score raw pairs of texts; some numbers of each are held.
+    """Score raw pairs of texts, which warnings call by `name`; some numbers of each are held.
 
     For an evaluator that reads tokens they are cleaned as it says, unless `tokenized`: one of the
     run as its corpus, word vectors and official encoders by the default steps of corpora (the
@@ -128,13 +133,14 @@ def score_pairs(
     """
     stream, gold = iter(pairs), [np.zeros(0)]
     values: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in evaluator.measures}
-    while batch := list(islice(stream, _BATCH)):
-        texts = [text for pair in batch for text in (pair.first, pair.second)]
-        if not tokenized and evaluator.texts == "tokens":
-            texts = evaluator.cleaning.apply(texts)
-        for name, found in evaluator.score([*zip(texts[::2], texts[1::2], strict=True)]).items():
-            values[name].append(found)
-        gold.append(np.array([pair.gold for pair in batch]))
+    steps = evaluator.cleaning if evaluator.texts == "tokens" else None
+    with nullcontext(list) if tokenized else watched(steps, name) as clean:
+        while batch := list(islice(stream, _BATCH)):
+            texts = clean([text for pair in batch for text in (pair.first, pair.second)])
+            scored = evaluator.score([*zip(texts[::2], texts[1::2], strict=True)])
+            for measure, found in scored.items():
+                values[measure].append(found)
+            gold.append(np.array([pair.gold for pair in batch]))
     joined = {name: np.concatenate(parts) for name, parts in values.items()}
     return HumanScored(np.concatenate(gold), joined)
 

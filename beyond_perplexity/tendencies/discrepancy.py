@@ -7,6 +7,13 @@ median distance of two different documents of a text. Where that text is further
 texts pooled, b does not know which document is of which text: permuting them leaves it as it is,
 and a randomization test stays exact.
 
+A document without a vector (a row of NaN) is a cell of its own: k is 1 with another such document
+and 0 with any other, as far as can be. The kernel stays positive definite, and the squared MMD is
+that of the vectors, as parts of their texts, plus the squared difference of the shares without one.
+No document leaves a text, and the kernel of two does not depend on whose they are, so that
+permutations stay exact. A vector of zeros would instead be somewhere among the others: near to all
+where these have no direction in common, far where they have.
+
 `distances` has the plug-in value, of the documents as they are: 0 for a text and itself, above 0
 else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out
 pairs of documents of one unit (a document with itself; documents of one group), so that its
@@ -32,10 +39,15 @@ from beyond_perplexity.inference.p_values import student_quantile
 _EQUAL = 1e-6  # vectors closer than this, relative to their size, are the same in 32 bits
 
 
+def without_vector(vectors: np.ndarray) -> np.ndarray:
+    """Tell of which documents (N, D) an encoder could make nothing: bool, (N,)."""
+    return ~np.isfinite(vectors).all(axis=1)
+
+
 def squared_distances(vectors: np.ndarray) -> np.ndarray:
     """Return the squared Euclidean distances of all pairs of rows (N, D): float64, (N, N)."""
     centred = vectors.astype(np.float64)
-    centred -= centred.mean(axis=0)
+    centred -= centred.mean(axis=0) if len(centred) else 0.0
     norms = np.einsum("nd,nd->n", centred, centred)
     found = centred @ centred.T
     found *= -2
@@ -48,17 +60,24 @@ def squared_distances(vectors: np.ndarray) -> np.ndarray:
 
 def median_distance(vectors: np.ndarray) -> float:
     """Return the median distance of different vectors (N, D); 1 where no two differ."""
-    distances = squared_distances(vectors)
+    distances = squared_distances(vectors[~without_vector(vectors)])
     pairs = distances[np.triu_indices(len(distances), 1)]
     different = pairs[pairs > 0]
     return float(np.sqrt(np.median(different))) if len(different) else 1.0
 
 
 def gaussian_kernel(vectors: np.ndarray, bandwidth: float) -> np.ndarray:
-    """Return exp(-|x - y|^2 / (2 b^2)) of all pairs of documents (N, D): float64, (N, N)."""
-    kernel = squared_distances(vectors)
+    """Return exp(-|x - y|^2 / (2 b^2)) of all pairs of documents (N, D): float64, (N, N).
+
+    Of documents without a vector see the module.
+    """
+    silent = without_vector(vectors)
+    kernel = squared_distances(np.where(silent[:, None], 0, vectors) if silent.any() else vectors)
     kernel *= -0.5 / bandwidth**2
-    return np.exp(kernel, out=kernel)
+    np.exp(kernel, out=kernel)
+    kernel[silent[:, None] != silent] = 0.0
+    kernel[silent[:, None] & silent] = 1.0
+    return kernel
 
 
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts

@@ -36,18 +36,16 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """Documents of a text as vectors: float32, (n, D).
+    """Documents of a text as vectors: float32, (n, D), rows of NaN where there is none.
 
-    `groups` (n,) are numbered from 0 on without gaps, None where each is independent. Of the
-    `n_documents` that they were drawn from, `cut` were longer than the encoder reads, and it could
-    make nothing of `left_out`.
+    `groups` (n,) are numbered from 0 on without gaps, None where each is independent. They were
+    drawn from `n_documents`; `cut` are longer than the encoder reads.
     """
 
     vectors: np.ndarray
     groups: np.ndarray | None
     n_documents: int
     cut: int = 0
-    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -62,13 +60,11 @@ class EmbeddedText:
 def embedded_text(
     texts: Sequence[str], groups: np.ndarray | None, n_documents: int, encoder: TextEncoder
 ) -> EmbeddedText:
-    """Embed documents with their groups; what the encoder can make nothing of is left out."""
+    """Embed documents with their groups; those that the encoder can make nothing of stay."""
     before = encoder.truncated
     vectors = np.asarray(encoder.encode(texts), np.float32)
-    known = np.all(np.isfinite(vectors), axis=1)
-    own = None if groups is None else renumbered(groups[known])
-    counts = encoder.truncated - before, int(np.sum(~known))
-    return EmbeddedText(vectors[known], own, n_documents, *counts)
+    own = None if groups is None else renumbered(groups)
+    return EmbeddedText(vectors, own, n_documents, encoder.truncated - before)
 
 
 @dataclass(frozen=True)
@@ -219,7 +215,7 @@ def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
     n, width = text.vectors.shape
     flat = pa.array(text.vectors.astype(np.float32).ravel(), pa.float32())
     held: dict[str, object] = {"source": key[0], "vocabulary": key[1]}
-    held |= {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
+    held |= {"documents": text.n_documents, "cut": text.cut}
     columns: dict[str, object] = {name: [value] * n for name, value in held.items()}
     columns["group"] = [None] * n if text.groups is None else text.groups
     ends = pa.array(np.arange(n + 1) * width, pa.int32())
@@ -242,6 +238,6 @@ def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
         rows = np.array([own == key for own in keys])
         part = table.filter(pa.array(rows))
         groups = None if part["group"].null_count else renumbered(np.asarray(part["group"]))
-        counts = [int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")]
+        counts = [int(part[name][0].as_py()) for name in ("documents", "cut")]
         found[key] = EmbeddedText(flat[rows], groups, *counts)
     return found

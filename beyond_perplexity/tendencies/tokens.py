@@ -107,12 +107,12 @@ _BYTES = _mixed(np.arange(1, 257, dtype=np.uint64) * _BASE)
 def _sequence_hashes(numbers: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Hash sequences of numbers (uint64, shape (T,)) that end at offsets (D + 1): shape (D,)."""
     lengths = np.diff(offsets)
-    places = np.arange(len(numbers)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    positions = np.arange(len(numbers)) - np.repeat(offsets[:-1] - offsets[0], lengths)
     powers = np.full(int(lengths.max(initial=0)) + 1, _BASE)
     powers[0] = 1
     np.cumprod(powers, out=powers)
     total = np.zeros(len(numbers) + 1, np.uint64)
-    np.cumsum(numbers * powers[places], out=total[1:])
+    np.cumsum(numbers * powers[positions], out=total[1:])
     sums = np.diff(total[offsets - offsets[0]])
     return _mixed(sums + powers.dtype.type(0x632BE59BD9B4E019) * lengths.astype(np.uint64))
 
@@ -121,8 +121,8 @@ def string_hashes(strings: pa.Array) -> np.ndarray:
     """Hash strings without nulls (string, shape (V,)) by their bytes: uint64, shape (V,)."""
     if len(strings) == 0:
         return np.zeros(0, np.uint64)
-    _, places, data = strings.buffers()
-    offsets = np.frombuffer(places, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    _, positions, data = strings.buffers()
+    offsets = np.frombuffer(positions, np.int32)[strings.offset : strings.offset + len(strings) + 1]
     held = np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
     return _sequence_hashes(_BYTES[held], offsets.astype(np.int64))
 
@@ -139,9 +139,9 @@ def gram_hashes(batch: TokenBatch, without: str) -> np.ndarray:
         return np.zeros(0, np.uint64)
     tokens = string_hashes(batch.types)[batch.ids]
     hashes = tokens[:n].copy()
-    for place in range(1, GRAM):
+    for position in range(1, GRAM):
         hashes *= _BASE
-        hashes += tokens[place : place + n]
+        hashes += tokens[position : position + n]
     last = np.repeat(batch.offsets[1:], batch.lengths)[:n] - GRAM  # where the last one may begin
     left_out = np.asarray(pc.equal(batch.types, without))[batch.ids]
     before = np.concatenate([[0], np.cumsum(left_out)])
@@ -161,8 +161,8 @@ def _cut(batch: TokenBatch, maximum_tokens: int) -> TokenBatch:
     offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, maximum_tokens))])
     ids = batch.ids[kept]
     used = np.bincount(ids, minlength=len(batch.types)) > 0
-    places = (np.cumsum(used) - 1).astype(np.int32)
-    return TokenBatch(batch.types.filter(pa.array(used)), places[ids], offsets)
+    positions = (np.cumsum(used) - 1).astype(np.int32)
+    return TokenBatch(batch.types.filter(pa.array(used)), positions[ids], offsets)
 
 
 def _closed(batch: TokenBatch, words: pa.Array) -> TokenBatch:
@@ -172,12 +172,12 @@ def _closed(batch: TokenBatch, words: pa.Array) -> TokenBatch:
         known[unknown] = True
     if known.all():
         return batch
-    places = (np.cumsum(known) - 1).astype(np.int32)
+    positions = (np.cumsum(known) - 1).astype(np.int32)
     types = batch.types.filter(pa.array(known))
     if unknown < 0:
         types = pa.concat_arrays([types, pa.array([UNKNOWN_WORD], pa.string())])
-    places[~known] = len(types) - 1 if unknown < 0 else places[unknown]
-    return TokenBatch(types, places[batch.ids], batch.offsets)
+    positions[~known] = len(types) - 1 if unknown < 0 else positions[unknown]
+    return TokenBatch(types, positions[batch.ids], batch.offsets)
 
 
 @dataclass(frozen=True)
@@ -307,11 +307,11 @@ def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
         # Below the smallest of the last types in memory no run can bring a type later.
         bound = min((str(head["type"][-1]) for head in heads if head), key=str.encode)
         taken = []
-        for place, head in enumerate(heads):
+        for position, head in enumerate(heads):
             if head:
                 n = pc.sum(pc.less_equal(head["type"], bound), min_count=0).as_py()
                 taken.append(head.slice(0, n))
-                heads[place] = head.slice(n) or next(filter(len, streams[place]), None)
+                heads[position] = head.slice(n) or next(filter(len, streams[position]), None)
         yield add_up(taken)
 
 

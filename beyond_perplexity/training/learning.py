@@ -84,11 +84,11 @@ def _fit_unnormalized(
     job.set_initial_weights()
     model = family(vocabulary.size, job.config.get("architecture", {}))
 
-    def contrasts(split: str, places: Callable[[int], np.ndarray] | None = None) -> Contrasts:
+    def contrasts(split: str, indices: Callable[[int], np.ndarray] | None = None) -> Contrasts:
         found = encode_sentences(job.corpus.documents, split, vocabulary, options)
         store = InstanceStore.write(job.folder, split, found)
-        chosen = places(len(store)) if places else None
-        purpose = "watched" if places else split
+        chosen = indices(len(store)) if indices else None
+        purpose = "watched" if indices else split
         return Contrasts(store, options, vocabulary.size, job.seed, purpose, chosen)
 
     sources = (contrasts("train"), contrasts("valid"))
@@ -142,7 +142,7 @@ class Contrasts(BatchSource):
     """Batches of sentences of like length with distortions of them.
 
     Substitutes are the ids above ``<unk>``; `purpose` keys the random streams, with the epoch and
-    the sentence; `places` are the sentences of the store that are taken, None: all.
+    the sentence; `indices` are the sentences of the store that are taken, None: all.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ class Contrasts(BatchSource):
         vocabulary_size: int,
         seed: int,
         purpose: str,
-        places: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
     ) -> None:
-        self._places = np.arange(len(store)) if places is None else places
-        super().__init__(store.lengths[self._places], options.batch_tokens)
+        self._indices = np.arange(len(store)) if indices is None else indices
+        super().__init__(store.lengths[self._indices], options.batch_tokens)
         self._store, self._options = store, options
         self._candidates = np.arange(EOS + 2, vocabulary_size)
         self._seed, self._purpose = seed, purpose
@@ -173,7 +173,7 @@ class Contrasts(BatchSource):
     def batch(self, pieces: Any) -> ContrastBatch:
         """Fetch one batch: the number of the distortion, and which sentences."""
         draw, rows = pieces
-        held = InstanceBatch.of(self._store[int(place)] for place in self._places[rows])
+        held = InstanceBatch.of(self._store[int(index)] for index in self._indices[rows])
         tokens, lengths = held.tokens, held.lengths[TOKENS]
         how = self._options.distortion, self._shares, self._candidates
         keys: dict[str, Any] = {"seed": self._seed, "purpose": f"train/distort/{self._purpose}"}

@@ -7,9 +7,9 @@ validation.
 
 Scheduled sampling (Bengio, Vinyals, Jaitly & Shazeer 2015, section 2.4): each input token after the
 first is the true one with probability ε(i), i the step of the optimizer, and otherwise drawn from
-what the model itself predicted at the place before. The inputs are mixed first, a place at a time,
-without dropout and gradient; the loss is then that of a parallel pass over the mixed inputs with
-the true targets. A drawn ``</s>`` is fed like any other token.
+what the model itself predicted at the position before. The inputs are mixed first, a position at a
+time, without dropout and gradient; the loss is then that of a parallel pass over the mixed inputs
+with the true targets. A drawn ``</s>`` is fed like any other token.
 
 B rows, N of them with a draw, T positions, V ids.
 """
@@ -370,17 +370,17 @@ def mix_inputs(
     """
     training = model.training
     model.eval()
-    rows, places = inputs.shape
-    numbers = stream(seed, "train/scheduled-sampling", step).random((2, places, rows))
+    rows, length = inputs.shape
+    numbers = stream(seed, "train/scheduled-sampling", step).random((2, length, rows))
     replaced, uniforms = numbers[0] >= probability, torch.from_numpy(numbers[1])  # (T, B), (T, B)
-    mixed, state = inputs.clone(), model.initial_state(rows, places)  # (B, T)
-    for place in range(1, places):
-        chosen = torch.from_numpy(np.flatnonzero(replaced[place]))  # (N,)
+    mixed, state = inputs.clone(), model.initial_state(rows, length)  # (B, T)
+    for position in range(1, length):
+        chosen = torch.from_numpy(np.flatnonzero(replaced[position]))  # (N,)
         where = chosen.to(inputs.device)  # (N,)
-        logits, state = model.step_some(mixed[:, place - 1], state, where)  # (N, V)
+        logits, state = model.step_some(mixed[:, position - 1], state, where)  # (N, V)
         if len(chosen):
             sums = logits.double().softmax(1).cumsum(1)  # (N, V)
-            own = uniforms[place][chosen].to(sums.device)  # (N,)
-            mixed[where, place] = invert(sums, own[:, None])[:, 0]
+            own = uniforms[position][chosen].to(sums.device)  # (N,)
+            mixed[where, position] = invert(sums, own[:, None])[:, 0]
     model.train(training)
     return mixed

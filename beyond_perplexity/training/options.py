@@ -43,15 +43,15 @@ class TrainingOptions(Limited):
         After the warm-up: falling to zero at the last step, staying at the peak, halved at each
         validation without a new best loss, or the peak over 1 + epoch_decay × epochs done.
     epoch_decay : float
-        Of the schedule inverse.
+        The decay of the schedule inverse, for each epoch.
     plateau_epochs : float
         Passes before which the schedule plateau halves nothing.
     warmup_steps : int
         Steps of linear rise to the peak.
     weight_decay : float
-        Of AdamW; on matrices only, not on biases, norms and embeddings.
+        Weight decay of AdamW, on matrices only, not on biases, norms and embeddings.
     l2 : float
-        Of sgd: coefficient λ of the penalty λ/2 Σ θ² on the weights that l2_on names.
+        The coefficient λ of the penalty λ/2 Σ θ² of sgd on the weights that l2_on names.
     l2_on : "all" or "matrices"
         All weights; or matrices only, not biases, norms and embeddings.
     beta2 : float

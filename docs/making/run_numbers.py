@@ -25,6 +25,9 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity import schemas
+from beyond_perplexity.auditing.checks import PrintedNumber
+from beyond_perplexity.library.audit import AUDIT_COLUMNS
+from beyond_perplexity.library.perplexity import PERPLEXITY_COLUMNS
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.benchmarks import read_benchmark
@@ -35,7 +38,7 @@ TEMPLATES = ROOT / "docs/templates"
 NUMBERS = ROOT / "docs/numbers.json"
 MEANINGS = ROOT / "docs/making/meanings.toml"
 # Pages that are not in docs/ itself, by the name of their template.
-ELSEWHERE = {"README.md": "README.md"}
+ELSEWHERE = {"README.md": "README.md", "notebook.md": "docs/tutorials/notebook.md"}
 _MADE = "<!-- Made by `make numbers` from docs/templates/{name}; edit that. -->\n"
 
 
@@ -55,21 +58,43 @@ def render(template: Path, numbers: dict[str, Any]) -> str:
     return text + _MADE.format(name=template.name)
 
 
+def library_tables() -> dict[str, list[str]]:
+    """Return the columns of the tables of results that are no kind of file."""
+    measured = [
+        f"{measure}{words}{end}"
+        for words in ("", "_unknown_penalized", "_open_vocabulary")
+        for measure in ("perplexity", "bits")
+        for end in ("", *(() if "penalized" in words else ("_low", "_high")))
+    ]
+    return {
+        "beyond_perplexity.perplexity": ["unit", "n", *measured],
+        "load_results(...).perplexity": ["model", *PERPLEXITY_COLUMNS],
+        "beyond_perplexity.audit": AUDIT_COLUMNS,
+        "beyond_perplexity.audit, rosetta": [*PrintedNumber._fields, "version"],
+        "beyond_perplexity.similarity": ["pair", "score", "gold"],
+    }
+
+
 def file_kinds() -> dict[str, list[str]]:
-    """Return the columns of every kind of Parquet file, by the name of the kind."""
+    """Return the columns of every kind of Parquet file, and of tables of the library alone."""
     found = {}
     for module in pkgutil.iter_modules(schemas.__path__):
         held = vars(importlib.import_module(f"{schemas.__name__}.{module.name}"))
         kinds = (kind for kind in held.values() if isinstance(kind, pa.Schema))
         found |= {schema_name(kind): kind.names for kind in kinds if schema_name(kind) != "file"}
-    return found
+    return found | library_tables()
+
+
+def kind_of(name: str) -> str:
+    """Return what the meanings call a file or table by."""
+    return re.split(r"[/.] ?|, ", name)[-1]
 
 
 def describe_columns(tables: dict[str, list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each kind of file and each table with rows of column, meaning, unit, when empty."""
     meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
     for name, columns in {**file_kinds(), **tables}.items():
-        kind = name.rpartition("/")[2]
+        kind = kind_of(name)
         own = (meanings.get(f"{kind}.{column}") or meanings[column] for column in columns)
         yield name, [[column, *held] for column, held in zip(columns, own, strict=True)]
 
@@ -99,6 +124,7 @@ def collect(results: ResultsFolder) -> dict[str, Any]:
         "meaning": _meaning(results),
         "scheduled": _scheduled_sampling(results),
         "relations": _relations(results),
+        "notebook": _notebook(results),
         "tables": _tables(results),
     }
 
@@ -106,10 +132,11 @@ def collect(results: ResultsFolder) -> dict[str, Any]:
 def _tables(results: ResultsFolder) -> dict[str, list[str]]:
     """Return the columns of every table that the run has written as CSV."""
     found = {}
-    for path in sorted((results.folder / "tables").rglob("*.csv")):
-        place = path.relative_to(results.folder / "tables")
+    tables, used = results.folder / "tables", results.folder / "benchmarks/resources.csv"
+    for path in [*sorted(tables.rglob("*.csv")), used]:
+        kind = "benchmarks" if path == used else path.relative_to(tables).parts[0]
         with path.open(encoding="utf-8", newline="") as file:
-            found[f"{place.parts[0]}/{path.stem}"] = next(csv.reader(file))
+            found[f"{kind}/{path.stem}"] = next(csv.reader(file))
     return found
 
 
@@ -267,6 +294,21 @@ def _relations(results: ResultsFolder) -> dict[str, Any]:
         "other": int(pairs["found"]),
         "real": int(real["found"]),
         "most": by_verdict.loc["the most"]["about"],
+    }
+
+
+def _notebook(results: ResultsFolder) -> dict[str, Any]:
+    """Return what the page of notebooks prints: its queries stand there."""
+    bits = results.perplexity.query(
+        "measure == 'bits' and unit == 'byte' and unknown_words == 'open_vocabulary'"
+    )
+    known = bits[bits["low"].notna()].sort_values("value")
+    distances = results.tendencies.dropna(subset=["p_adjusted", "excess"])
+    kept = "decoding == 'nucleus' and model in ['lstm', 'transformer', 'trigram']"
+    excess = distances.query(kept).pivot_table("excess", ["tendency", "measure"], "model")
+    return {
+        "bits": known[["model", "value", "low", "high"]].to_numpy().tolist(),
+        "excess": excess.reset_index().to_numpy().tolist(),
     }
 
 

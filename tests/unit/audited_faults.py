@@ -220,7 +220,7 @@ def sorted_by_length(model, vocabulary, texts, **options):
     yield [row._replace(doc_id=number) for row, number in zip(found, ids, strict=True)]
 
 
-def exchanged_late(model, vocabulary, texts, **options):
+def swapped_late(model, vocabulary, texts, **options):
     """Results of the second batch of 32 texts and later ones, put back in the wrong order."""
     rows = [row for part in score_rows(model, vocabulary, texts, **options) for row in part]
     late = rows[32:]
@@ -334,7 +334,7 @@ LATE_FAULTS = {
     "state carried by long texts": ("repetition", with_model(Remembers, beyond=32)),
     "cache emptied after 64": ("steps", with_model(WrongPositionsLate)),
     "penalty beyond 64": ("likelihood", with_model(PenalizedLate)),
-    "results permuted beyond 32": ("order", with_scorer(exchanged_late)),
+    "results permuted beyond 32": ("order", with_scorer(swapped_late)),
 }
 # Those that are within the rounding of bfloat16.
 LITTLE_FAULTS = {

@@ -7,6 +7,7 @@ readers are told to type is run (README, tutorials) or parsed; the schema of con
 import argparse
 import importlib
 import inspect
+import json
 import os
 import random
 import re
@@ -31,11 +32,12 @@ import pytest
 import yaml
 
 import beyond_perplexity
-from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
-from beyond_perplexity.__main__ import main as run_subcommand
+from beyond_perplexity import __main__
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.outputs import write_json
 from tests.unit import huggingface_models, test_linked, test_results_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,14 +121,13 @@ def read_command(words, run):
 
 def _read_script(module, given, run):
     name = module.partition(".")[2].replace("_", "-")
-    if name in SUBCOMMANDS:
+    if name in __main__.SUBCOMMANDS:
         run([name, *given])
     else:
         parse_only(importlib.import_module(module).main, given)
 
 
 def parse_only(main, given):
-    """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
     def stop(parser, args=None, namespace=None):
@@ -143,17 +144,15 @@ def parse_only(main, given):
 
 
 def parse_subcommand(given):
-    """Let the parser of a subcommand read its options, and stop there."""
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
-    parse_only(main_of(given[0]), given[1:])
+    parse_only(__main__.main_of(given[0]), given[1:])
 
 
 def execute_subcommand(given):
-    """Run a subcommand as it stands."""
     with patch("sys.argv", ["beyond-perplexity", *given]):
-        run_subcommand(given)
+        __main__.main(given)
 
 
 def _read_snakemake(given):
@@ -299,17 +298,14 @@ def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_fi
     rows = re.findall(r"^\| `([A-Z_]+)` \| `schemas/(\w+)\.py` \| (.*) \|$", page, re.M)
     found = {(name, file) for name, file, _ in rows}
     folder = ROOT / "beyond_perplexity/schemas"
-    defined = {
-        (name, file.stem)
-        for file in folder.glob("*.py")
-        for name in re.findall(r"^([A-Z_]+) = columns\(", file.read_text(), re.M)
-    }
+    names = re.compile(r"^([A-Z_]+) = columns\(", re.M)
+    texts = {file.stem: file.read_text() for file in folder.glob("*.py")}
+    defined = {(name, stem) for stem, text in texts.items() for name in names.findall(text)}
     assert found == defined
     for name, _, modules in rows:
         for module in re.findall(r"`(\S+)`", modules):
-            (file,) = (
-                f for f in (ROOT / module, ROOT / "beyond_perplexity" / module) if f.exists()
-            )
+            places = ROOT / module, ROOT / "beyond_perplexity" / module
+            (file,) = (place for place in places if place.exists())
             assert re.search(rf"\b{name}\b", file.read_text()), f"{module} knows no {name}"
 
 
@@ -351,6 +347,27 @@ def lines_of_words(seed, n=40):
     return "".join(f"{text} .\n" for text in texts)
 
 
+def write_finished_run(folder):
+    """Write of a run what the page of notebooks prints, and what its queries must leave out."""
+    numbers = json.loads((ROOT / "docs/numbers.json").read_text())["notebook"]
+    for model, value, low, high in [*numbers["bits"], ("trigram", None, None, None)]:
+        bits = {"open_vocabulary": {"bits": {"byte": value}}}
+        limits = {} if value is None else {"open_vocabulary": {"bits": {"byte": [low, high]}}}
+        summary = test_results_folder.SUMMARY
+        cleaned = summary["cleaned"] | bits | {"interval": limits}
+        write_json(folder / f"perplexity/{model}.json", summary | {"cleaned": cleaned})
+    models = ("lstm", "transformer", "trigram")
+    for model, decoding in [*((model, "nucleus") for model in models), ("lstm", "beam")]:
+        rows = [
+            {"source": f"{model}/{decoding}", "tendency": tendency, "measure": measure}
+            | {"excess": excess[models.index(model)] + (decoding == "beam"), "p_adjusted": 0.5}
+            for tendency, measure, *excess in numbers["excess"]
+        ]
+        path = folder / f"tendencies/{model}/{decoding}/measures.parquet"
+        test_results_folder.write(path, TENDENCY_MEASURES, *rows)
+    write_json(folder / "configuration.json", {"seed": 1})
+
+
 @pytest.fixture(scope="module")
 def readers_folder(tmp_path_factory):
     """Give the files that the pages suppose a reader has."""
@@ -363,7 +380,7 @@ def readers_folder(tmp_path_factory):
     rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
     pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
-    test_results_folder.write_tree(folder / "results")
+    write_finished_run(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 
@@ -399,7 +416,6 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
 
 
 def run(*given):
-    """Run a subcommand, and print what it prints."""
     print(printed(*given))
 
 
@@ -470,12 +486,8 @@ LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 def examples():
     """Return the configurations that the page of latent models shows of annotated text."""
-    text = (
-        (ROOT / "docs/latent-models.md")
-        .read_text(encoding="utf-8")
-        .partition("Your own annotated text")[2]
-    )
-    section = text.partition("\n## ")[0]
+    text = (ROOT / "docs/latent-models.md").read_text(encoding="utf-8")
+    section = text.partition("Your own annotated text")[2].partition("\n## ")[0]
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
 
 

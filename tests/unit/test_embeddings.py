@@ -21,7 +21,7 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import permuted_units
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures
+from beyond_perplexity.tendencies import definitions, discrepancy, embedding_measures, shifts
 from beyond_perplexity.tendencies import embedded_documents as embedded
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
@@ -29,7 +29,6 @@ from beyond_perplexity.tendencies.embedded_documents import (
     chosen_documents,
 )
 from beyond_perplexity.tendencies.embedding_measures import embedding_rows, smallest_topic_share
-from beyond_perplexity.tendencies.shifts import PairDraw
 
 RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)
@@ -53,14 +52,9 @@ def mmd_row(pair: EmbeddedPair) -> definitions.MeasureRow:
 
 
 def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
-    """Average the kernel over pairs of documents that are not skipped, one by one."""
-    found = [
-        math.exp(-sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / 2 / b2)
-        for b2 in [bandwidth**2]
-        for i, x in enumerate(first)
-        for j, y in enumerate(second)
-        if not skipped(i, j)
-    ]
+    kept = [(x, y) for i, x in enumerate(first) for j, y in enumerate(second) if not skipped(i, j)]
+    squares = [sum((float(a) - float(b)) ** 2 for a, b in zip(*pair, strict=True)) for pair in kept]
+    found = [math.exp(-square / 2 / bandwidth**2) for square in squares]
     return sum(found) / len(found)
 
 
@@ -88,9 +82,8 @@ def test_the_bandwidth_is_the_median_distance_of_pairs_that_differ():
     pairs = [np.linalg.norm(x.astype(float) - y) for x, y in combinations(both, 2)]
     assert discrepancy.median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
     shuffled = both[RNG.permutation(len(both))]
-    assert discrepancy.median_distance(shuffled) == pytest.approx(
-        discrepancy.median_distance(both), rel=1e-12
-    )
+    middle = discrepancy.median_distance(both)
+    assert discrepancy.median_distance(shuffled) == pytest.approx(middle, rel=1e-12)
     assert pair_of().bandwidth == pair_of(SECOND, FIRST).bandwidth
     copies = np.concatenate([np.repeat(FIRST[:1], 50, axis=0), FIRST[1:3]])
     assert discrepancy.median_distance(copies) > 0
@@ -208,11 +201,10 @@ def test_what_has_no_verdict_says_why():
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
-    (row,) = embedding_measures.rows_of_pair(
-        pair_of(FIRST, SECOND[:1]), TESTS, definitions.SensitivityOptions(), 1
-    )
+    options = definitions.SensitivityOptions()
+    (row,) = embedding_measures.rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, options, 1)
     assert row.withheld
-    assert row.note == "no verdict: fewer than two documents of a text have a vector"
+    assert row.note == "no verdict: a text has fewer than two embedded documents"
 
 
 def test_the_baseline_is_the_mean_over_splits_of_human_text_or_halves_cut():
@@ -254,7 +246,7 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
 def test_pairs_under_the_null_have_the_distance_of_permutations():
     shift = embedding_measures.TopicShift(discrepancy.gaussian_kernel(POPULATION.vectors, 1.0))
     n, rng = 40, np.random.default_rng(3)
-    drawn = shift.draw(PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
+    drawn = shift.draw(shifts.PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
     permuted = []
     for _ in range(400):
         topic = shift.topic(rng)
@@ -271,9 +263,8 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
     shift = embedding_measures.human_shift(text(POPULATION.vectors))
     few, many = (smallest_topic_share(shift, (n, n), how, 1) for n in (50, 800))
     assert many == pytest.approx(few / 4, rel=0.3)
-    assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(
-        smallest_topic_share(shift, (40, 40), how, 1)
-    )
+    even = smallest_topic_share(shift, (40, 40), how, 1)
+    assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(even)
     found = PromisedShift(TwoTexts("unit", POPULATION, 50, (False, False)), 100)
     rate = rates("unit", found, REPEATS)[0].rate
     assert binom.ppf(1e-3, REPEATS, 0.8) <= rate * REPEATS <= binom.ppf(1 - 1e-3, REPEATS, 0.8)
@@ -328,16 +319,57 @@ class Letters:
         return np.array(counts, np.float32)
 
 
-def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
-    found = embedded.embedded_text(
-        ["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters()
-    )
-    assert (found.vectors.tolist(), found.groups.tolist()) == ([[1, 1], [3, 2], [0, 1]], [0, 1, 1])
-    assert (found.cut, found.left_out, found.n_documents) == (1, 1, 9)
-    cut = text(SECOND, cut=2, left_out=1)
+def silenced(vectors, rng, share):
+    """Take the vector of some documents away."""
+    return np.where(rng.random(len(vectors))[:, None] < share, np.nan, vectors)
+
+
+def test_documents_without_a_vector_are_a_cell_of_their_own():
+    """Oracle: the squared MMD of both parts of the space, summed; the loop over the vectors."""
+    sides = (FIRST, 2), (SECOND, 6)
+    first, second = (np.concatenate([x, np.full((k, 4), np.nan)]) for x, k in sides)
+    pair = pair_of(first, second)
+    assert pair.bandwidth == discrepancy.median_distance(np.concatenate([FIRST, SECOND]))
+    shares = 13 / 15, 9 / 15
+    parts = [
+        one * two * looped_mean(x, y, pair.bandwidth)
+        for one, x in zip(shares, (FIRST, SECOND), strict=True)
+        for two, y in zip(shares, (FIRST, SECOND), strict=True)
+    ]
+    square = parts[0] - parts[1] - parts[2] + parts[3] + (2 / 15 - 6 / 15) ** 2
+    rows = {row.measure: row for row in embedding_rows(pair, TESTS, 1)}
+    assert rows["mmd"].value == pytest.approx(math.sqrt(square), rel=1e-5)
+    assert "2 of 15 documents of the reference have no vector" in rows["mmd"].note
+    assert (rows["without_vector"].value, rows["without_vector_reference"].value) == (6, 2)
+    silent = np.full((5, 4), np.nan)
+    assert mmd_row(pair_of(silent, silent)).value == 0
+    mean = looped_mean(FIRST, FIRST, pair_of(FIRST, silent).bandwidth)
+    assert mmd_row(pair_of(FIRST, silent)).value == pytest.approx(math.sqrt(1 + mean), rel=1e-5)
+    assert np.linalg.eigvalsh(pair.kernel).min() > -1e-9
+
+
+def test_silent_documents_keep_the_level_and_more_of_them_are_found():
+    """Oracle: the level of texts that differ in nothing else than by chance, here 60 pairs."""
+    p_values = []
+    for share in (0.1, 0.4):
+        for repeat in range(REPEATS):
+            rng = np.random.default_rng([repeat, int(share * 10)])
+            drawn = [rng.normal(size=(40, 3)), rng.normal(size=(60, 3))]
+            own = [silenced(x, rng, s) for x, s in zip(drawn, (0.1, share), strict=True)]
+            p_values.append(mmd_row(pair_of(*own)).p_value)
+    alike, other = np.array(p_values).reshape(2, -1) <= 0.05
+    assert alike.mean() <= 0.12
+    assert other.mean() >= 0.6
+
+
+def test_documents_stay_with_their_groups_and_whole_groups_come_first():
+    texts = ["ab", "", "aabbaabb", "b"]
+    found = embedded.embedded_text(texts, np.array([4, 4, 7, 7]), 9, Letters())
+    assert np.array_equal(found.vectors, [[1, 1], [np.nan] * 2, [3, 2], [0, 1]], equal_nan=True)
+    assert (found.groups.tolist(), found.cut, found.n_documents) == ([0, 0, 1, 1], 1, 9)
+    cut = text(SECOND, cut=2)
     rows = {row.measure: row for row in embedding_rows(EmbeddedPair.of(text(FIRST), cut), TESTS, 1)}
-    assert rows["cut"].value == pytest.approx(0.2)
-    assert rows["cut"].note == "1 documents left out, without a vector"
+    assert rows["cut"].value == pytest.approx(2 / 9)
     held = text(np.arange(24).reshape(12, 2), np.array([2, 2, 0, 0, 0, 1, 1, 3, 3, 3, 3, 3]))
     assert held.first(5).vectors[:, 0].tolist() == [0, 2, 4, 6, 8]
     assert held.first(5).groups.tolist() == [1, 1, 0, 0, 0]
@@ -347,7 +379,7 @@ def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
 
 def test_vectors_are_read_as_they_were_written(tmp_path):
     held = {
-        ("reference", "raw"): text(FIRST, GROUPS, cut=2, left_out=1),
+        ("reference", "raw"): text(np.where(FIRST > 2, np.nan, FIRST), GROUPS, cut=2),
         ("lstm/beam", "words"): text(SECOND),
     }
     table = pa.concat_tables([embedded.vectors_table(key, own) for key, own in held.items()])
@@ -355,8 +387,8 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
     found = embedded.read_embeddings(tmp_path / "vectors.parquet")
     assert set(found) == set(held)
     for key, own in held.items():
-        assert np.array_equal(found[key].vectors, own.vectors)
-        assert (found[key].cut, found[key].left_out) == (own.cut, own.left_out)
+        assert np.array_equal(found[key].vectors, own.vectors, equal_nan=True)
+        assert found[key].cut == own.cut
     assert np.array_equal(found["reference", "raw"].groups, GROUPS)
     assert found["lstm/beam", "words"].groups is None
     wrong = pa.concat_tables([table, embedded.vectors_table(("a/b", "raw"), text(FIRST[:, :2]))])

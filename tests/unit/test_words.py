@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import beyond_perplexity
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.options import parse_options
@@ -84,14 +85,8 @@ def test_the_field_s_word_is_used(pattern: str, lines: list[tuple[str, str]]) ->
 PLANTED = (
     *("its floor", "the bracket of", "bodies of text", "was brought", "worked out from its model"),
     *("a speller", "reading in words", "one law", "told apart", "charged for it", "the likeliest"),
-    *(
-        "filling included",
-        "an alarm",
-        "a line of names",
-        "could be missed",
-        "the house",
-        "paper 003",
-    ),
+    *("filling included", "an alarm", "a line of names", "could be missed", "the house"),
+    "paper 003",
 )
 
 
@@ -101,8 +96,21 @@ def test_a_replaced_word_would_be_found(pattern: str, phrase: str) -> None:
     assert not ALLOWED.search(phrase)
 
 
-def test_former_names_are_told_their_names_of_now(tmp_path) -> None:
+def test_former_names_are_told_their_names_of_now(tmp_path, capsys) -> None:
     """Oracle: the two names of each that stand here."""
+    parser = CommandParser()
+    for flag in ("--spelling-model", "--no-two-sided", "--model"):
+        parser.add_argument(flag)
+    for old, told in (
+        ("--speller x", "; it is called --spelling-model now"),
+        ("--no-bracket=x", "; it is called --no-two-sided now"),
+        ("--modle x", "; did you mean --model?"),
+        ("--bodies 1 speller", "unrecognized arguments: --bodies 1 speller\n"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(old.split())
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.endswith(told + "\n" * (not told.endswith("\n")))
     old = pa.schema([f.with_name(f.name.replace("baseline", "floor")) for f in TENDENCY_MEASURES])
     with pytest.raises(InputError, match=r"'baseline' is missing; .*its 'floor' is called so now"):
         check_columns("a.parquet", old, TENDENCY_MEASURES)
@@ -110,8 +118,7 @@ def test_former_names_are_told_their_names_of_now(tmp_path) -> None:
         parse_options(ReductionOptions, {"bracket": True}, "options")
     with pytest.raises(TypeError, match=r"'speller'; it is called 'spelling_model' now"):
         beyond_perplexity.perplexity("model", ["a"], speller="x")
-    (tmp_path / "a.csv").write_text(
-        "doc_id,bytes,log_likelihood,log_likelihood_spelled\n0,1,-1,-1\n"
-    )
+    header = "doc_id,bytes,log_likelihood,log_likelihood_spelled"
+    (tmp_path / "a.csv").write_text(f"{header}\n0,1,-1,-1\n")
     with pytest.raises(InputError, match=r"log_likelihood_open_vocabulary.*its 'log_likelihood_sp"):
         read_scores(tmp_path / "a.csv")

@@ -53,9 +53,9 @@ class EntityOptions(Limited):
     dropout : float
         Probability of dropping an element of embeddings and states in training.
     maximum_entities : int
-        Entities of a document at most; part of the distribution (100 in the paper).
+        Largest number of entities of a document; it is part of the distribution (100 in the paper).
     maximum_length : int
-        Words of a mention at most; part of the distribution (25 in the paper).
+        Largest number of words of a mention; it is part of the distribution (25 in the paper).
     noise : float
         Standard deviation of the noise on a new entity's vector, in training only.
     """
@@ -75,7 +75,8 @@ class EntityNLMOptions(EntityOptions):
     Attributes
     ----------
     word_classes : int
-        Classes, by frequency, that a word is predicted in two steps with; 1: a full softmax.
+        Number of classes by frequency: a word is predicted in two steps, its class first; 1: a full
+        softmax.
     tie_weights : bool
         The output layer shares the embedding's matrix.
     count_eos : bool
@@ -227,8 +228,8 @@ class EntityNLM(EntityModule, LatentModel):
     def _words(
         self, batch: InstanceBatch, held: MentionRows, states: Tensor, scores: Scores, ended: bool
     ) -> Tensor:
-        """Return log p of each word and, if `ended`, of the end, in the last place, (R, T + 1)."""
-        owner, (rows, width) = held.owner, scores.places.shape
+        """Return log p of each word and, if `ended`, of the end behind them, (R, T + 1)."""
+        owner, (rows, width) = held.owner, scores.positions.shape
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         times = torch.arange(width, device=owner.device)  # (T + 1,)
         at_end = times == width - 1  # (T + 1,)
@@ -236,12 +237,17 @@ class EntityNLM(EntityModule, LatentModel):
         time = torch.where(at_end, lengths[:, None], times)  # (R, T + 1)
         targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
         starts = functional.pad(held.codes.starts, (0, 1))  # (R, T + 1)
-        row, place = inside.nonzero(as_tuple=True)  # (N,)
-        known = (owner[row], time[row, place], targets[owner[row], place], starts[row, place])
-        spot = scores.places[row, place]  # (N,)
+        row, position = inside.nonzero(as_tuple=True)  # (N,)
+        known = (
+            owner[row],
+            time[row, position],
+            targets[owner[row], position],
+            starts[row, position],
+        )
+        spot = scores.positions[row, position]  # (N,)
         log_probs = self._word_log_probs(scores.vectors, spot, known, states)  # (N,)
         result = log_probs.new_zeros(rows, width)  # (R, T + 1)
-        return result.index_put((row, place), log_probs)
+        return result.index_put((row, position), log_probs)
 
     def _word_log_probs(
         self,
@@ -291,8 +297,8 @@ class EntityNLM(EntityModule, LatentModel):
         tokens = torch.full((count, most), EOS)  # (R, N)
         codes = torch.full((count, most), PADDING)  # (R, N)
         lengths = torch.full((count,), most + 1)  # (R,)
-        place = torch.arange(count, device=self.device)  # (R',): the document of each row
-        word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)
+        position = torch.arange(count, device=self.device)  # (R',): the document of each row
+        word, code = torch.full_like(position, BOS), torch.zeros_like(position)  # (R',)
         choices: EntityState | None = None
         carried: Any = None  # of the LSTM
         for time, draws in enumerate(lots):
@@ -300,11 +306,13 @@ class EntityNLM(EntityModule, LatentModel):
             steps = self.entities.steps(states, states)  # (R', 1, ...)
             at = Steps(*(part[:, 0] for part in steps))
             if choices is None:
-                choices = EntityState.of(self.entities, steps, place)
+                choices = EntityState.of(self.entities, steps, position)
             else:
                 choices = choices.take(at, time - 1, code)
-            word, code = self._choose(choices, at, states[:, 0], time, draws[place])  # (R',) each
-            here, said, held = (part.cpu() for part in (place, word, code))
+            word, code = self._choose(
+                choices, at, states[:, 0], time, draws[position]
+            )  # (R',) each
+            here, said, held = (part.cpu() for part in (position, word, code))
             alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
             ended = alive & (said == EOS)
             lengths[here[ended]] = time
@@ -314,7 +322,7 @@ class EntityNLM(EntityModule, LatentModel):
             tokens[here[going], time], codes[here[going], time] = said[going], held[going]
             if len(going) <= len(word) - QUANTUM:
                 kept = round_up(going).to(self.device)
-                place, word, code = place[kept], word[kept], code[kept]
+                position, word, code = position[kept], word[kept], code[kept]
                 carried = carried[0][:, kept].contiguous(), carried[1][:, kept].contiguous()
                 choices = choices.select(kept)
         return tokens, codes, lengths

@@ -263,9 +263,9 @@ class DynamicEntities(nn.Module):
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
         new = here & (entity == memory.known)  # (R,)
-        place = here[:, None]  # (R, 1)
-        written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
-        seen = torch.where(place, time, memory.last.gather(1, slot))  # (R, 1)
+        position = here[:, None]  # (R, 1)
+        written = torch.where(position[:, None], after[:, None], memory.vectors.gather(1, wide))
+        seen = torch.where(position, time, memory.last.gather(1, slot))  # (R, 1)
         vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
         return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
 
@@ -280,7 +280,7 @@ class EntityModule(LatentModule):
         return DynamicEntities(options.size, *caps, options.noise)
 
     def read(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Codes:
-        """Read rows of z, int64, (R, W), of the documents in those places of the batch, (R,)."""
+        """Read rows of z, int64, (R, W), of the documents in those positions of the batch, (R,)."""
         caps = self.options.maximum_entities, self.options.maximum_length
         return read_codes(latents, batch.lengths[TOKENS][owner], batch.tokens.shape[1], *caps)
 

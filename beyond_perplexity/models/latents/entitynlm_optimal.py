@@ -147,9 +147,9 @@ class OptimalEntities(OptimalProposal):
         name = state.names[row, column].masked_fill(entity == -1, _NEW)  # (N,)
         starts = slot > 0  # (N,)
         key = ((name ^ (owner[row] * _SPREAD)) * _FACTOR) * 2 + starts  # (N,)
-        unique, place = key.unique(return_inverse=True)  # (G,), (N,)
+        unique, inverse = key.unique(return_inverse=True)  # (G,), (N,)
         chosen = torch.empty_like(unique).scatter_(
-            0, place, torch.arange(len(place), device=place.device)
+            0, inverse, torch.arange(len(inverse), device=inverse.device)
         )  # (G,)
         row, entity, starts = row[chosen], entity[chosen], starts[chosen]  # (G,)
         memory = choices.memory.vectors[row, entity.clamp(min=0)]  # (G, D)
@@ -161,24 +161,24 @@ class OptimalEntities(OptimalProposal):
             + self.model.context(to_rows(vectors))[: len(vectors)]
         )  # (G, D)
         log_probs = self.model.words.log_probs(features, particles.tokens[owner[row], time], starts)
-        return log_probs[place]
+        return log_probs[inverse]
 
     def _read(self, state: NamedParticles, at: Steps, time: int, code: Tensor) -> NamedParticles:
         """Let particles take a word with possible codes, (K,)."""
         mention, entity, _ = split_mention_codes(code)  # (K,)
-        place = (1 + entity)[:, None]  # (K, 1)
+        position = (1 + entity)[:, None]  # (K, 1)
         choices = state.particles.choices
-        name = state.names.gather(1, place)  # (K, 1)
+        name = state.names.gather(1, position)  # (K, 1)
         name = torch.where((entity == choices.memory.known)[:, None], _NEW, name)
         after = (name + torch.full_like(name, time + 1) * _SPREAD) * _FACTOR  # (K, 1)
         after = after ^ (after >> 29)
         here = mention[:, None]  # (K, 1)
-        names = state.names.scatter(1, place, torch.where(here, after, name))
+        names = state.names.scatter(1, position, torch.where(here, after, name))
         names[:, :1] = torch.where(here, name, state.names[:, :1])
         read = choices.take(at, time, code)
         return NamedParticles(state.particles._replace(choices=read), names, {})
 
 
-def _chosen(logits: Tensor, places: Tensor) -> Tensor:
-    """Return the log softmax of (K, S) at places (K,), float64."""
-    return logits.log_softmax(1).gather(1, places[:, None])[:, 0]
+def _chosen(logits: Tensor, positions: Tensor) -> Tensor:
+    """Return the log softmax of (K, S) at positions (K,), float64."""
+    return logits.log_softmax(1).gather(1, positions[:, None])[:, 0]

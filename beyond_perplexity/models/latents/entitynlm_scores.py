@@ -45,8 +45,8 @@ class Scores(NamedTuple):
 
     log_prob: Tensor  # float64, (R, A): of z without the words
     vectors: Tensor  # (G, D)
-    # int64, (R, T + 1): the vector that each word has for context, and in the last place the end
-    places: Tensor
+    # int64, (R, T + 1): the vector that each word has for context, and in the last position the end
+    positions: Tensor
 
 
 class MentionRows(NamedTuple):
@@ -65,11 +65,13 @@ class MentionRows(NamedTuple):
         begin = self.steps.begin[self.owner].double()  # (R, T)
         signed = torch.where(codes.mention, 1, -1) * begin  # (R, T)
         parts = []
-        for place, temperature in enumerate(temperatures):
+        for position, temperature in enumerate(temperatures):
             each = functional.logsigmoid(signed / temperature)  # (R, T)
             each = each.masked_fill(~codes.free, 0.0)
-            parts.append(sum_rows(each.index_put((row, time), started[:, place], accumulate=True)))
-        return Scores(torch.stack(parts, 1), tree.vectors, _places(codes, tree))
+            parts.append(
+                sum_rows(each.index_put((row, time), started[:, position], accumulate=True))
+            )
+        return Scores(torch.stack(parts, 1), tree.vectors, _positions(codes, tree))
 
     def grow(self) -> Tree:
         """Work out the vectors of all entities of all rows."""
@@ -79,25 +81,25 @@ class MentionRows(NamedTuple):
         chain = row * heads.maximum_entities + codes.entity[row, time]  # (N,)
         keys, order = (chain * width + time).sort()  # (N,)
         begins = functional.pad(keys[:-1] // width, (1, 0), value=-1)[: len(keys)] != keys // width
-        places = torch.arange(len(keys), device=keys.device)  # (N,)
-        rank = places - torch.where(begins, places, 0).cummax(0).values  # (N,)
+        positions = torch.arange(len(keys), device=keys.device)  # (N,)
+        rank = positions - torch.where(begins, positions, 0).cummax(0).values  # (N,)
         before, after = torch.zeros_like(keys), torch.zeros_like(keys)  # (N,), by key
         roots = heads.new_vectors(int(begins.sum()) if heads.noisy else 1)  # (1 or chains, D)
         levels, offset = [heads.fresh.new_zeros(1, heads.width), roots], 1
         by_rank = rank.argsort(stable=True)  # (N,)
         for level, visits in enumerate(by_rank.split(torch.bincount(rank).tolist())):
             when, document = time[order[visits]], self.owner[row[order[visits]]]  # (n,)
-            roots_of = 1 + places[: len(visits)] * heads.noisy  # (n,)
+            roots_of = 1 + positions[: len(visits)] * heads.noisy  # (n,)
             parent = after[visits - 1] if level else roots_of  # (n,)
             names = (parent * len(steps.begin) + document) * width + when  # (n,)
             distinct, node = names.unique(return_inverse=True)  # (g,), (n,)
-            chosen = torch.empty_like(distinct).scatter_(0, node, places[: len(visits)])  # (g,)
+            chosen = torch.empty_like(distinct).scatter_(0, node, positions[: len(visits)])  # (g,)
             start = levels[-1][parent[chosen] - offset]  # (g, D)
             spot = document[chosen], when[chosen]
             offset += len(levels[-1])
             levels.append(heads.mix(start, steps.gate[spot], steps.update[spot]))
             before[visits], after[visits] = parent, offset + node
-        back = torch.empty_like(order).scatter_(0, order, places)  # (N,)
+        back = torch.empty_like(order).scatter_(0, order, positions)  # (N,)
         return Tree(torch.cat(levels), row, time, before[back], after[back], keys, order)
 
     def _start_log_probs(self, tree: Tree, temperatures: Sequence[float]) -> Tensor:
@@ -110,26 +112,26 @@ class MentionRows(NamedTuple):
         parts = [torch.zeros(0, len(temperatures), dtype=torch.float64, device=owner.device)]
         for start in range(0, len(row), size):
             part = slice(start, start + size)
-            place, at = (row[part], time[part]), (owner[row[part]], time[part])
-            known, entity = codes.known[place], codes.entity[place]  # (s,)
+            position, at = (row[part], time[part]), (owner[row[part]], time[part])
+            known, entity = codes.known[position], codes.entity[position]  # (s,)
             slot = torch.where(entity == known, 0, entity + 1)  # (s,)
             lengths = (self.steps.extent[at] + extents[before[part]]).double()  # (s, M)
             pairs = (
-                (self._entity_logits(tree, place, at, known), slot),
-                (lengths, codes.remaining[place]),
+                (self._entity_logits(tree, position, at, known), slot),
+                (lengths, codes.remaining[position]),
             )
             parts.append(_chosen_log_probs(pairs, temperatures))
         return torch.cat(parts)
 
     def _entity_logits(
-        self, tree: Tree, place: tuple[Tensor, ...], at: tuple[Tensor, ...], known: Tensor
+        self, tree: Tree, position: tuple[Tensor, ...], at: tuple[Tensor, ...], known: Tensor
     ) -> Tensor:
         """Return logits of e, float64, (s, 1 + E): the new entity, then the others or −inf."""
         most, width = self.heads.maximum_entities, self.steps.begin.shape[1]
         mention = torch.arange(len(known), device=known.device).repeat_interleave(known)  # (P,)
         begins = functional.pad(known.cumsum(0), (1, 0))[:-1]  # (s,)
         entity = torch.arange(len(mention), device=known.device) - begins[mention]  # (P,)
-        row, time = (part[mention] for part in place)  # (P,)
+        row, time = (part[mention] for part in position)  # (P,)
         found = torch.searchsorted(tree.keys, (row * most + entity) * width + time) - 1  # (P,)
         visit = tree.order[found]  # (P,): the last one of that entity
         query = self.steps.query[at][mention]  # (P, D)
@@ -144,7 +146,7 @@ class MentionRows(NamedTuple):
 def _chosen_log_probs(
     choices: Sequence[tuple[Tensor, Tensor]], temperatures: Sequence[float]
 ) -> Tensor:
-    """Sum log softmax(logits / τ) at the chosen places over the choices, float64, (s, A)."""
+    """Sum log softmax(logits / τ) at the chosen positions over the choices, float64, (s, A)."""
     parts = []
     for temperature in temperatures:
         sums = torch.zeros((), dtype=torch.float64, device=choices[0][0].device)
@@ -155,12 +157,12 @@ def _chosen_log_probs(
     return torch.stack(parts, 1)
 
 
-def _places(codes: entitynlm_dynamic_entities.Codes, tree: Tree) -> Tensor:
+def _positions(codes: entitynlm_dynamic_entities.Codes, tree: Tree) -> Tensor:
     """Return the node whose vector each word has for context, int64, (R, T + 1)."""
     passed = codes.mention.cumsum(1)  # (R, T)
     begins = functional.pad(passed[:, -1].cumsum(0), (1, 0))[:-1, None]  # (R, 1)
     before = functional.pad(tree.before, (1, 0))  # (N + 1,)
-    places = torch.where(passed > 0, before[begins + passed], 0)  # (R, T)
+    positions = torch.where(passed > 0, before[begins + passed], 0)  # (R, T)
     last = functional.pad(tree.after, (1, 0))[(begins + passed)[:, -1]]  # (R,)
-    end = torch.where(codes.running, last, places[:, -1])  # (R,)
-    return torch.cat([places, end[:, None]], 1)
+    end = torch.where(codes.running, last, positions[:, -1])  # (R,)
+    return torch.cat([positions, end[:, None]], 1)

@@ -56,9 +56,9 @@ class TextStates(nn.Module):
         stream = functional.dropout(self.embedding(text), self._dropout, self.training)
         states, _ = self.layers(stream)  # (B, T + 2, D)
         if self.back is not None and self.join is not None:
-            places = torch.arange(text.shape[1], device=text.device)  # (T + 2,)
-            mirror = (lengths + 1)[:, None] - places  # (B, T + 2)
-            mirror = torch.where(mirror < 0, places, mirror)[:, :, None].expand_as(stream)
+            positions = torch.arange(text.shape[1], device=text.device)  # (T + 2,)
+            mirror = (lengths + 1)[:, None] - positions  # (B, T + 2)
+            mirror = torch.where(mirror < 0, positions, mirror)[:, :, None].expand_as(stream)
             other = self.back(stream.gather(1, mirror))[0].gather(1, mirror)  # (B, T + 2, D)
             states = self.join(torch.cat([states, other], 2))  # (B, T + 2, D)
         return functional.dropout(states, self._dropout, self.training)
@@ -137,8 +137,8 @@ class EntityState(NamedTuple):
         extents = heads.length_logits(at, heads.vectors(memory, entity))  # (K, M)
         pairs = ((entities, slot), (extents, remaining))
         for logits, chosen in pairs:
-            place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
-            each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
+            index = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
+            each = (logits / temperature).log_softmax(1).gather(1, index)[:, 0]  # (K,)
             log_prob = log_prob + each.masked_fill(~starts, 0.0)
         return log_prob, self.take(at, time, code)
 
@@ -160,8 +160,8 @@ class EntityState(NamedTuple):
         mentions of a new entity and of each so far; their lengths are added.
         """
         heads, known = self.heads, self.memory.known[:, None]  # (K, 1)
-        places = torch.arange(starts.shape[1], device=known.device)  # (S,)
-        entity = torch.where(places == 0, known, places - 1)  # (K, S)
+        positions = torch.arange(starts.shape[1], device=known.device)  # (S,)
+        entity = torch.where(positions == 0, known, positions - 1)  # (K, S)
         fresh = heads.new_vectors(1).expand(len(starts), 1, -1)  # (K, 1, D)
         vectors = torch.cat([fresh, self.memory.vectors[:, : starts.shape[1] - 1]], 1)  # (K, S, D)
         extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
@@ -176,8 +176,8 @@ class EntityState(NamedTuple):
         running = self.running[:, None]  # (K, 1)
         log_q = torch.where(running, fixed, log_q)
         codes = torch.where(running, self.last[:, None] - 1, codes)
-        origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
-        return Continuations(origin, codes[origin, place], log_q[origin, place])
+        origin, position = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
+        return Continuations(origin, codes[origin, position], log_q[origin, position])
 
 
 @torch.no_grad()

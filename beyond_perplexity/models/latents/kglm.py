@@ -75,7 +75,7 @@ class EncodedLinks(NamedTuple):
     streams: Streams
     targets: Targets  # The words and the end
     generated: Tensor  # float64, (B, P): log p of these without a mention
-    # Of the pairs of a place and an entity that were scored, ``keys``, rising, and ``pairs``
+    # Of the pairs of a position and an entity that were scored, ``keys``, rising, and ``pairs``
     scored: dict[str, Tensor]
     cost: Tensor  # float64, (B P,): nats that generating each word costs
 
@@ -133,9 +133,9 @@ class KGLM(LinkedWords, LatentModel):
         """Fill the table of what can be copied."""
         table, spellings = self.alias_words.numpy(), kglm_instances.Spellings(self.graph)
         for entity, held in enumerate(aliases):
-            for place, alias in enumerate(held[: self.options.aliases]):
+            for position, alias in enumerate(held[: self.options.aliases]):
                 cut = split_words(alias)[: self.options.alias_words]
-                table[entity, place, : len(cut)] = spellings.of(cut, UNCOPIED)
+                table[entity, position, : len(cut)] = spellings.of(cut, UNCOPIED)
         if words := self.graph.alias_vocabulary():
             ids = np.concatenate(vocabulary.encode(words))  # (W,)
             self.word_ids.copy_(torch.from_numpy(ids))
@@ -153,9 +153,9 @@ class KGLM(LinkedWords, LatentModel):
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
-        *_, places, entities = reading.mentions(owner, streams.positions)  # (Q,), (Q,)
+        *_, flat, entities = reading.mentions(owner, streams.positions)  # (Q,), (Q,)
         targets = Targets.of(batch, streams.positions)  # of (B, T + 1)
-        pairs = self.score_pairs(streams, targets, places, entities)  # (Q, 2)
+        pairs = self.score_pairs(streams, targets, flat, entities)  # (Q, 2)
         last = streams.lengths[:, None] - int(not self.options.train_eos)  # (B, 1)
         free = torch.arange(streams.positions, device=self.device) <= last  # (B, T + 1)
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
@@ -175,9 +175,9 @@ class KGLM(LinkedWords, LatentModel):
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
         total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
-        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
+        row, column, flat, entities = reading.mentions(owner, streams.positions)  # (Q,) each
         words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
-        words[row, column] = self.score_unique(encoded, places, entities).logsumexp(1)
+        words[row, column] = self.score_unique(encoded, flat, entities).logsumexp(1)
         total = total + words.sum(1)  # (R,)
         if not self.options.count_eos:
             return total
@@ -198,7 +198,7 @@ class KGLM(LinkedWords, LatentModel):
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
         pairs = self.score_unique(
-            state.encoded, latents.places(time)[mentioned], latents.memory.current[mentioned]
+            state.encoded, latents.flat(time)[mentioned], latents.memory.current[mentioned]
         )  # (Q, 2)
         words[mentioned] = pairs.logsumexp(1)
         return log_prob + words, state._replace(latents=latents)
@@ -239,11 +239,11 @@ class KGLM(LinkedWords, LatentModel):
         reading = read_latents(latents, streams.lengths[owner], width)
         unknown = reading.inside & (batch.tokens == UNK)[owner]  # (R, T)
         cost = unknown.double() * each  # (R, T)
-        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
-        spelled = encoded.targets.spellings.flatten()[places]  # (Q,)
+        row, column, flat, entities = reading.mentions(owner, streams.positions)  # (Q,) each
+        spelled = encoded.targets.spellings.flatten()[flat]  # (Q,)
         held = (self.alias_words[entities].flatten(1) == spelled[:, None]).any(1)  # (Q,)
         held &= unknown[row, column] & (spelled >= 0)
-        pairs = self.score_unique(encoded, places[held], entities[held])  # (Q', 2)
+        pairs = self.score_unique(encoded, flat[held], entities[held])  # (Q', 2)
         shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
         cost[row[held], column[held]] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
@@ -264,25 +264,25 @@ class KGLM(LinkedWords, LatentModel):
         masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
         return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
 
-    def score_unique(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
-        """Score each pair of a place and an entity once, some at a time, float64, (Q, 2)."""
+    def score_unique(self, encoded: EncodedLinks, flat: Tensor, entities: Tensor) -> Tensor:
+        """Score each pair of a position and an entity once, some at a time, float64, (Q, 2)."""
         # By entity: the aliases of one are then encoded for few chunks.
         width, scored = encoded.targets.ids.numel(), encoded.scored
-        keys, back = (entities * width + places).unique(return_inverse=True)
+        keys, back = (entities * width + flat).unique(return_inverse=True)
         missing = keys[~kglm_instances.find_key(scored["keys"], keys)[1]]  # (X,)
         if len(missing):
             filled = functional.pad(missing, (0, -len(missing) % QUANTUM))  # (X',)
-            place, entity = filled % width, filled // width
+            position, entity = filled % width, filled // width
             known = encoded.streams, encoded.targets
             parts = [
-                self.score_pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
+                self.score_pairs(*known, position[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
                 for i in range(0, len(filled), LINK_CHUNK)
             ]
             pairs = torch.cat([scored["pairs"], torch.cat(parts)[: len(missing)]])
             scored["keys"], order = torch.cat([scored["keys"], missing]).sort()
             scored["pairs"] = pairs[order]
         found = scored["pairs"][kglm_instances.find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
-        return found - functional.pad(encoded.cost[places, None], (0, 1))
+        return found - functional.pad(encoded.cost[flat, None], (0, 1))
 
     def draw_texts(
         self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary

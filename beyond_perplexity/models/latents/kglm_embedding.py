@@ -49,7 +49,7 @@ class TransEOptions(Limited):
     margin : float
         By how much a corrupted triple has to be farther from its translation than a true one.
     learning_rate : float
-        Of plain gradient descent on the sum over a batch.
+        Learning rate of plain gradient descent on the sum over a batch.
     epochs : int
         Passes over the triples.
     batch_size : int
@@ -206,9 +206,9 @@ def embed_corpus_graph(
         raise InputError(f"{corpus.mentions}: no entity is mentioned, and no triple has one")
     entities = sorted(names)
     kinds = sorted({relation for _, relation, _ in triples} | {SELF_RELATIONS})
-    place = {name: number for number, name in enumerate(entities)}
+    index = {name: number for number, name in enumerate(entities)}
     kind = {name: number for number, name in enumerate(kinds)}
-    edges = np.array([(place[s], kind[r], place[o]) for s, r, o in triples], np.int64)
+    edges = np.array([(index[s], kind[r], index[o]) for s, r, o in triples], np.int64)
     edges = edges.reshape(-1, 3)
     trained = edges[edges[:, 1] != kind[SELF_RELATIONS]]
     vectors, moves = embed(trained, len(entities), len(kinds), options, seed)

@@ -61,11 +61,11 @@ def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Look up keys (Q,) among rising ones: their places, int64; whether they are there, bool."""
+    """Look up keys (Q,) among rising ones: their positions, int64; whether they are there, bool."""
     if not len(keys):
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
-    place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)  # (Q,)
-    return place, keys[place] == wanted
+    position = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)  # (Q,)
+    return position, keys[position] == wanted
 
 
 class KnowledgeGraph(nn.Module):
@@ -222,21 +222,21 @@ def encode_latents(
 
 
 def _contains(edges: np.ndarray, key: int) -> bool:
-    place = bisect_left(edges, key)
-    return place < len(edges) and edges[place] == key
+    position = bisect_left(edges, key)
+    return position < len(edges) and edges[position] == key
 
 
 def decode_latents(codes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
     """Read codes back: (start, end, entity, kind) of each mention, kind `NEW` or `RELATED`."""
-    start, entity, kind, place = -1, -1, NONE, -1
-    for place, code in enumerate(codes):
+    start, entity, kind, position = -1, -1, NONE, -1
+    for position, code in enumerate(codes):
         if code != ONGOING:
             if kind != NONE:
-                yield start, place, entity, kind
+                yield start, position, entity, kind
             kind = NONE if code == NONE else NEW + code % 2
-            start, entity = place, (code - NEW) // 2
+            start, entity = position, (code - NEW) // 2
     if kind != NONE:
-        yield start, place + 1, entity, kind
+        yield start, position + 1, entity, kind
 
 
 def linked_documents(

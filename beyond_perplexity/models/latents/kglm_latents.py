@@ -97,12 +97,12 @@ def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     wide = latents.new_full((len(latents), positions), kglm_instances.NONE)  # (R, T)
     width = min(positions, latents.shape[1])
     wide[:, :width] = latents[:, :width]
-    place = torch.arange(positions, device=latents.device)  # (T,)
-    inside = place < lengths[:, None]  # (R, T)
-    coded = (wide >= 0) & ((place < width) | ~inside)  # (R, T)
+    position = torch.arange(positions, device=latents.device)  # (T,)
+    inside = position < lengths[:, None]  # (R, T)
+    coded = (wide >= 0) & ((position < width) | ~inside)  # (R, T)
     codes = torch.where(inside & coded, wide, kglm_instances.NONE)  # (R, T)
     kinds, own = split_link_codes(codes)  # (R, T), (R, T)
-    source = torch.where(kinds == kglm_instances.ONGOING, -1, place).cummax(1).values  # (R, T)
+    source = torch.where(kinds == kglm_instances.ONGOING, -1, position).cummax(1).values  # (R, T)
     entities = torch.where(source >= 0, own.gather(1, source.clamp_min(0)), -1)  # (R, T)
     broken = (kinds == kglm_instances.ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
     return Reading(kinds, entities, inside, ~broken.any(1))
@@ -159,17 +159,17 @@ class LatentHeads(nn.Module):
 
         return streams.keep("kinds", temperature, make)
 
-    def entity_logits(self, streams: Streams, place: slice | Tensor) -> Tensor:
+    def entity_logits(self, streams: Streams, position: slice | Tensor) -> Tensor:
         """Return the logits of new entities, (X, N), at positions of the flat batch (B · P)."""
-        mixed = (streams.head + streams.relation).flatten(0, 1)[place]  # (X, d)
+        mixed = (streams.head + streams.relation).flatten(0, 1)[position]  # (X, d)
         return torch.addmm(self.entity_bias, mixed, self.graph.entities.T)  # (X, N)
 
-    def entity_logits_at(self, streams: Streams, place: int) -> Tensor:
+    def entity_logits_at(self, streams: Streams, position: int) -> Tensor:
         """Return the logits of new entities at one flat position, (1, N).
 
         Those of its neighbours are held as well: draws go from word to word.
         """
-        first = place // ENTITY_CHUNK * ENTITY_CHUNK
+        first = position // ENTITY_CHUNK * ENTITY_CHUNK
         if streams.kept is not None:
             held = [key for key in streams.kept if key[0] == "logits"]
             for key in held[: -len(streams.token)]:
@@ -179,7 +179,7 @@ class LatentHeads(nn.Module):
             float(first),
             lambda: self.entity_logits(streams, slice(first, first + ENTITY_CHUNK)),
         )  # (C, N)
-        return logits[place - first : place - first + 1]
+        return logits[position - first : position - first + 1]
 
     def _entity_totals(
         self, streams: Streams, temperatures: Sequence[float], wanted: Tensor
@@ -191,9 +191,9 @@ class LatentHeads(nn.Module):
         kept = streams.kept
         count = streams.token[..., 0].numel()
         if kept is None:
-            places = wanted.unique()  # (X,)
-            found = torch.stack(self._totals(streams, temperatures, places), 1)  # (X, A)
-            return found.new_zeros(count, len(temperatures)).index_copy(0, places, found)
+            flat = wanted.unique()  # (X,)
+            found = torch.stack(self._totals(streams, temperatures, flat), 1)  # (X, A)
+            return found.new_zeros(count, len(temperatures)).index_copy(0, flat, found)
         missing = [t for t in dict.fromkeys(temperatures) if ("entities", t) not in kept]
         pieces = [
             self._totals(streams, missing, slice(start, start + ENTITY_CHUNK))
@@ -204,9 +204,9 @@ class LatentHeads(nn.Module):
         return torch.stack([kept["entities", t] for t in temperatures], 1)
 
     def _totals(
-        self, streams: Streams, temperatures: Sequence[float], places: slice | Tensor
+        self, streams: Streams, temperatures: Sequence[float], flat: slice | Tensor
     ) -> list[Tensor]:
-        logits = self.entity_logits(streams, places)  # (X, N)
+        logits = self.entity_logits(streams, flat)  # (X, N)
         if torch.is_grad_enabled():
             return [(logits / t).logsumexp(1).double() for t in temperatures]  # each (X,)
         found = []
@@ -226,9 +226,9 @@ class LatentHeads(nn.Module):
 
         return streams.keep("relations", 1.0, make)
 
-    def parent_logits(self, streams: Streams, places: Tensor, entities: Tensor) -> Tensor:
+    def parent_logits(self, streams: Streams, flat: Tensor, entities: Tensor) -> Tensor:
         """Return head · E_s, float64, for flat positions and entities of one shape (...)."""
-        heads = streams.head.flatten(0, 1)[places]  # (..., d)
+        heads = streams.head.flatten(0, 1)[flat]  # (..., d)
         return (heads * self.graph.entities[entities]).sum(-1).double()  # (...)
 
     def log_prob(
@@ -239,17 +239,17 @@ class LatentHeads(nn.Module):
         `streams`: with at least T positions; `owner`: int64, (R,); `reading`: of the R rows.
         """
         width = reading.kinds.shape[1]
-        place = torch.arange(width, device=owner.device)  # (T,)
-        places = owner[:, None] * streams.positions + place  # (R, T)
+        position = torch.arange(width, device=owner.device)  # (T,)
+        flat = owner[:, None] * streams.positions + position  # (R, T)
         masks = self.possible_kinds(reading)[:, :-1]  # (R, T)
-        index = (places * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
+        index = (flat * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         kinds = torch.stack(found, -1)  # (R, T, A): log p of each token's own, −inf if impossible
         total = (kinds * reading.inside[..., None]).sum(1)  # (R, A)
         for kind in (kglm_instances.NEW, kglm_instances.RELATED):
             rows, columns = (reading.kinds == kind).nonzero(as_tuple=True)  # (Q,), (Q,)
             if len(rows):
-                begun = places[rows, columns], reading.entities[rows, columns]  # (Q,), (Q,)
+                begun = flat[rows, columns], reading.entities[rows, columns]  # (Q,), (Q,)
                 if kind == kglm_instances.NEW:
                     own = self.new_log_probs(streams, *begun, temperatures)  # (Q, A)
                 else:
@@ -262,57 +262,57 @@ class LatentHeads(nn.Module):
     def possible_kinds(self, reading: Reading) -> Tensor:
         """Return the mask of what is possible at each token and after the last, (R, T + 1)."""
         entities = reading.entities  # (R, T)
-        place = torch.arange(entities.shape[1] + 1, device=entities.device)  # (T + 1,)
+        position = torch.arange(entities.shape[1] + 1, device=entities.device)  # (T + 1,)
         able = (entities >= 0) & (self.graph.degrees[entities.clamp_min(0)] > 0)  # (R, T)
         far = -self.graph.cutoff - 1
-        last = torch.where(able, place[:-1], far).cummax(1).values  # (R, T)
+        last = torch.where(able, position[:-1], far).cummax(1).values  # (R, T)
         last = functional.pad(last, (1, 0), value=far)  # (R, T + 1)
         ongoing = functional.pad(entities >= 0, (1, 0))  # (R, T + 1)
-        return ongoing + 2 * (place - last <= self.graph.cutoff)  # (R, T + 1)
+        return ongoing + 2 * (position - last <= self.graph.cutoff)  # (R, T + 1)
 
-    def new_logits(self, streams: Streams, places: Tensor, entities: Tensor) -> Tensor:
+    def new_logits(self, streams: Streams, flat: Tensor, entities: Tensor) -> Tensor:
         """Return the logits of new entities (Q,) at flat positions (Q,), float32, (Q,)."""
-        mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
+        mixed = (streams.head + streams.relation).flatten(0, 1)[flat]  # (Q, d)
         return (mixed * self.graph.entities[entities]).sum(1) + self.entity_bias[entities]
 
     def new_log_probs(
-        self, streams: Streams, places: Tensor, entities: Tensor, temperatures: Sequence[float]
+        self, streams: Streams, flat: Tensor, entities: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log p_τ(e) of new entities (Q,) at flat positions (Q,), float64, (Q, A)."""
-        logits = self.new_logits(streams, places, entities)  # (Q,)
-        totals = self._entity_totals(streams, temperatures, places)  # (B P, A)
+        logits = self.new_logits(streams, flat, entities)  # (Q,)
+        totals = self._entity_totals(streams, temperatures, flat)  # (B P, A)
         divided = [logits.double() / t for t in temperatures]  # each (Q,)
-        return torch.stack(divided, 1) - totals[places]  # (Q, A)
+        return torch.stack(divided, 1) - totals[flat]  # (Q, A)
 
     def related_log_probs(
         self,
         streams: Streams,
-        places: Tensor,
+        flat: Tensor,
         entities: Tensor,
         parents: tuple[Tensor, Tensor],
         temperatures: Sequence[float],
     ) -> Tensor:
         """Return log p_τ(o) of related entities, float64, (Q, A); −inf where no edge leads there.
 
-        `places`, `entities`: int64, (Q,): flat positions, and the o that begin there; `parents`:
-        int64, (X,) each: places in the list of Q, rising, and the recent entities with edges there,
-        each once. Their order decides how sums round: the most recent first.
+        `flat`, `entities`: int64, (Q,): flat positions, and the o that begin there; `parents`:
+        int64, (X,) each: positions in the list of Q, rising, and the recent entities with edges
+        there, each once. Their order decides how sums round: the most recent first.
         """
         query, subjects = parents
-        below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=places.device)  # (A,)
-        scores = self.parent_logits(streams, places[query], subjects)[:, None] * below  # (X, A)
+        below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=flat.device)  # (A,)
+        scores = self.parent_logits(streams, flat[query], subjects)[:, None] * below  # (X, A)
         relations = self.relation_logits(streams)  # (B P, relations)
-        keys = places[query] * self.graph.n_entities + subjects  # (X,)
+        keys = flat[query] * self.graph.n_entities + subjects  # (X,)
         unique, back = keys.unique(return_inverse=True)  # (Y,), (X,)
         position, parent = unique // self.graph.n_entities, unique % self.graph.n_entities
         pair, edge = self.graph.edges_from(parent)  # (Z,), (Z,)
         logits = relations[position[pair], self.graph.edge_relations[edge]]  # (Z,)
         totals = segment_logsumexp(logits[:, None] * below, pair, len(unique))[back]  # (X, A)
         pair, edge = self.graph.edges_between(subjects, entities[query])
-        logits = relations[places[query][pair], self.graph.edge_relations[edge]]  # (Z,)
+        logits = relations[flat[query][pair], self.graph.edge_relations[edge]]  # (Z,)
         parallel = segment_logsumexp(logits[:, None] * below, pair, len(query))  # (X, A)
-        above = segment_logsumexp(scores + parallel - totals, query, len(places))  # (Q, A)
-        total = segment_logsumexp(scores, query, len(places))  # (Q, A)
+        above = segment_logsumexp(scores + parallel - totals, query, len(flat))  # (Q, A)
+        total = segment_logsumexp(scores, query, len(flat))  # (Q, A)
         # Without a parent both are −inf, and their difference would be NaN.
         return torch.where(above == -torch.inf, above, above - total)
 
@@ -323,21 +323,21 @@ class LatentHeads(nn.Module):
         """
         entities = reading.entities  # (R, T)
         back = torch.arange(1, self.graph.cutoff + 1, device=rows.device)  # (C,)
-        place = columns[:, None] - back  # (Q, C)
-        found = entities[rows[:, None], place.clamp_min(0)]  # (Q, C)
-        latest = columns[:, None] <= _next_mention(entities)[rows[:, None], place.clamp_min(0)]
+        position = columns[:, None] - back  # (Q, C)
+        found = entities[rows[:, None], position.clamp_min(0)]  # (Q, C)
+        latest = columns[:, None] <= _next_mention(entities)[rows[:, None], position.clamp_min(0)]
         able = self.graph.degrees[found.clamp_min(0)] > 0  # (Q, C)
-        query, slot = ((place >= 0) & (found >= 0) & latest & able).nonzero(as_tuple=True)
+        query, slot = ((position >= 0) & (found >= 0) & latest & able).nonzero(as_tuple=True)
         return query, found[query, slot]
 
     def best_edge(
-        self, streams: Streams, reading: Reading, place: int, entity: int
+        self, streams: Streams, reading: Reading, position: int, entity: int
     ) -> tuple[int, int]:
         """Return parent and relation of the most probable edge to an entity at a token of row 0."""
-        at = torch.tensor([place], device=streams.token.device)  # (1,)
+        at = torch.tensor([position], device=streams.token.device)  # (1,)
         _, parents = self.parents(reading, torch.zeros_like(at), at)  # (X,)
         scores = self.parent_logits(streams, at, parents).log_softmax(0)  # (X,)
-        relations = self.relation_logits(streams)[place]  # (relations,)
+        relations = self.relation_logits(streams)[position]  # (relations,)
         pair, edge = self.graph.edges_from(parents)  # (Z,), (Z,)
         logits = relations[self.graph.edge_relations[edge]]  # (Z,)
         totals = segment_logsumexp(logits[:, None], pair, len(parents))[:, 0]  # (X,)

@@ -4,20 +4,20 @@
   those that are most probable as new ones are taken, and those of the words beside it that go on or
   began before ("of asia"); the others that have it are *far*. All that do not have it are the
   *rest*.
-* For each such pair of a place and an entity log p(x_t | h, e), and how much better the text goes
-  on with e as the current entity than without one: a backward message ρ_t(e) = β_t(e) / β_t(none),
-  β the probability of the words from t + 1 on. It is approximate: but for mentions of e itself it
-  takes a related entity for a new one, and takes it that some entity is recent. Nothing that uses ρ
-  needs more: it is part of a proposal, and of what particles promise (Guarniero, Johansen & Lee
-  2017).
+* For each such pair of a position and an entity log p(x_t | h, e), and how much better the text
+  goes on with e as the current entity than without one: a backward message
+  ρ_t(e) = β_t(e) / β_t(none), β the probability of the words from t + 1 on. It is approximate: but
+  for mentions of e itself it takes a related entity for a new one, and takes it that some entity is
+  recent. Nothing that uses ρ needs more: it is part of a proposal, and of what particles promise
+  (Guarniero, Johansen & Lee 2017).
 * How much better the text is where e, being recent, is mentioned again, by an edge to itself: what
   a mention of e promises, beyond its words, for as long as e is recent. Which other parents there
   will be is not known: e is taken for one of `RECENT_PARENTS` alike.
 * What stands for the others: of far ones the mean of those that were looked at there, of the rest
   what a mention generates on average, in the document, beside what is generated without one.
 
-B instances, P positions, N entities, W spellings, X pairs of a place and an entity that are looked
-at, Y far ones.
+B instances, P positions, N entities, W spellings, X pairs of a position and an entity that are
+looked at, Y far ones.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class AliasIndex(NamedTuple):
         return cls(torch.searchsorted(keys, spellings * count), keys % count)
 
     def of_words(self, spellings: Tensor) -> tuple[Tensor, Tensor]:
-        """List the entities of words, int64, (P,), −1 for none: (place, entity), (X,) each."""
+        """List the entities of words, int64, (P,), −1 for none: (position, entity), (X,) each."""
         known = spellings.clamp_min(0)  # (P,)
         start = self.offsets[known]  # (P,)
         end = torch.where(spellings < 0, start, self.offsets[known + 1])  # (P,)
-        place, slot = ranges(start, end)  # (X,), (X,)
-        return place, self.entities[slot]
+        position, slot = ranges(start, end)  # (X,), (X,)
+        return position, self.entities[slot]
 
 
 class Others(NamedTuple):
@@ -101,20 +101,22 @@ class LookAhead(NamedTuple):
             return self.far_keys, self.far_logits
         return self.keys, self.as_new / temperature
 
-    def word_of(self, keys: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    def word_of(self, keys: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p(x | e) ρ(e), about, for keys (Q,) of flat positions (Q,).
 
         And whether it was looked at one by one, so that ρ(e) has what e promises, bool, (Q,).
         """
         far = find_key(self.far_keys, keys)[1]  # (Q,)
-        other = torch.where(far, self.far.as_word[places], self.rest.as_word[places])  # (Q,)
+        other = torch.where(far, self.far.as_word[flat], self.rest.as_word[flat])  # (Q,)
         spot, there = find_key(self.keys, keys)  # (Q,), (Q,)
         return (torch.where(there, self.as_word[spot], other) if len(self.keys) else other), there
 
     def mentioned_again(self, first: Tensor, last: Tensor) -> Tensor:
         """Return log of 1 + Σ `again` over the keys [first, last), (Q,) each: (Q,)."""
-        owner, place = ranges(*(torch.searchsorted(self.again_keys, end) for end in (first, last)))
-        found = segment_logsumexp(self.again[place, None], owner, len(first))[:, 0]  # (Q,)
+        owner, position = ranges(
+            *(torch.searchsorted(self.again_keys, end) for end in (first, last))
+        )
+        found = segment_logsumexp(self.again[position, None], owner, len(first))[:, 0]  # (Q,)
         return functional.softplus(found)
 
 
@@ -151,21 +153,21 @@ class _Document:
         everyone = at * count + held  # (X + Y,)
         keys = self._choose(everyone)  # (X,)
         far_keys = everyone[~torch.isin(everyone, keys)]  # (Y,)
-        place, entity = keys // count, keys % count  # (X,), (X,)
+        position, entity = keys // count, keys % count  # (X,), (X,)
         logits, far_logits, rest = self._logits(keys, far_keys)  # (X,), (Y,), (P,)
         far = self._sum(far_logits, far_keys // count)  # (P,)
-        total = torch.stack([self._sum(logits, place), far, rest]).logsumexp(0)  # (P,)
-        pairs = self.model.score_unique(self.encoded, self.first + place, entity)  # (X, 2)
-        words, new = pairs.logsumexp(1), logits - total[place]  # (X,), (X,)
+        total = torch.stack([self._sum(logits, position), far, rest]).logsumexp(0)  # (P,)
+        pairs = self.model.score_unique(self.encoded, self.first + position, entity)  # (X, 2)
+        words, new = pairs.logsumexp(1), logits - total[position]  # (X,), (X,)
         inside = torch.arange(self.positions, device=keys.device) < self.length  # (P,)
         ratio = pairs.new_tensor(GENERATED)
         if len(keys):
-            ratio = (pairs[:, 0] - self.generated[place]).logsumexp(0) - math.log(len(keys))
+            ratio = (pairs[:, 0] - self.generated[position]).logsumexp(0) - math.log(len(keys))
         other = torch.where(inside, self.generated + ratio, -math.inf)  # (P,)
         messages = _Messages(self.model, self.encoded, self.number, keys)
         shares = far - total, rest - total  # (P,), (P,)
         rho, again, far_word, rest_word = messages.run(words, new, other, shares, self.length)
-        by_entity = (entity * self.positions + place).sort()  # (X,)
+        by_entity = (entity * self.positions + position).sort()  # (X,)
         shift = self.first * count
         near = keys + shift, new + words + rho, words + rho
         nothing = self.generated.masked_fill(~inside, 0.0)  # (P,)
@@ -174,18 +176,18 @@ class _Document:
         others = [Others(word, share + word, total) for word, share, total in words_of]
         return LookAhead(*near, far_keys + shift, far_logits, nothing, *mentioned, *others)
 
-    def _sum(self, logits: Tensor, place: Tensor) -> Tensor:
-        return segment_logsumexp(logits[:, None], place, self.positions)[:, 0]  # (P,)
+    def _sum(self, logits: Tensor, position: Tensor) -> Tensor:
+        return segment_logsumexp(logits[:, None], position, self.positions)[:, 0]  # (P,)
 
     def _choose(self, every: Tensor) -> Tensor:
         """Choose which pairs of a word and an entity that has it are looked at, keys (X,)."""
         streams, count = self.encoded.streams, self.model.graph.n_entities
-        place, entity = every // count, every % count  # (X + Y,)
-        logits = self.model.heads.new_logits(streams, self.first + place, entity)  # (X + Y,)
+        position, entity = every // count, every % count  # (X + Y,)
+        logits = self.model.heads.new_logits(streams, self.first + position, entity)  # (X + Y,)
         order = logits.argsort(descending=True, stable=True)  # (X + Y,)
-        order = order[place[order].argsort(stable=True)]  # by place, the most probable first
-        starts = torch.searchsorted(place, place)  # (X + Y,)
-        rank = torch.arange(len(place), device=place.device) - starts  # (X + Y,)
+        order = order[position[order].argsort(stable=True)]  # by position, the most probable first
+        starts = torch.searchsorted(position, position)  # (X + Y,)
+        rank = torch.arange(len(position), device=position.device) - starts  # (X + Y,)
         kept = every[order[rank < CANDIDATES]].sort().values  # (X,)
         found = kept
         for _ in range(self.model.options.alias_words - 1):
@@ -228,13 +230,13 @@ class _Messages:
         self.ends = torch.searchsorted(keys, positions * count).tolist()
         spot, there = find_key(keys, keys + count)  # (X,), (X,)
         self.next = torch.where(there, spot, -1)  # (X,)
-        place, entity = keys // count, keys % count  # (X,), (X,)
+        position, entity = keys // count, keys % count  # (X,), (X,)
         self.column = entity.unique(return_inverse=True)[1]  # (X,)
         self.cutoff = model.graph.cutoff
         able = (model.graph.degrees[entity] > 0).nonzero()[:, 0]  # (X',)
-        chosen = number * encoded.streams.positions + place, entity, (able, entity[able])
+        chosen = number * encoded.streams.positions + position, entity, (able, entity[able])
         loops = model.heads.related_log_probs(encoded.streams, *chosen, [1.0])[:, 0]  # (X,)
-        self.again = loops - math.log(RECENT_PARENTS) + self.free[place, RELATED]  # (X,)
+        self.again = loops - math.log(RECENT_PARENTS) + self.free[position, RELATED]  # (X,)
 
     def run(
         self,
@@ -252,7 +254,7 @@ class _Messages:
         """
         rho, again = torch.zeros_like(words), torch.full_like(words, -math.inf)  # (X,), (X,)
         width = int(self.column.max()) + 1 if len(words) else 0
-        ring = words.new_full((self.cutoff, width), -math.inf)  # `again` at the next C places
+        ring = words.new_full((self.cutoff, width), -math.inf)  # `again` at the next C positions
         far, rest = torch.full_like(other, -math.inf), torch.full_like(other, -math.inf)  # (P,)
         for time in reversed(range(length)):
             after = time + 1  # the position whose kind is chosen next

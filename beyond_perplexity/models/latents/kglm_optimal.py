@@ -101,7 +101,7 @@ class OptimalLinks(OptimalProposal):
         self, state: LinkWalk, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LinkWalk]:
         """Draw the codes of a word; see `OptimalProposal.propose`."""
-        listed, places = self._list(state, time, temperature), state.latents.places(time)
+        listed, flat = self._list(state, time, temperature), state.latents.flat(time)
         kinds = listed.sums.log_softmax(1).exp().cumsum(1)[listed.group]  # (K, 6)
         item = invert(kinds, uniforms[:, :1])[:, 0]  # (K,)
         entity = torch.full_like(item, -1)  # (K,)
@@ -115,11 +115,11 @@ class OptimalLinks(OptimalProposal):
                 drawn = _draw_in_segments(listed.related, listed.row, groups, numbers)  # (Q,)
                 entity[rows] = listed.entity[drawn]
             elif wanted == _REST:
-                entity[rows] = self._draw_rest(state, places[rows], numbers)
+                entity[rows] = self._draw_rest(state, flat[rows], numbers)
             else:
                 keys, logits = state.ahead.begun(wanted == _FAR, temperature)  # (X,), (X,)
                 count = self.model.graph.n_entities
-                drawn = _draw_in_segments(logits, keys // count, places[rows], numbers)  # (Q,)
+                drawn = _draw_in_segments(logits, keys // count, flat[rows], numbers)  # (Q,)
                 entity[rows] = keys[drawn] % count
         kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
         codes = kglm_latents.join_link_codes(kind, entity)  # (K,)
@@ -142,11 +142,11 @@ class OptimalLinks(OptimalProposal):
             worth[rows] = _look_up(listed.row * count + listed.entity, listed.related, wanted)
         rows = (kinds == NEW).nonzero()[:, 0]  # (Q,)
         if len(rows):
-            ahead, places = state.ahead, state.latents.places(time)[rows]  # (Q,)
-            keys = places * self.model.graph.n_entities + entities[rows]  # (Q,)
-            logits = self.model.heads.new_logits(state.latents.streams, places, entities[rows])
+            ahead, flat = state.ahead, state.latents.flat(time)[rows]  # (Q,)
+            keys = flat * self.model.graph.n_entities + entities[rows]  # (Q,)
+            logits = self.model.heads.new_logits(state.latents.streams, flat, entities[rows])
             far = find_key(ahead.far_keys, keys)[1]  # (Q,)
-            total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
+            total = torch.where(far, ahead.far.total[flat], ahead.rest.total[flat])  # (Q,)
             other = listed.sums[listed.group[rows], torch.where(far, _FAR, _REST)]  # (Q,)
             worth[rows] = other + logits.double() - total
             spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
@@ -163,9 +163,9 @@ class OptimalLinks(OptimalProposal):
         listed = self._list(state, time, temperature)
         every = torch.arange(len(listed.group), device=listed.group.device)  # (K,)
         sums = listed.sums.log_softmax(1)[listed.group]  # (K, 6)
-        place = int(state.latents.places(time)[0])
+        position = int(state.latents.flat(time)[0])
         begun = [
-            self._begun(state, place, item, size, temperature) for item in (_COPIED, _FAR, _REST)
+            self._begun(state, position, item, size, temperature) for item in (_COPIED, _FAR, _REST)
         ]
         items = zip((_COPIED, _FAR, _REST), begun, strict=True)
         wide = torch.cat([sums[:, [item]] + shares for item, (_, shares) in items], 1)  # (K, Y)
@@ -182,16 +182,16 @@ class OptimalLinks(OptimalProposal):
         return Continuations(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def _begun(
-        self, state: LinkWalk, place: int, item: int, size: int, temperature: float
+        self, state: LinkWalk, position: int, item: int, size: int, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """List the new entities of an item at a flat position, the `size` best, with log shares."""
         ahead, count = state.ahead, self.model.graph.n_entities
         if item == _REST:
-            logits = self._rest_logits(state, place).log_softmax(0)  # (N,)
+            logits = self._rest_logits(state, position).log_softmax(0)  # (N,)
             best = logits.topk(min(size, int((logits > -torch.inf).sum())))
             return best.indices, best.values
         keys, logits = ahead.begun(item == _FAR, temperature)  # (X,), (X,)
-        ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+        ends = torch.searchsorted(keys, keys.new_tensor([position, position + 1]) * count).tolist()
         return keys[slice(*ends)] % count, logits[slice(*ends)].log_softmax(0)
 
     # ---- what is listed ----
@@ -210,7 +210,7 @@ class OptimalLinks(OptimalProposal):
         )  # (K, 2 + C)
         distinct, group = _distinct_rows(signs)  # (G, 2 + C), (K,)
         owner, current, recent = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
-        places = owner * streams.positions + time  # (G,)
+        flat = owner * streams.positions + time  # (G,)
         masks = (current >= 0) + 2 * (recent >= 0).any(1)  # (G,)
         kinds = self.model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
         keys, gains = self._promises(ahead, owner, recent, time, streams.positions)  # (Q,), (Q,)
@@ -218,20 +218,20 @@ class OptimalLinks(OptimalProposal):
 
         def worth(row: Tensor, entity: Tensor) -> Tensor:
             """Say the word as a mention of entities, (Q,), that may be recent."""
-            found, there = ahead.word_of(places[row] * count + entity, places[row])  # (Q,), (Q,)
+            found, there = ahead.word_of(flat[row] * count + entity, flat[row])  # (Q,), (Q,)
             return found - there * _look_up(keys, gains, row * count + entity, 0.0)
 
-        going = worth(torch.arange(len(distinct), device=places.device), current.clamp_min(0))
-        row, entity, related = linked_entities(self.model.heads, streams, places, recent, 1.0)
+        going = worth(torch.arange(len(distinct), device=flat.device), current.clamp_min(0))
+        row, entity, related = linked_entities(self.model.heads, streams, flat, recent, 1.0)
         related = related + worth(row, entity)  # (X,)
         related = (related + kinds[row, RELATED]) / temperature  # (X,)
         sums = [
-            (kinds[:, NONE] + ahead.nothing[places]) / temperature,
+            (kinds[:, NONE] + ahead.nothing[flat]) / temperature,
             (kinds[:, ONGOING] + going) / temperature,
             kglm_latents.segment_logsumexp(related[:, None], row, len(distinct))[:, 0],
-            kinds[:, NEW] / temperature + self._copied_total(ahead, places, temperature),
-            (kinds[:, NEW] + ahead.far.together[places]) / temperature,
-            (kinds[:, NEW] + ahead.rest.together[places]) / temperature,
+            kinds[:, NEW] / temperature + self._copied_total(ahead, flat, temperature),
+            (kinds[:, NEW] + ahead.far.together[flat]) / temperature,
+            (kinds[:, NEW] + ahead.rest.together[flat]) / temperature,
         ]
         return Listed(group, torch.stack(sums, 1), row, entity, related, promise)
 
@@ -252,9 +252,9 @@ class OptimalLinks(OptimalProposal):
         keys, order = (row * count + entity).sort()
         return keys, gains[order]
 
-    def _copied_total(self, ahead: LookAhead, places: Tensor, temperature: float) -> Tensor:
-        """Return the sum over all new entities that are looked at, float64, for places (G,)."""
-        distinct, back = places.unique(return_inverse=True)  # (B',), (G,)
+    def _copied_total(self, ahead: LookAhead, flat: Tensor, temperature: float) -> Tensor:
+        """Return the sum over all new entities that are looked at, float64, for positions (G,)."""
+        distinct, back = flat.unique(return_inverse=True)  # (B',), (G,)
         count = self.model.graph.n_entities
         start, end = (torch.searchsorted(ahead.keys, (distinct + i) * count) for i in (0, 1))
         owner, pair = ranges(start, end)  # (X',), (X',)
@@ -263,22 +263,26 @@ class OptimalLinks(OptimalProposal):
 
     # ---- draws among what is listed ----
 
-    def _rest_logits(self, state: LinkWalk, place: int) -> Tensor:
+    def _rest_logits(self, state: LinkWalk, position: int) -> Tensor:
         """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
         count = self.model.graph.n_entities
-        logits = self.model.heads.entity_logits_at(state.latents.streams, place)[0].double().clone()
+        logits = (
+            self.model.heads.entity_logits_at(state.latents.streams, position)[0].double().clone()
+        )
         for keys in (state.ahead.keys, state.ahead.far_keys):
-            ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+            ends = torch.searchsorted(
+                keys, keys.new_tensor([position, position + 1]) * count
+            ).tolist()
             logits[keys[slice(*ends)] % count] = -math.inf
         return logits
 
-    def _draw_rest(self, state: LinkWalk, places: Tensor, uniforms: Tensor) -> Tensor:
+    def _draw_rest(self, state: LinkWalk, flat: Tensor, uniforms: Tensor) -> Tensor:
         """Draw new entities, (Q,), among all others at flat positions."""
-        found = torch.empty_like(places)  # (Q,)
-        for place in places.unique().tolist():
-            logits = self._rest_logits(state, place)[None]  # (1, N)
+        found = torch.empty_like(flat)  # (Q,)
+        for position in flat.unique().tolist():
+            logits = self._rest_logits(state, position)[None]  # (1, N)
             sums = (logits - logits.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
-            rows = (places == place).nonzero()[:, 0]  # (Q',)
+            rows = (flat == position).nonzero()[:, 0]  # (Q',)
             found[rows] = invert(sums, uniforms[rows][None])[0]
         return found
 
@@ -306,14 +310,16 @@ def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -m
 
 
 def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw a place of some segments, `wanted`, (Q,), none of them empty: int64, (Q,).
+    """Draw a position of some segments, `wanted`, (Q,), none of them empty: int64, (Q,).
 
     `logits`: float64, (X,); `owner`: int64, (X,), rising: the segment of each; `uniforms`: (Q,).
     """
     start = torch.searchsorted(owner, wanted)  # (Q,)
     end = torch.searchsorted(owner, wanted, right=True)  # (Q,)
-    place = start[:, None] + torch.arange(int((end - start).max()), device=owner.device)  # (Q, Y)
-    held = logits[place.clamp_max(len(logits) - 1)]  # (Q, Y)
-    held = held.masked_fill(place >= end[:, None], -math.inf)  # (Q, Y)
+    position = start[:, None] + torch.arange(
+        int((end - start).max()), device=owner.device
+    )  # (Q, Y)
+    held = logits[position.clamp_max(len(logits) - 1)]  # (Q, Y)
+    held = held.masked_fill(position >= end[:, None], -math.inf)  # (Q, Y)
     sums = (held - held.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, Y)
     return start + invert(sums, uniforms[:, None])[:, 0]

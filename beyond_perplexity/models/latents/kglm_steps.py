@@ -45,7 +45,7 @@ class RecentEntities(NamedTuple):
 
     current: Tensor  # int64, (K,): the entity of the token before; −1 for none
     # int64, (K, C): a ring of the entities with edges of the last C tokens, that of token t in
-    # place t mod C; −1 for none. An entity is in it once, where it came last.
+    # position t mod C; −1 for none. An entity is in it once, where it came last.
     recent: Tensor
     able: Tensor  # bool, (N,): entities with edges
 
@@ -105,7 +105,7 @@ class LatentState(NamedTuple):
         """Return the state whose row i is row ``rows[i]`` of this one."""
         return self._replace(owner=self.owner[rows], memory=self.memory.select(rows))
 
-    def places(self, time: int) -> Tensor:
+    def flat(self, time: int) -> Tensor:
         """Return the positions of a token in the flat batch, int64, (K,)."""
         return self.owner * self.streams.positions + time
 
@@ -129,7 +129,7 @@ class LatentState(NamedTuple):
         for kind in (NEW, RELATED):
             rows = (kinds == kind).nonzero()[:, 0]  # (Q,)
             if len(rows):
-                begun = self.streams, self.places(time)[rows], entities[rows]
+                begun = self.streams, self.flat(time)[rows], entities[rows]
                 if kind == NEW:
                     found = self.heads.new_log_probs(*begun, [temperature])  # (Q, 1)
                 else:
@@ -138,52 +138,52 @@ class LatentState(NamedTuple):
                 log_prob[rows] += found[:, 0]
         return log_prob, self.follow(codes, time)
 
-    def draw(self, place: int, draws: Tensor, temperature: float) -> Tensor:
+    def draw(self, position: int, draws: Tensor, temperature: float) -> Tensor:
         """Draw the codes of a token as `advance` gives them probabilities, int64, (K,).
 
-        `place`: the token's position in the streams; `draws`: float64 in [0, 1), (K, 3).
+        `position`: the token's position in the streams; `draws`: float64 in [0, 1), (K, 3).
         """
-        sums = self.kind_log_probs(place, temperature).exp().cumsum(-1)  # (K, kinds)
+        sums = self.kind_log_probs(position, temperature).exp().cumsum(-1)  # (K, kinds)
         kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
         entity = torch.full_like(kind, -1)  # (K,)
         for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
             rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
             if len(rows):
-                entity[rows] = draw(self.places(place)[rows], rows, draws[rows], temperature)
+                entity[rows] = draw(self.flat(position)[rows], rows, draws[rows], temperature)
         return join_link_codes(kind, entity)
 
-    def _draw_new(self, places: Tensor, rows: Tensor, draws: Tensor, temperature: float) -> Tensor:
+    def _draw_new(self, flat: Tensor, rows: Tensor, draws: Tensor, temperature: float) -> Tensor:
         """Draw entities of some particles at flat positions, (Q,)."""
-        found = torch.empty_like(places)  # (Q,)
+        found = torch.empty_like(flat)  # (Q,)
         # One position at a time: products of few rows depend on how many there are.
-        for place in places.unique().tolist():
-            logits = self.heads.entity_logits_at(self.streams, place).double()  # (1, N)
+        for position in flat.unique().tolist():
+            logits = self.heads.entity_logits_at(self.streams, position).double()  # (1, N)
             scaled = logits / temperature  # (1, N)
             sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
-            own = (places == place).nonzero()[:, 0]  # (Q',)
+            own = (flat == position).nonzero()[:, 0]  # (Q',)
             found[own] = invert(sums, draws[own, 1][None])[0]
         return found
 
     def _draw_related(
-        self, places: Tensor, rows: Tensor, draws: Tensor, temperature: float
+        self, flat: Tensor, rows: Tensor, draws: Tensor, temperature: float
     ) -> Tensor:
         """Draw a recent parent and one of its edges at flat positions: where it leads to, (Q,)."""
         heads, recent = self.heads, self.memory.recent[rows]  # (Q, C)
-        logits = heads.parent_logits(self.streams, places[:, None], recent.clamp_min(0))  # (Q, C)
+        logits = heads.parent_logits(self.streams, flat[:, None], recent.clamp_min(0))  # (Q, C)
         slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
         parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
         degrees = heads.graph.degrees[parents]  # (Q,)
-        step = torch.arange(int(degrees.max()), device=places.device)  # (G,)
+        step = torch.arange(int(degrees.max()), device=flat.device)  # (G,)
         held = step < degrees[:, None]  # (Q, G)
         edges = torch.where(held, heads.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
         relations = heads.relation_logits(self.streams)  # (B T, relations)
-        logits = relations[places[:, None], heads.graph.edge_relations[edges]]  # (Q, G)
+        logits = relations[flat[:, None], heads.graph.edge_relations[edges]]  # (Q, G)
         chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
         return heads.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
 
 
 def linked_entities(
-    heads: LatentHeads, streams: Streams, places: Tensor, recent: Tensor, temperature: float
+    heads: LatentHeads, streams: Streams, flat: Tensor, recent: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """List where edges from recent entities, (K, C), at flat positions, (K,), lead.
 
@@ -192,11 +192,11 @@ def linked_entities(
     graph = heads.graph
     rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
     parents = recent[rows, slots]  # (Q,)
-    scores = heads.parent_logits(streams, places[rows], parents)[:, None] / temperature  # (Q, 1)
+    scores = heads.parent_logits(streams, flat[rows], parents)[:, None] / temperature  # (Q, 1)
     scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
     pair, edges = graph.edges_from(parents)  # (Z,), (Z,)
     relations = heads.relation_logits(streams)  # (B P, relations)
-    chosen = relations[places[rows][pair], graph.edge_relations[edges]]  # (Z,)
+    chosen = relations[flat[rows][pair], graph.edge_relations[edges]]  # (Z,)
     logits = (chosen / temperature)[:, None]  # (Z, 1)
     totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
     keys = rows[pair] * graph.n_entities + graph.objects(edges)  # (Z,)
@@ -206,7 +206,7 @@ def linked_entities(
 
 
 def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
+    """Draw a position of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
     masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
     sums = (masked - masked.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, X)
     return invert(sums, uniforms[:, None])[:, 0]

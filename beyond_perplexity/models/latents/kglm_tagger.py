@@ -76,8 +76,8 @@ class KGLMTagger(GraphModule, BeamedProposal):
         embedded = embed_words(self.embedding, tokens, self.options)  # (B, T, E)
         hidden, penalty = self.encoder(embedded)  # (B, T, D + 2 d)
         if self.backward_encoder is not None and self.join is not None:
-            place = torch.arange(tokens.shape[1], device=tokens.device)  # (T,)
-            turned = (lengths[:, None] - 1 - place).clamp_min(0)[..., None]  # (B, T, 1)
+            position = torch.arange(tokens.shape[1], device=tokens.device)  # (T,)
+            turned = (lengths[:, None] - 1 - position).clamp_min(0)[..., None]  # (B, T, 1)
             backward, more = self.backward_encoder(embedded.take_along_dim(turned, 1))
             joined = torch.cat([hidden, backward.take_along_dim(turned, 1)], 2)
             hidden, penalty = self.join(joined), penalty + more  # (B, T, D + 2 d)

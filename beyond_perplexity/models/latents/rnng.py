@@ -69,13 +69,14 @@ class RNNGOptions(rnng_instances.SentenceOptions):
     dropout : float
         Probability of dropping an element of the embedding and of each layer's output in training.
     eos : bool
-        The model predicts the end of a sentence; without, it is no distribution over sentences.
+        The model predicts the end of a sentence; without it, the model is no distribution over
+        sentences.
     count_eos : bool
         T counts the end of a sentence when the model predicts it, and log p has it. Training has it
         all the same; ``eos: false`` leaves it out of that too.
     training : "supervised" or "unsupervised"
-        On the trees of the corpus; or by the evidence lower bound, together with a span CRF that
-        becomes a part of the model (URNNG).
+        Whether it is trained on the trees of the corpus, or by the evidence lower bound, together
+        with a span CRF that becomes a part of the model (URNNG).
     samples : int
         Trees that the unsupervised training draws for a sentence.
     warmup_epochs : float
@@ -237,7 +238,7 @@ class RNNG(rnng_instances.TreeModel):
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
         here, shifts = prefixes.nodes[:, :-1], latents == rnng_instances.SHIFT  # (R, W)
         asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
-        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (positions,): nodes that say a word
         counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
         row, step = prefixes.rows, prefixes.steps  # (M,)
         word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)

@@ -86,10 +86,10 @@ def spans(latents: Tensor, traced: Traced) -> tuple[Tensor, Tensor, Tensor]:
 def from_closings(closings: Tensor, lengths: Tensor) -> Tensor:
     """Make rows of actions, (R, 2 T − 1), from the number of REDUCEs after each word, (R, T)."""
     rows, longest = closings.shape
-    places = torch.arange(2 * longest - 1, device=closings.device).expand(rows, -1)  # (R, W)
-    latents = torch.where(places < 2 * lengths[:, None] - 1, REDUCE, PADDING)  # (R, W)
+    positions = torch.arange(2 * longest - 1, device=closings.device).expand(rows, -1)  # (R, W)
+    latents = torch.where(positions < 2 * lengths[:, None] - 1, REDUCE, PADDING)  # (R, W)
     word = torch.arange(longest, device=closings.device)  # (T,)
-    shifts = word + closings.cumsum(1) - closings  # (R, T): places of the SHIFTs
+    shifts = word + closings.cumsum(1) - closings  # (R, T): positions of the SHIFTs
     inside = word < lengths[:, None]  # (R, T)
     wide = functional.pad(latents, (0, 1))  # (R, W + 1): the last column takes what is too much
     wide.scatter_(1, torch.where(inside, shifts, wide.shape[1] - 1), SHIFT)
@@ -124,19 +124,19 @@ class BinaryCourse:
     def shift(self, at: Tensor, words: Tensor) -> Tensor:
         """Put words, (R,), on the stacks of nodes, (R,); return the new nodes, (R,)."""
         many = self.model.embedding.num_embeddings
-        distinct, place = torch.unique(at * many + words, return_inverse=True)  # (P,), (R,)
+        distinct, inverse = torch.unique(at * many + words, return_inverse=True)  # (P,), (R,)
         made = round_up(distinct)  # (P',)
         item = self.model.embedding(made % many)  # (P', D)
         item = functional.pad(item, (0, item.shape[1]))  # (P', 2 D)
-        return self._push(item, made // many, len(distinct))[place]
+        return self._push(item, made // many, len(distinct))[inverse]
 
     def reduce(self, at: Tensor) -> Tensor:
         """Join the two topmost subtrees of nodes, (R,); return the new nodes, (R,)."""
-        distinct, place = torch.unique(at, return_inverse=True)  # (P,), (R,)
+        distinct, inverse = torch.unique(at, return_inverse=True)  # (P,), (R,)
         right = round_up(distinct)  # (P',)
         left = self.nodes.below[right]  # (P',)
         item = self.model.compose(self.nodes.item[left], self.nodes.item[right])  # (P', 2 D)
-        return self._push(item, self.nodes.below[left], len(distinct))[place]
+        return self._push(item, self.nodes.below[left], len(distinct))[inverse]
 
     def close(self, at: Tensor, closings: Tensor) -> tuple[Tensor, Tensor]:
         """Join subtrees of nodes, (K,): the log probability, float64, and the new nodes."""
@@ -151,13 +151,13 @@ class BinaryCourse:
     def word_log_probs(self, at: Tensor, words: Tensor) -> Tensor:
         """Return log p of words, (K,), after nodes, (K,), nats, float64; each pair once."""
         many = self.model.embedding.num_embeddings
-        distinct, place = torch.unique(at * many + words, return_inverse=True)  # (P,), (K,)
+        distinct, inverse = torch.unique(at * many + words, return_inverse=True)  # (P,), (K,)
         asked = round_up(distinct)  # (P',)
         nodes = asked // many  # (P',)
         may_end = (self.nodes.depth[nodes] == 1) & self.model.options.eos  # (P',)
         weight, bias = self.model.embedding.weight, self.model.word_bias
         goal = Words(asked % many, may_end)
-        return word_log_probs(self.nodes.context[nodes], weight, bias, goal)[place]
+        return word_log_probs(self.nodes.context[nodes], weight, bias, goal)[inverse]
 
     def pruned(self, at: Tensor) -> tuple[BinaryCourse, Tensor]:
         """Return a course with all that rows, (R,), still need, and their nodes in it, (R,).

@@ -90,8 +90,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             found = [self._search(batch, i, size, temperature) for i in range(len(batch))]
         width = max(rows.shape[1] for rows in found)
         filled = torch.full((len(batch), size, width), PADDING, device=batch.ids.device)
-        for place, rows in enumerate(found):
-            filled[place, : rows.shape[0], : rows.shape[1]] = rows
+        for position, rows in enumerate(found):
+            filled[position, : rows.shape[0], : rows.shape[1]] = rows
         return filled
 
     # ---- word by word ----
@@ -136,8 +136,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     def _read(self, batch: InstanceBatch) -> Tensor:
         """Run the LSTM over the buffer: its output from each position to the end, (B, T + 1, D)."""
         lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
-        place = torch.arange(longest + 1, device=lengths.device)  # (T + 1,)
-        back = (lengths[:, None] - place).clamp(min=0)  # (B, T + 1): the sentence read backwards
+        position = torch.arange(longest + 1, device=lengths.device)  # (T + 1,)
+        back = (lengths[:, None] - position).clamp(min=0)  # (B, T + 1): the sentence read backwards
         words = nn.functional.pad(batch.tokens, (0, 1))  # (B, T + 1)
         words = words.scatter(1, lengths[:, None], EOS).gather(1, back)  # (B, T + 1)
         embedded = self.encoder.drop(self.encoder.embedding(words))  # (B, T + 1, D)
@@ -189,9 +189,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             # A finished row goes on by words that nobody looks at, so that all rows keep step.
             at = course.extend(at, torch.where(done, SHIFT, action))  # (R,)
 
-    def _search(self, batch: InstanceBatch, place: int, size: int, temperature: float) -> Tensor:
+    def _search(self, batch: InstanceBatch, position: int, size: int, temperature: float) -> Tensor:
         reading = self.reading(batch)  # (B, T + 1, D)
-        first = torch.full((1,), place, device=reading.device)
+        first = torch.full((1,), position, device=reading.device)
         course = Course(self.encoder, batch.tokens, reading, first)
         at, score = torch.zeros_like(first), reading.new_zeros(1, dtype=torch.float64)  # (K,)
         rows = first.new_zeros(1, 0)  # (K, W)

@@ -284,11 +284,11 @@ def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
     """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
     count = (actions != PADDING).sum(1)  # (R,)
     width = int((count + missing).max())
-    place = torch.arange(width, device=actions.device)  # (W',)
+    position = torch.arange(width, device=actions.device)  # (W',)
     wide = actions.new_full((len(actions), width), PADDING)  # (R, W')
     kept = min(width, actions.shape[1])
     wide[:, :kept] = actions[:, :kept]
-    closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
+    closing = (position >= count[:, None]) & (position < (count + missing)[:, None])  # (R, W')
     return torch.where(closing, REDUCE, wide)
 
 
@@ -323,6 +323,6 @@ class TreeModel(TreeModule, LatentModel):
 def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) -> list[str]:
     known = np.where(ids < vocabulary.size, ids, vocabulary.UNK)  # (T,)
     words = vocabulary.decode([known])[0].split(" ") if len(ids) else []
-    for place in np.flatnonzero(ids >= vocabulary.size).tolist():
-        words[place] = classes[ids[place] - vocabulary.size]
+    for position in np.flatnonzero(ids >= vocabulary.size).tolist():
+        words[position] = classes[ids[position] - vocabulary.size]
     return words

@@ -89,9 +89,9 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
     """
     length, device = chart.by_first.shape[1], owner.device
     closings = torch.zeros(len(owner), length, dtype=torch.int64, device=device)  # (R, T)
-    # Spans to be split, of all rows at one depth: row, first word, width, place in preorder, (Q,).
+    # Spans to split, of all rows at one depth: row, first word, width, position in preorder, (Q,).
     row = (lengths >= 2).nonzero()[:, 0]  # (Q,)
-    first, width, place = torch.zeros_like(row), lengths[row], torch.zeros_like(row)  # (Q,)
+    first, width, position = torch.zeros_like(row), lengths[row], torch.zeros_like(row)  # (Q,)
     while len(row):
         end, own = first + width - 1, owner[row, None]  # (Q,), (Q, 1)
         widths = torch.arange(1, int(width.max()), device=device)  # (S,): of the left part
@@ -101,12 +101,15 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
         paths = paths + chart.by_last[own, end[:, None], right]  # (Q, S)
         paths = paths.masked_fill(widths >= width[:, None], -torch.inf)
         shares = (paths - paths.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, S)
-        split = 1 + invert(shares, uniforms[row, place, None])[:, 0]  # (Q,)
+        split = 1 + invert(shares, uniforms[row, position, None])[:, 0]  # (Q,)
         # A span of w words has w − 1 spans in it, itself included: so many come before the right.
-        parts = ((row, first, split, place + 1), (row, first + split, width - split, place + split))
-        row, first, width, place = (torch.cat(both) for both in zip(*parts, strict=True))
+        parts = (
+            (row, first, split, position + 1),
+            (row, first + split, width - split, position + split),
+        )
+        row, first, width, position = (torch.cat(both) for both in zip(*parts, strict=True))
         wide = width >= 2  # (Q,)
-        row, first, width, place = row[wide], first[wide], width[wide], place[wide]
+        row, first, width, position = row[wide], first[wide], width[wide], position[wide]
     return closings
 
 
@@ -129,10 +132,10 @@ def best_closings(scores: Tensor, length: int, size: int) -> Tensor:
         left = best[starts[:, None], lefts][..., pairs[:, 0]]  # (S, width − 1, pairs)
         right = best[starts[:, None] + lefts, width - lefts][..., pairs[:, 1]]
         paths = (left + right).flatten(1)  # (S, (width − 1) pairs)
-        found, place = paths.topk(min(size, paths.shape[1]), 1)  # (S, K)
+        found, position = paths.topk(min(size, paths.shape[1]), 1)  # (S, K)
         kept = slice(0, found.shape[1])
         best[starts, width, kept] = found + scores[starts, starts + width - 1, None]
-        split, pair = place // len(pairs) + 1, place % len(pairs)  # (S, K)
+        split, pair = position // len(pairs) + 1, position % len(pairs)  # (S, K)
         back[starts, width, kept] = torch.stack([split, *pairs[pair].unbind(2)], 2)
     count = int((best[0, length] > -torch.inf).sum())
     return _follow(back, length, count)
@@ -153,8 +156,8 @@ def _follow(back: Tensor, length: int, count: int) -> Tensor:
         for start, size, order in ((first + split, width - split, right), (first, split, left)):
             pushed = (size >= 2).long()  # (K',)
             depth = depth + pushed
-            place = torch.where(pushed > 0, depth, 0)  # (K',)
-            waiting[everyone, place] = torch.stack([start, size, order], 1)
+            position = torch.where(pushed > 0, depth, 0)  # (K',)
+            waiting[everyone, position] = torch.stack([start, size, order], 1)
     return closings
 
 
@@ -192,23 +195,23 @@ class Chains:
 
     def begin(self, charts: Tensor) -> Tensor:
         """Put the first word on an empty stack, for charts, (R,); return the chains, (R,)."""
-        distinct, place = torch.unique(charts, return_inverse=True)  # (P,), (R,)
+        distinct, inverse = torch.unique(charts, return_inverse=True)  # (P,), (R,)
         spread = self._spread
         word = torch.arange(spread.scores.shape[1], device=charts.device)  # (T,)
         ends = word == spread.lengths[distinct, None] - 1  # (P, T)
         closed = torch.where(ends, 0.0, -torch.inf).double()  # (P, T)
         first = torch.zeros_like(distinct)  # (P,)
         nothing = first.new_full(closed.shape, -1)  # (P, T)
-        return self._append(closed, first, distinct, nothing, 0)[place]
+        return self._append(closed, first, distinct, nothing, 0)[inverse]
 
     def push(self, below: Tensor, word: int) -> Tensor:
         """Put a word on the stacks of chains, (R,); return the new chains, (R,)."""
-        distinct, place = torch.unique(below, return_inverse=True)  # (P,), (R,)
+        distinct, inverse = torch.unique(below, return_inverse=True)  # (P,), (R,)
         chart, chain = self.nodes.chart[distinct], self.nodes.chain[distinct]  # (P,), (P, T)
         score = self._spread.scores[chart, self.nodes.first[distinct]]  # (P, T)
         first = torch.full_like(distinct, word)  # (P,)
         closed = score + self.nodes.total[distinct]  # (P, T)
-        return self._append(closed, first, chart, chain, word)[place]
+        return self._append(closed, first, chart, chain, word)[inverse]
 
     def choices(self, top: Tensor, last: int) -> Tensor:
         """Weigh how many subtrees of chains `top`, (R,), are joined after the `last` word.

@@ -53,7 +53,7 @@ class SpanCRFOptions(SentenceOptions):
     scorer_size : int
         S, the width of the hidden layer that scores a span.
     positions : int
-        Places that have an embedding of their own; later ones share the last.
+        Positions that have an embedding of their own; later ones share the last.
     dropout : float
         Probability of dropping an element of the embedding and of the LSTM's output in training.
     """
@@ -123,10 +123,10 @@ class SpanCRF(TreeModule, Proposal):
         scores = self._scores(batch).detach()  # (B, T, T)
         width = 2 * batch.tokens.shape[1] - 1
         found = torch.full((len(batch), size, width), PADDING, device=scores.device)
-        for place, length in enumerate(batch.lengths[TOKENS].tolist()):
-            closings = best_closings(scores[place], length, size)  # (K, T)
+        for row, length in enumerate(batch.lengths[TOKENS].tolist()):
+            closings = best_closings(scores[row], length, size)  # (K, T)
             rows = from_closings(closings, torch.full_like(closings[:, 0], length))  # (K, W)
-            found[place, : len(rows), : rows.shape[1]] = rows
+            found[row, : len(rows), : rows.shape[1]] = rows
         return found
 
     # ---- word by word ----
@@ -177,9 +177,9 @@ class SpanCRF(TreeModule, Proposal):
         longest = tokens.shape[1]
         words = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
         words = words.scatter(1, lengths[:, None] + 1, EOS)
-        places = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
-        places = places.clamp(max=self.options.positions - 1)
-        embedded = self._drop(self.embedding(words) + self.position(places))  # (B, T + 2, E)
+        positions = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
+        positions = positions.clamp(max=self.options.positions - 1)
+        embedded = self._drop(self.embedding(words) + self.position(positions))  # (B, T + 2, E)
         output = run_packed(self.encoder, embedded, lengths + 2)  # (B, T + 2, 2 H)
         ahead, back = self._drop(output).chunk(2, 2)  # (B, T + 2, H) each
         ahead, back = self.forward_part(ahead), self.backward_part(back)  # (B, T + 2, S) each

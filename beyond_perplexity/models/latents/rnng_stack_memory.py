@@ -106,7 +106,7 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     rows, width = latents.shape
     # Sorted, rows that begin alike lie beside each other.
     keys = torch.cat([owner[:, None], latents], 1)  # (R, W + 1)
-    distinct, place = torch.unique(keys, dim=0, return_inverse=True)  # (U, W + 1), (R,)
+    distinct, inverse = torch.unique(keys, dim=0, return_inverse=True)  # (U, W + 1), (R,)
     other = (distinct[1:] != distinct[:-1]).cumsum(1) > 0  # (U − 1, W + 1)
     filled = functional.pad(distinct[:, 1:] != PADDING, (1, 0), value=True)  # (U, W + 1)
     fresh = functional.pad(other, (0, 0, 1, 0), value=True) & filled  # (U, W + 1): makes a node
@@ -117,12 +117,12 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     step = torch.arange(width + 1, device=owner.device)  # (W + 1,)
     newest = torch.where(filled, step, 0).cummax(1).values  # (U, W + 1): the last step with a node
     one = torch.empty_like(distinct[:, 0])  # (U,): a row of each
-    one = one.scatter_(0, place, torch.arange(rows, device=owner.device))
+    one = one.scatter_(0, inverse, torch.arange(rows, device=owner.device))
     steps = step.repeat_interleave(sizes)  # (M,)
     inside = torch.arange(len(steps), device=owner.device) - start[steps]  # (M,)
     nth = torch.minimum(inside, counts[steps] - 1) + (counts.cumsum(0) - counts)[steps]  # (M,)
     makers = one[fresh.T.nonzero()[:, 1]][nth]  # (M,)
-    return Prefixes(made.gather(1, newest)[place], makers, steps, sizes.tolist())
+    return Prefixes(made.gather(1, newest)[inverse], makers, steps, sizes.tolist())
 
 
 def run_packed(layers: nn.LSTM, inputs: Tensor, lengths: Tensor) -> Tensor:
@@ -137,24 +137,24 @@ class _Write(torch.autograd.Function):
     def forward(ctx: Any, token: Tensor, values: Tensor, memory: StackMemory, start: int) -> Tensor:
         end = start + len(values)
         memory.values[start:end] = values
-        ctx.place = (memory, start, end)
+        ctx.position = (memory, start, end)
         return token.clone()
 
     @staticmethod
     def backward(ctx: Any, *outputs: Any) -> Any:
-        memory, start, end = ctx.place
+        memory, start, end = ctx.position
         return outputs[0], memory.gradient()[start:end], None, None
 
 
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, token: Tensor, index: Tensor, memory: StackMemory) -> Tensor:
-        ctx.place = (memory, index)
+        ctx.position = (memory, index)
         return memory.values[index]
 
     @staticmethod
     def backward(ctx: Any, *outputs: Any) -> Any:
-        memory, index = ctx.place
+        memory, index = ctx.position
         memory.gradient().index_add_(0, index, outputs[0])
         return outputs[0].new_zeros(()), None, None
 

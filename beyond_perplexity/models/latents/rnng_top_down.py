@@ -107,8 +107,8 @@ class Course:
 
     def _context(self, at: Tensor, stack: Tensor, history: Tensor) -> Tensor:
         """Return u = ReLU(b + S stack + A actions + T words) at new nodes, (P, D)."""
-        place = self.nodes.words[at].clamp(max=self._reading.shape[1] - 1)  # (P,)
-        words = self._reading[self.nodes.owner[at], place]  # (P, D)
+        position = self.nodes.words[at].clamp(max=self._reading.shape[1] - 1)  # (P,)
+        words = self._reading[self.nodes.owner[at], position]  # (P, D)
         together = torch.cat([stack, history, words], 1)  # (P, 3 D)
         encoder = self._encoder
         return encoder.drop(torch.relu(encoder.context(encoder.drop(together))))
@@ -302,15 +302,15 @@ class LabelledParticles(NamedTuple):
     def take(self, rows: Tensor, action: Tensor) -> LabelledParticles:
         """Let some particles, (R,), take an action each, (R,)."""
         kinds = self.scores.shape[1]
-        distinct, place = torch.unique(self.at[rows] * kinds + action, return_inverse=True)
+        distinct, inverse = torch.unique(self.at[rows] * kinds + action, return_inverse=True)
         made = round_up(distinct)  # (P,)
         nodes = self.course.extend(made // kinds, made % kinds)  # (P,)
         context = self.course.contexts.pop()  # (P, D)
         scores = self.model.choice(context)  # (P, A)
         return self._replace(
-            at=self.at.index_copy(0, rows, nodes[place]),
-            context=self.context.index_copy(0, rows, context[place]),
-            scores=self.scores.index_copy(0, rows, scores[place]),
+            at=self.at.index_copy(0, rows, nodes[inverse]),
+            context=self.context.index_copy(0, rows, context[inverse]),
+            scores=self.scores.index_copy(0, rows, scores[inverse]),
         )
 
     def read(

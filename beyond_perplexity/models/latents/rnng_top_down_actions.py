@@ -56,7 +56,7 @@ class TopDownOptions(SentenceOptions):
 class Nodes(NodeTable):
     """What is known of the nodes of a course, by number; int64, (P,) for P numbers.
 
-    `owner`: place of the instance in the batch; `below`: the node beneath on the stack; a first
+    `owner`: position of the instance in the batch; `below`: the node beneath on the stack; a first
     node lies on itself; `innermost`: the node that opened the phrase which is open now; itself for
     a first node; `opened`: phrases open; `run`: phrases opened since the last other action;
     `words`: words shifted.

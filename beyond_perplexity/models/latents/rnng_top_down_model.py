@@ -133,11 +133,11 @@ class TopDownRNNG(rnng_top_down.LabelledTreeModule, TreeModel):
         slot = torch.where(counted, word, longest)  # (R, W)
         counts = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
         counts = counts.scatter_add(1, slot, torch.ones_like(slot))  # (R, T + 1)
-        place = torch.arange(latents.shape[1], device=latents.device)  # (W,)
+        position = torch.arange(latents.shape[1], device=latents.device)  # (W,)
         before = (counts.cumsum(1) - counts).gather(1, slot)  # (R, W): actions of earlier words
         widest = max(1, int(counts[:, :-1].max()))
         found = latents.new_full((len(latents), (longest + 1) * widest + 1), PADDING)
-        spot = torch.where(counted, slot * widest + place - before, found.shape[1] - 1)  # (R, W)
+        spot = torch.where(counted, slot * widest + position - before, found.shape[1] - 1)  # (R, W)
         found = found.scatter(1, spot, torch.where(counted, latents, PADDING))
         return found[:, : longest * widest].unflatten(1, (longest, widest))
 
@@ -155,13 +155,13 @@ class TopDownRNNG(rnng_top_down.LabelledTreeModule, TreeModel):
         if not len(shifts):
             return log_prob
         nodes, at = state.course.nodes, state.at[rows]  # (R,)
-        distinct, place = torch.unique(at[shifts], return_inverse=True)  # (P,), (S,)
-        one = torch.empty_like(distinct).scatter_(0, place, rows[shifts])  # (P,): a particle each
+        distinct, inverse = torch.unique(at[shifts], return_inverse=True)  # (P,), (S,)
+        one = torch.empty_like(distinct).scatter_(0, inverse, rows[shifts])  # (P,): a particle each
         one, distinct = round_up(one), round_up(distinct)  # (P',)
         targets = state.batch.tokens[nodes.owner[distinct], nodes.words[distinct]]  # (P',)
         goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))
         weight, bias = self.encoder.embedding.weight, self.word_bias
-        words = word_log_probs(state.context[one], weight, bias, goal)[place]  # (S,)
+        words = word_log_probs(state.context[one], weight, bias, goal)[inverse]  # (S,)
         return log_prob.index_add(0, shifts, words)
 
     # ---- log p(x, z) ----
@@ -197,8 +197,8 @@ class TopDownRNNG(rnng_top_down.LabelledTreeModule, TreeModel):
         going = functional.pad(counted[:, 1:], (0, 1))  # (R, W): all but the closing of the root
         actions = sum_rows(torch.where(counted if ended else going, taken, 0.0))  # (R,)
         counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
-        place = nodes.words.clamp(max=batch.tokens.shape[1])  # (M,)
-        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, place]  # (M,)
+        position = nodes.words.clamp(max=batch.tokens.shape[1])  # (M,)
+        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, position]  # (M,)
         goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
         weight, bias = self.encoder.embedding.weight, self.word_bias
         summed, by_word = score_words(rows.contexts, weight, bias, goal, counts)  # (), (M,)
@@ -219,12 +219,12 @@ class _Reader:
         output, self._state = self._step(first, None)  # (R, D)
         self.reading[:, 0] = output
 
-    def read(self, rows: Tensor, places: Tensor, words: Tensor) -> None:
-        """Read words, (S,), of some sentences, (S,), at their places, (S,)."""
-        self.words[rows, places] = words
+    def read(self, rows: Tensor, positions: Tensor, words: Tensor) -> None:
+        """Read words, (S,), of some sentences, (S,), at their positions, (S,)."""
+        self.words[rows, positions] = words
         every = torch.zeros_like(self.words[:, 0]).index_copy(0, rows, words)  # (R,)
         output, after = self._step(every, self._state)  # (R, D)
-        self.reading[rows, places + 1] = output[rows]
+        self.reading[rows, positions + 1] = output[rows]
         for old, new in zip(self._state, after, strict=True):  # (L, R, D) each
             old[:, rows] = new[:, rows]
 
@@ -273,8 +273,8 @@ def draw_labelled_trees(
 
 def _closed(actions: Tensor, cut: Tensor) -> Tensor:
     """Drop the phrases without a word of rows that are cut, (R, W), and close the others."""
-    place = torch.arange(actions.shape[1], device=actions.device)  # (W,)
+    position = torch.arange(actions.shape[1], device=actions.device)  # (W,)
     solid = (actions != PADDING) & (actions < FIRST_LABEL)  # (R, W)
-    last = torch.where(solid, place, -1).amax(1, keepdim=True)  # (R, 1)
-    actions = actions.masked_fill(cut[:, None] & (place > last), PADDING)  # (R, W)
+    last = torch.where(solid, position, -1).amax(1, keepdim=True)  # (R, 1)
+    actions = actions.masked_fill(cut[:, None] & (position > last), PADDING)  # (R, W)
     return rnng_top_down_actions.close_phrases(actions)

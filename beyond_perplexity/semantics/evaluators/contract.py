@@ -137,13 +137,19 @@ class SentenceEvaluator(Evaluator):
         return {"similarity": settle("similarity", cosines(first, second), known)}
 
 
-def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:
+def settle(
+    measure: str,
+    values: Floats,
+    known: Sequence[NDArray[np.bool_]],
+    nothing: float | None = None,
+) -> Floats:
     """Give predictions of which the evaluator knows no word what the measure gives nothing.
 
     `known`, two of bool (N,): whether it knows a word of the prediction, and one of the target;
-    where it knows none of the target the value is NaN.
+    where it knows none of the target the value is NaN. `nothing`: as the evaluator's constants have
+    it; without, the row of the measure.
     """
-    nothing = MEASURES[measure].nothing
+    nothing = MEASURES[measure].nothing if nothing is None else nothing
     found = np.where(known[0], values, np.nan if nothing is None else nothing)
     return np.where(known[1], found, np.nan)
 

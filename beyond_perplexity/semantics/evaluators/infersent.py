@@ -39,7 +39,7 @@ class PairBatch(networks.TensorBatch):
 
     vectors: Tensor  # float32, (B, T, E): vectors of the words; behind the end anything finite
     lengths: Tensor  # int64, (B,), at least 1
-    first: Tensor  # int64, (N,): places among the sentences
+    first: Tensor  # int64, (N,): indices among the sentences
     second: Tensor
     labels: Tensor  # (N,): int64 classes, or float32 from 0 to 1
 
@@ -82,8 +82,8 @@ class InferSentNetwork(TrainedModel):
     def encode(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """Return the vectors of sentences, (B, D), of word vectors (B, T, E); lengths (B,)."""
         states = self.reader(self._drop(vectors), lengths)  # (B, T, D)
-        places = torch.arange(states.shape[1], device=states.device)  # (T,)
-        beyond = (places >= lengths[:, None])[:, :, None]  # (B, T, 1)
+        positions = torch.arange(states.shape[1], device=states.device)  # (T,)
+        beyond = (positions >= lengths[:, None])[:, :, None]  # (B, T, 1)
         if self.options.pooling == "max":
             return states.masked_fill(beyond, -torch.inf).amax(1)  # (B, D)
         if self.attention is None:
@@ -143,17 +143,17 @@ class InferSentEncoder(networks.WordReader):
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         vectors = self._table.find(words)  # (V, E)
         known = np.flatnonzero(has_vector(vectors)).tolist()
-        ids = {words[place]: place for place in known}
+        ids = {words[index]: index for index in known}
         marks = iter(range(len(words), len(words) + 2))
         before, after = ([] if vector is None else [next(marks)] for vector in self._symbols)
-        rows = [[place for place in row if place >= 0] for row in self.rows(texts, ids)]
+        rows = [[index for index in row if index >= 0] for row in self.rows(texts, ids)]
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
         network = self._network
         return networks.encode_rows(rows, vectors, self.width, network.encode, network.device)
 
-    def scores(self, first: Vectors, second: Vectors, place: int | None) -> Floats:
+    def scores(self, first: Vectors, second: Vectors, label: int | None) -> Floats:
         """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
@@ -162,16 +162,16 @@ class InferSentEncoder(networks.WordReader):
             rows = there[start : start + _PAIR_BLOCK]
             one, other = (torch.from_numpy(part[rows]).to(device) for part in (first, second))
             with torch.inference_mode():
-                both = [self._chance(*order, place) for order in ((one, other), (other, one))]
+                both = [self._chance(*order, label) for order in ((one, other), (other, one))]
             found[rows] = ((both[0] + both[1]) / 2).cpu().numpy()
         return found
 
-    def _chance(self, first: Tensor, second: Tensor, place: int | None) -> Tensor:
+    def _chance(self, first: Tensor, second: Tensor, label: int | None) -> Tensor:
         # float64 and a sum by hand: a product of matrices would round by the number of rows.
         parts = torch.cat([first, second, (first - second).abs(), first * second], 1).double()
         weight, bias = (part.double() for part in self._network.head.parameters())
         logits = torch.stack([(parts * row).sum(1) for row in weight], 1) + bias  # (N, C)
-        return logits[:, 0].sigmoid() if place is None else logits.softmax(1)[:, place]
+        return logits[:, 0].sigmoid() if label is None else logits.softmax(1)[:, label]
 
 
 class InferSentEvaluator(SentenceEvaluator):
@@ -198,8 +198,8 @@ class InferSentEvaluator(SentenceEvaluator):
         """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
-            place = self._classes.index(ENTAILMENT) if self._classes else None
-            scores = self.encoder.scores(first, second, place)
+            label = self._classes.index(ENTAILMENT) if self._classes else None
+            scores = self.encoder.scores(first, second, label)
             found["head"] = settle("head", scores, [has_vector(part) for part in (first, second)])
         return found
 

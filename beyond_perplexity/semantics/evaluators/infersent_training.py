@@ -18,11 +18,8 @@ from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.semantics.evaluators import infersent
-from beyond_perplexity.semantics.evaluators.contract import has_vector
-from beyond_perplexity.semantics.evaluators.families import Options
+from beyond_perplexity.semantics.evaluators import contract, families, infersent, networks
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
-from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
@@ -102,10 +99,10 @@ def _next_sentences(job: EvaluatorJob, training: PairTraining, table: VectorTabl
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
     """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E)."""
     found = table.find(words)  # (words, E)
-    known = np.flatnonzero(has_vector(found))
+    known = np.flatnonzero(contract.has_vector(found))
     if not len(known):
         raise InputError(f"{table.path}: has a vector of no word of the training text")
-    vocabulary = ClosedVocabulary([words[place] for place in known], len(words) - len(known))
+    vocabulary = ClosedVocabulary([words[index] for index in known], len(words) - len(known))
     special = np.zeros((N_SPECIAL, table.width), np.float32)
     return vocabulary, np.concatenate([special, found[known]])
 
@@ -149,15 +146,15 @@ def _labelled_pairs(job: EvaluatorJob, training: PairTraining, table: VectorTabl
 
 
 def _put_symbols(
-    options: Options, table: VectorTable, vectors: np.ndarray
+    options: families.Options, table: VectorTable, vectors: np.ndarray
 ) -> tuple[list[int], list[int]]:
     """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
     found: tuple[list[int], list[int]] = ([], [])
-    for place, word in enumerate(infersent.SYMBOLS[options.get("version", 1)]):
+    for index, word in enumerate(infersent.SYMBOLS[options.get("version", 1)]):
         vector = table.symbol(word)
         if vector is not None:
-            vectors[place] = vector
-            found[place].append(place)
+            vectors[index] = vector
+            found[index].append(index)
     return found
 
 
@@ -249,7 +246,7 @@ class _PairSource(BatchSource):
     def _batch(
         self, rows: Sequence[np.ndarray], first: Tensor, second: Tensor, labels: Tensor
     ) -> infersent.PairBatch:
-        tokens, lengths = padded(rows)
+        tokens, lengths = networks.padded(rows)
         vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
         return infersent.PairBatch(vectors, lengths, first, second, labels)
 
@@ -266,8 +263,8 @@ class NextSentences(_PairSource):
         purpose: str,
     ) -> None:
         self._seed, self._purpose = seed, purpose
-        self._places = following(store)
-        both = store.lengths[self._places], store.lengths[self._places + 1]
+        self._indices = following(store)
+        both = store.lengths[self._indices], store.lengths[self._indices + 1]
         super().__init__(store, vectors, np.maximum(*both), batch_tokens)
 
     def shuffled(self, seed: int, epoch: int) -> list[Any]:
@@ -281,9 +278,9 @@ class NextSentences(_PairSource):
     def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the sentences, below them the next ones."""
         epoch, number, rows = pieces
-        places = self._places[rows]
-        held = [self._store[int(place)].arrays[TOKENS] for place in (*places, *(places + 1))]
-        count = len(places)
+        indices = self._indices[rows]
+        held = [self._store[int(index)].arrays[TOKENS] for index in (*indices, *(indices + 1))]
+        count = len(indices)
         here = torch.arange(count)
         there = here + count
         if count > 1:
@@ -312,7 +309,7 @@ class LabelledPairs(_PairSource):
 
     def batch(self, pieces: Any) -> infersent.PairBatch:
         """Fetch one batch: the first sentences, below them the second ones."""
-        held = [self._store[int(place)].arrays for place in pieces]
+        held = [self._store[int(index)].arrays for index in pieces]
         rows = [np.asarray(arrays[side]) for side in (TOKENS, SECOND) for arrays in held]
         here = torch.arange(len(held))
         labels = torch.tensor([int(arrays[LABEL][0]) for arrays in held])

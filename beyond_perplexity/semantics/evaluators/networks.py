@@ -62,9 +62,9 @@ def encode_alike(
     found = np.full((len(held), width), np.nan, np.float32)
     with torch.inference_mode():
         for group in groups_of_one_length(held[there], step):
-            places = there[group]
-            longest = -(-int(held[places].max()) // step) * step
-            found[places] = encode(places, longest).float().cpu().numpy()
+            positions = there[group]
+            longest = -(-int(held[positions].max()) // step) * step
+            found[positions] = encode(positions, longest).float().cpu().numpy()
     return found
 
 
@@ -74,8 +74,8 @@ def padded(
     """Return rows of ids, int64, (B, T), filled up with zeros, and their lengths, (B,)."""
     lengths = np.array([len(row) for row in rows])
     tokens = np.zeros((len(rows), max(longest, int(lengths.max()))), np.int64)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)] = row
+    for position, row in enumerate(rows):
+        tokens[position, : len(row)] = row
     return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
 
@@ -95,8 +95,8 @@ def encode_rows(
     those of texts, (B, width).
     """
 
-    def encode_places(places: NDArray[np.int64], longest: int) -> Tensor:
-        ids, lengths = padded([rows[place] for place in places], longest)  # (B, T), (B,)
+    def encode_places(positions: NDArray[np.int64], longest: int) -> Tensor:
+        ids, lengths = padded([rows[position] for position in positions], longest)  # (B, T), (B,)
         own = torch.from_numpy(np.ascontiguousarray(vectors[ids.numpy()], np.float32))  # (B, T, E)
         return encode(own.to(device), lengths.to(device))
 
@@ -190,8 +190,8 @@ def check_width(path: str | Path, inputs: int, width: int, hint: str = "") -> No
 
 def turn(rows: Tensor, lengths: Tensor) -> Tensor:
     """Reverse each row, (B, T, D), within its length; what comes after has no meaning."""
-    places = torch.arange(rows.shape[1], device=rows.device)  # (T,)
-    source = (lengths[:, None] - 1 - places).clamp(min=0)  # (B, T)
+    positions = torch.arange(rows.shape[1], device=rows.device)  # (T,)
+    source = (lengths[:, None] - 1 - positions).clamp(min=0)  # (B, T)
     return rows.gather(1, source[:, :, None].expand_as(rows))  # (B, T, D)
 
 

@@ -81,18 +81,18 @@ def ordered_sentences(
         numbers, texts = (batch.column(name).to_pylist() for name in ("doc_id", "text"))
         for doc_id, text, ids in zip(numbers, texts, vocabulary.encode(texts), strict=True):
             first = 0
-            for place, part in enumerate(cut_sentences(text, whole)):
+            for position, part in enumerate(cut_sentences(text, whole)):
                 own = ids[first : first + len(part)]
                 first += len(part)
                 known = own[own != UNK]
                 if len(known):
-                    number = doc_id if whole else sentence_item(doc_id, place)
+                    number = doc_id if whole else sentence_item(doc_id, position)
                     own = own if keep_unknown else known
                     yield Instance(number, {TOKENS: own[: options.maximum_length]})
 
 
 def following(store: InstanceStore) -> NDArray[np.int64]:
-    """Return the places of the sentences that the next one of their document comes after."""
+    """Return the positions of the sentences that the next one of their document comes after."""
     found = np.flatnonzero(np.diff(store.ids) == 1)
     if not len(found):
         advice = "set training.sentences: documents, or train on another corpus"
@@ -131,24 +131,24 @@ class Neighbours(BatchSource):
         after[following(store)] = True
         before = np.concatenate([[False], after[:-1]])
         self._after, self._before = after, before
-        self._places = np.flatnonzero(after | before)
+        self._positions = np.flatnonzero(after | before)
         lengths = store.lengths
         longest = lengths.copy()
         longest[:-1] = np.maximum(longest[:-1], lengths[1:] * after[:-1])
         longest[1:] = np.maximum(longest[1:], lengths[:-1] * before[1:])
-        super().__init__(longest[self._places], batch_tokens)
+        super().__init__(longest[self._positions], batch_tokens)
 
     def batch(self, pieces: Any) -> NeighbourBatch:
         """Fetch one batch."""
-        places = self._places[pieces]
+        positions = self._positions[pieces]
         none = np.zeros(0, np.int64)
         parts: list[Tensor] = []
         for shift, there in ((0, None), (-1, self._before), (1, self._after)):
             rows = [
-                np.asarray(self._store[int(place + shift)].arrays[TOKENS])
-                if there is None or there[place]
+                np.asarray(self._store[int(position + shift)].arrays[TOKENS])
+                if there is None or there[position]
                 else none
-                for place in places
+                for position in positions
             ]
             parts += padded(rows)
         return NeighbourBatch(*parts)

@@ -115,10 +115,10 @@ class SkipThoughtNetwork(TrainedModel):
         inputs = self.embedding(torch.cat([start, tokens], 1))  # (B', T' + 1, E)
         beside = vectors[:, None].expand(-1, inputs.shape[1], -1)  # (B', T' + 1, H)
         states, _ = decoder(torch.cat([inputs, beside], 2))  # (B', T' + 1, K)
-        places = torch.arange(inputs.shape[1], device=tokens.device)  # (T' + 1,)
+        positions = torch.arange(inputs.shape[1], device=tokens.device)  # (T' + 1,)
         goal = torch.cat([tokens, tokens.new_full((len(tokens), 1), EOS)], 1)  # (B', T' + 1)
-        goal = torch.where(places == lengths[:, None], EOS, goal)  # (B', T' + 1)
-        within = places <= lengths[:, None]  # (B', T' + 1)
+        goal = torch.where(positions == lengths[:, None], EOS, goal)  # (B', T' + 1)
+        within = positions <= lengths[:, None]  # (B', T' + 1)
         return states[within], goal[within]
 
 
@@ -134,7 +134,7 @@ class TrainedSkipThought(networks.WordReader):
 
     def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
         self._network = network
-        self._ids = {word: place for place, word in enumerate(words, start=N_SPECIAL)}
+        self._ids = {word: position for position, word in enumerate(words, start=N_SPECIAL)}
         self._vectors = network.embedding.weight.detach().cpu().numpy()  # (V, E)
         self.width = network.options.hidden_size
 
@@ -165,13 +165,13 @@ class OfficialSkipThought(networks.WordReader):
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         found = []
-        for place, (reader, table) in enumerate(self._parts):
+        for position, (reader, table) in enumerate(self._parts):
             vectors = table.find([*words, _UNKNOWN], exactly=True)  # (V + 1, E)
             known = np.flatnonzero(~np.isnan(vectors[:-1, 0])).tolist()
             ids = {words[row]: row for row in known}
-            reading = self if place == 0 else networks.WordReader()  # words count once
+            reading = self if position == 0 else networks.WordReader()  # words count once
             rows = reading.rows(texts, ids, len(words))
-            width = self._widths[place]
+            width = self._widths[position]
             own = networks.encode_rows(rows, vectors, width, reader.last, self._device)  # (N, H')
             # One after the other, so that a text's length does not depend on the others.
             lengths = np.array([np.sqrt(np.dot(row, row)) for row in own.astype(np.float64)])

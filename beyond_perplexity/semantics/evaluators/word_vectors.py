@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics import word_cosines
 from beyond_perplexity.semantics.evaluators import families
@@ -18,7 +19,7 @@ from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair,
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.word_cosines import Floats, TextIds, Vectors
+from beyond_perplexity.semantics.word_cosines import NO_WORD, Floats, TextIds, Vectors
 
 
 def measure_vectors(
@@ -65,6 +66,10 @@ class WordVectorEvaluator(Evaluator):
         self._about = about
         self._options = parse_options(MeasureOptions, measures, "measures")
         self._words = self._unknown = 0
+        # what is no word beside a word: their cosine is 0, their distance √2
+        one, other = (TextIds(np.array([row]), np.array([0, 1])) for row in (NO_WORD, 0))
+        found = measure_vectors(np.ones((1, 1), np.float32), one, other, self._options)
+        self._nothing = {name: finite(value.item()) for name, value in found.items()}
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs by every measure; each word's vector is looked up once."""
@@ -82,7 +87,9 @@ class WordVectorEvaluator(Evaluator):
             np.diff(np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]) > 0
             for texts in (predicted, target)
         ]  # which texts have a word with a vector, 2 x (N,)
-        return {name: settle(name, found[name], known) for name in self.measures}
+        return {
+            name: settle(name, found[name], known, self._nothing[name]) for name in self.measures
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256, versions, and how many words so far had no vector."""

@@ -247,7 +247,11 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
     if _TVD in observed and pair.documents is not None:
         held = held_out_distance(pair.documents, pair.groups, how.seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
-    reasons = {key: why[key[0]] or _not_tested(key, how) for key in observed}
+    reasons = {
+        row.key: why[row.tendency] or row.reason or _not_tested(row.key, how)
+        for row in rows
+        if row.key in observed
+    }
     return [_tested_row(row, p_values, reasons.get(row.key, ""), how) for row in rows]
 
 

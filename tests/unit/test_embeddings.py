@@ -193,7 +193,7 @@ def test_what_has_no_verdict_says_why():
     assert row.withheld
     assert math.isnan(row.p_value)
     assert "effective groups among the embedded documents of the reference, fewer than" in row.note
-    numbers, codes = RNG.normal(size=(60, 4)), np.arange(60)
+    numbers, codes = np.random.default_rng(1).normal(size=(60, 4)), np.arange(60)
     row = mmd_row(pair_of(numbers, numbers + 1, (codes // 2, codes // 3)))
     assert row.withheld
     assert row.note.startswith("no verdict: only 0 groups of as many documents in either text")

@@ -132,7 +132,7 @@ def averaged_draws(how: Measuring) -> tuple[dict[MeasureKey, float], _Draws]:
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
     for drawn in draws:
         both = zip(pair.n_documents, drawn, strict=True)
-        first, second = (np.isin(np.arange(n), places) for n, places in both)
+        first, second = (np.isin(np.arange(n), indices) for n, indices in both)
         with part_of(pair, (first, second)) as part:
             own = replace(how, pair=part, units=draws.units(drawn))
             null, observed = null_draws(own), word_measures.observed_words(own)

@@ -14,11 +14,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.histogram_draws import group_weights
-from beyond_perplexity.inference.intervals import upper_limit
+from beyond_perplexity.inference import held_out, histogram_draws, intervals, permuted_units
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import SPLIT_RANKS, side_by_side
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
@@ -134,7 +131,7 @@ def _resample(
         return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
     units = equal.units(sample_set)
     n = int(units.max(initial=-1)) + 1
-    weights = group_weights(n, items, seed, purpose)
+    weights = histogram_draws.group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
     return pair.documents.weighted_sums(sample_set, weights, np.where(units < 0, n, units))
 
@@ -161,7 +158,7 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
     unknown, ranks = _unknown(how.pair), how.options.zipf_ranks
 
     def parts() -> Iterator[_Draws]:
-        for items in side_by_side(how.options.bootstrap):
+        for items in permuted_units.side_by_side(how.options.bootstrap):
             sides = (
                 _resample(how.pair, equal, sample_set, items, how.seed) for sample_set in (0, 1)
             )
@@ -185,7 +182,7 @@ def _law_rows(how: Measuring, equal: EqualTokens) -> tuple[list[MeasureRow], dic
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
         least = min(map(len, fit.halves.ranked))
-        why = f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
+        why = f"no fit: {least} ranks in a half, fewer than {permuted_units.SPLIT_RANKS}"
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
         rows.append(row._replace(fact=why if fit.halves.too_few else ""))
         n_ranks = float(np.mean(list(map(len, fit.halves.ranked))))
@@ -232,7 +229,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
-        high = upper_limit(value, drawn, options.confidence, spread)
+        high = intervals.upper_limit(value, drawn, options.confidence, spread)
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
@@ -244,7 +241,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None and options.bootstrap:
-            held = held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
+            held = held_out.held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
             made = made._replace(low=held.lower_limit(options.confidence))
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None

@@ -4,8 +4,6 @@ Oracles: a plain loop over one sentence with its own stream; χ² tests of rates
 independence.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare, contingency
@@ -57,7 +55,7 @@ def one_by_one(words, level, options, item):
 
 def run(tokens, lengths, level, options=HALVES, items=None, **other):
     items = np.arange(len(tokens)) if items is None else items
-    keys: dict[str, Any] = {"seed": 3, "purpose": "test", "draw": 2} | other
+    keys = {"seed": 3, "purpose": "test", "draw": 2} | other
     return distort(tokens, lengths, level, options, CANDIDATES, items=items, **keys)
 
 
@@ -89,7 +87,7 @@ def test_batch_order_and_padding_do_not_matter_draw_purpose_and_seed_do():
     padded = np.pad(tokens, ((0, 0), (0, 40)), constant_values=7)
     assert as_lists(*run(padded, lengths, 0.6, ALL_FOUR)[:2]) == whole
     tokens, lengths = sentences(20, 15)
-    others: tuple[dict[str, Any], ...] = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
+    others = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
     found = {str(as_lists(*run(tokens, lengths, 0.5, **held)[:2])) for held in others}
     assert len(found) == 4
 

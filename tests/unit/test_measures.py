@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, ks_2samp
 
-from beyond_perplexity import random_streams, verdicts
-from beyond_perplexity.errors import InputError
+from beyond_perplexity import errors, random_streams, signature, verdicts
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
@@ -87,16 +85,11 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
         *(("rank_frequency", f"ks_zipf_{name}") for name in ("model", "reference")),
         *((kind, f"ks_heaps_{name}") for kind in kinds for name in ("model", "reference")),
     }
-    assert tested == {
-        ("rank_frequency", "ks_empirical"),
-        *((kind, "ks_empirical") for kind in kinds),
-        *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
-        *(
-            (tendency, name)
-            for tendency in ("length", "stop_words", "symbols")
-            for name in ("mean_difference", "ks")
-        ),
-    }
+    expected = {(kind, "ks_empirical") for kind in ("rank_frequency", *kinds)}
+    expected |= {("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")}
+    per_document = ("length", "stop_words", "symbols")
+    expected |= {(of, name) for of in per_document for name in ("mean_difference", "ks")}
+    assert tested == expected
     for (tendency, name), row in as_dict(table).items():
         if name == "tvd":
             assert 0 <= row["low"] < row["value"] < row["high"]
@@ -140,9 +133,8 @@ def test_values_are_those_of_plain_programs(table):
     rows = as_dict(table)
     tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [[len(t) for t in side] for side in tokens]
-    stop = [
-        [sum(w in text_pairs.STOP.words for w in t) / len(t) for t in side if t] for side in tokens
-    ]
+    known = text_pairs.STOP.words
+    stop = [[sum(w in known for w in t) / len(t) for t in side if t] for side in tokens]
     for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
         value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
         assert value["mean"] == pytest.approx(np.mean(second))
@@ -150,10 +142,8 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(
-        rows,
-        [text_pairs.at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)],
-    )
+    equal = [text_pairs.at_most(side, min(n), k, 3) for k, side in enumerate(tokens)]
+    assert_word_values(rows, equal)
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -244,9 +234,8 @@ def test_curves_are_those_of_plain_programs(sample_sets, table):
     most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
     first = points(drawn, "rank_frequency")[0]
     assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
-    assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
-        drawn["curve"].to_pylist()
-    )
+    named = {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"}
+    assert named <= set(drawn["curve"].to_pylist())
     # A summary is the weighted mean of its curve.
     pairs = ("ks_types_model", "ks_heaps_model"), ("ks_types_empirical", "ks_empirical")
     for curve, name in pairs:
@@ -267,7 +256,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
     common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
     common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
-    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
+    with pytest.raises(errors.InputError, match="--sample-size needs --measures and the documents"):
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
         common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
@@ -276,7 +265,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     assert sizes.stat().st_size > 0
     for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
         line = str(read_record(path)["signature"])
-        assert parts_of(line) == named_parts(
+        assert signature.parts_of(line) == named_parts(
             "kind=tendencies text=run tokens=0-all stopwords=test symbols=yes groups=none "
             "permutations=0 bootstrap=0 confidence=0.95 zipf=10000 baseline=none holm=4 "
             "embedding=none",
@@ -344,7 +333,6 @@ def open_pair(cut: int = 1000):
 
 
 def members(number: int, place: int, seed: int) -> list[str]:
-    """Take the documents of a subset, by the draw that defines them."""
     rng = random_streams.stream(seed, "subset/documents", number)
     first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
@@ -434,12 +422,9 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
         with pair.documents.selected(places, more) as documents:
             names = [*pair.types.to_pylist(), "never", "seen"]
             for sample_set in (0, 1):
-                chosen = [
-                    text.split()
-                    for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
-                    for text, place in zip(texts, own, strict=True)
-                    if place == sample_set
-                ]
+                sides = zip((REFERENCE, SAMPLES), places, strict=True)
+                held = [pair for texts, own in sides for pair in zip(texts, own, strict=True)]
+                chosen = [text.split() for text, place in held if place == sample_set]
                 assert documents.values(sample_set)["length"].tolist() == list(map(len, chosen))
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(sample_set), strict=True))

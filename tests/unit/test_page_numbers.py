@@ -14,8 +14,7 @@ import pytest
 from scipy.special import zeta
 
 from beyond_perplexity.importance.ways_to_draw import ESTIMATORS
-from beyond_perplexity.schemas import contrastive
-from beyond_perplexity.schemas.estimates import ESTIMATES
+from beyond_perplexity.schemas import contrastive, estimates
 from beyond_perplexity.semantics import measures, word_cosines
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
@@ -93,7 +92,7 @@ def test_diagnostics_are_columns_of_the_table():
     told = re.findall(r"^\| (`(?:ess|largest_weight|k_hat|unique)_.*?) \|", PAGE, re.MULTILINE)
     named = {name for cell in told for name in re.findall(r"`(\w+)`", cell)}
     assert len(named) >= 7
-    assert named <= set(ESTIMATES.names)
+    assert named <= set(estimates.ESTIMATES.names)
 
 
 def perplexity_of_shares(*probabilities):

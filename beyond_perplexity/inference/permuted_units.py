@@ -168,8 +168,8 @@ class DocumentLabels:
         else:
             labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
         while surplus := int(np.count_nonzero(labels)) - ones:
-            places = rng.integers(n, size=4 * abs(surplus) + 8)
-            turned = places[labels[places] == (surplus > 0)][: abs(surplus)]
+            drawn = rng.integers(n, size=4 * abs(surplus) + 8)
+            turned = drawn[labels[drawn] == (surplus > 0)][: abs(surplus)]
             labels[turned] = surplus < 0
         return labels
 
@@ -349,12 +349,12 @@ class GroupDraws:
         for number in range(GROUP_DRAWS):
             rng = stream(self.seed, "group_draws", number)
             reference, unit = (_one_of_each(own, self.blocks, rng) for own in dealt)
-            place = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
-            yield reference, by_group[starts[unit] + place]
+            index = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
+            yield reference, by_group[starts[unit] + index]
 
     def units(self, drawn: tuple[np.ndarray, np.ndarray]) -> PermutedUnits:
         """Return the units of a draw, whose documents are in the order of their text."""
-        first, second = (np.argsort(places) for places in drawn)
+        first, second = (np.argsort(indices) for indices in drawn)
         n = self.blocks
         return PermutedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
 

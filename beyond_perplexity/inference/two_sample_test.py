@@ -136,8 +136,8 @@ def ks_of_samples(first: np.ndarray, second: np.ndarray) -> float:
     0.5
     """
     support = np.union1d(first, second)
-    places = (np.searchsorted(support, x) for x in (first, second))
-    return float(ks(*(np.bincount(place, minlength=len(support)) for place in places)))
+    cells = (np.searchsorted(support, x) for x in (first, second))
+    return float(ks(*(np.bincount(cell, minlength=len(support)) for cell in cells)))
 
 
 def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -347,11 +347,11 @@ def _randomized(
 ) -> np.ndarray:
     """Compute the statistic of all randomizations and, last, of the data: (B + 1,)."""
     support = np.union1d(x, y)
-    places = np.searchsorted(support, x), np.searchsorted(support, y)
+    cells = np.searchsorted(support, x), np.searchsorted(support, y)
 
     def evaluate(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         return {"found": statistic(support, first, second)}
 
-    null = permuted_cells(places, len(support), evaluate, units, permutations, seed)
-    counts = [np.bincount(place, minlength=len(support)) for place in places]
+    null = permuted_cells(cells, len(support), evaluate, units, permutations, seed)
+    counts = [np.bincount(cell, minlength=len(support)) for cell in cells]
     return np.append(null.get("found", []), evaluate(*counts)["found"])

@@ -79,9 +79,9 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
     found = []
     draws = permuted_units.group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
-        places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
-        kernel = pair.kernel[np.ix_(places, places)]
-        sides = [np.arange(len(places))[:, None] < len(reference)]
+        indices = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
+        kernel = pair.kernel[np.ix_(indices, indices)]
+        sides = [np.arange(len(indices))[:, None] < len(reference)]
         sides += draws.units((reference, samples)).labels(n, seed)
         found.append(np.concatenate([distances(kernel, side_weights(side)) for side in sides]))
     mean = np.mean(found, axis=0)

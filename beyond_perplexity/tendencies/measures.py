@@ -150,7 +150,7 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
     draws = permuted_units.group_draws(pair.groups, pair.n_documents, how.seed, lengths)
     for drawn in draws:
         both = zip(pair.n_documents, drawn, strict=True)
-        first, second = (np.isin(np.arange(n), places) for n, places in both)
+        first, second = (np.isin(np.arange(n), indices) for n, indices in both)
         with part_of(pair, (first, second)) as part:
             units = draws.units(drawn)
             own = replace(how, pair=part, units=units, word_units=units)

@@ -60,8 +60,8 @@ def _keyed(draws: _Draws) -> _Keyed:
 
 
 def _unknown(pair: SampleSetPair) -> int | None:
-    place = pc.index(pair.types, UNKNOWN_WORD).as_py()
-    return None if place < 0 else int(place)
+    index = pc.index(pair.types, UNKNOWN_WORD).as_py()
+    return None if index < 0 else int(index)
 
 
 def _comparison(how: Measuring, *, tested: bool) -> Callable[[np.ndarray], _Keyed]:
@@ -209,13 +209,13 @@ def _named(pair: SampleSetPair, counts: np.ndarray, without: int | None = None) 
     apart = np.abs(shares[1] - shares[0])
     if without is not None:
         apart[without] = 0
-    place = int(np.argmax(apart))
-    if not apart[place] > 0:
+    index = int(np.argmax(apart))
+    if not apart[index] > 0:
         return ""
-    word = pair.types[place].as_py()
+    word = pair.types[index].as_py()
     word = word if len(word) <= _SHOWN else word[: _SHOWN - 1] + "…"
     shown = "".join(x if x.isprintable() else "�" for x in json.dumps(word, ensure_ascii=False))
-    return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
+    return f"word {shown}: {shares[1][index]:.4f} here, {shares[0][index]:.4f} in the reference"
 
 
 def word_rows(how: Measuring) -> Iterator[MeasureRow]:

@@ -23,8 +23,9 @@ import numpy as np
 from scipy.special import betaincinv
 
 from benchmarks.coverages import CoverageCases, ZipfCases
-from benchmarks.levels import LevelCases, PowerCases
+from benchmarks.levels import LevelCases
 from benchmarks.populations import Articles
+from benchmarks.powers import PowerCases
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most

@@ -31,6 +31,7 @@ REASON_TEXTS = {
     "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
     "longer_documents": "every document of one text is longer than the other text",
+    "few_for_halves": "half of the reference has fewer than {least} effective documents or groups",
     "few_vectors": "a text has fewer than two embedded documents",
     "not_counted": "{why}",
 }

@@ -202,7 +202,8 @@ def _shift(row: Mapping[Any, Any]) -> str:
         return "none"
     unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
     relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
-    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}"
+    power = f", power {shown(row['power_reached'], 2)}"
+    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}{power}"
 
 
 def tendency_table(compared: Compared) -> Cells:
@@ -244,8 +245,9 @@ def power_line(compared: Compared) -> str:
     fewer = ", which find less" if size > documents else ""
     return (
         f"Minimum detectable effect: what a test finds at p < {level:g} in {100 * power:g}% of the "
-        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}); "
-        "anything smaller may be there and have no star."
+        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}) in one "
+        "half of the human text, and the power that it reaches in the other; anything smaller may "
+        "be there and have no star."
     )
 
 

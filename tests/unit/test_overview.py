@@ -88,6 +88,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert "p < 0.005 in 80% of the cases" in line(small, table)
     least = told(small, "length", table)["minimum detectable effect"]
     assert least.startswith(f"{shift:.3f} tokens")
+    assert least.endswith(", power 0.77")
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
     few = "with 1,000 documents in each text (compared were 40, which find less)"

@@ -19,7 +19,7 @@ REASON_TEXTS = {
     "few_moved": "only {moved} {what} in either text, fewer than {least}",
     "unlike_sizes": "{what}, as nearly as there are, still differ by a factor of {ratio:.2f} "
     "between the texts, more than {most}",
-    INSIDE_BAND: "two human texts of this size are as far apart: {value:.4g} is at most {high:.4g}",
+    INSIDE_BAND: "parts of the human text are as far apart: {value:.4g} is at most {high:.4g}",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
     "few_units": "{effective:.1f} effective documents or groups in the {text}, fewer than {least}",
     "few_embedded_groups": "{effective:.1f} effective groups among the embedded documents of the "

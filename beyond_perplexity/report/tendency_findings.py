@@ -215,7 +215,7 @@ def tendency_table(compared: Compared) -> Cells:
         "minimum detectable effect",
         "farthest sample set",
     ]
-    header += ["its distance", "human text of its size (95% of draws)"]
+    header += ["its distance", "human text of its size (95% of its random splits)"]
     header += ["above that band", "with a star", "without verdict"]
     size, found = _told_size(compared)[1], [header]
     for name, row in TENDENCIES.items():

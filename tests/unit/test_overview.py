@@ -62,7 +62,7 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert found == told(measures, "all; most in stop words")
     assert found["farthest sample set"] == "Trigram, beam"
     assert found["its distance"] == told(measures, "stop words (KS)")["its distance"] == "0.350**"
-    assert found["human text of its size (95% of draws)"] == "0.050 (0.040 to 0.060)"
+    assert found["human text of its size (95% of its random splits)"] == "0.050 (0.040 to 0.060)"
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"

@@ -282,10 +282,10 @@ class TopicSwapShift(document_shifts.SwapShift):
         return {MMD: float(distances(self._inner.kernel, weights[:, None])[0])}
 
 
-Halves = tuple[shifts.Shift, shifts.Shift | None]
+BothHalves = tuple[shifts.Shift, shifts.Shift | None]
 
 
-def human_shifts(*texts: EmbeddedText, seed: int) -> Halves:
+def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
     """Make the shifts of both halves of (groups of) human documents, `MOST_SHIFTED` at most.
 
     That of all documents, and None, where halves are too small.
@@ -311,7 +311,7 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> Halves:
 
 
 def smallest_topic_share(
-    both: Halves, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
+    both: BothHalves, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
 ) -> tuple[float, float]:
     """Find the smallest share of documents of one topic that so many documents show, and its power.
 

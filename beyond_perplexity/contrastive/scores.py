@@ -17,7 +17,13 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 
-from beyond_perplexity.corpus.distortions import DistortionOptions, check_level, distort
+from beyond_perplexity.corpus.distortions import (
+    DistortionOptions,
+    DistortionSteps,
+    check_level,
+    distort,
+    distort_by_parts,
+)
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width
@@ -209,6 +215,73 @@ def _together(units: Iterable[CutDocument]) -> Iterator[list[CutDocument]]:
         yield part
 
 
+def _texts_of(
+    owners: np.ndarray, tokens: np.ndarray, lengths: np.ndarray, table: np.ndarray
+) -> list[list[str]]:
+    """Write the sentences (B, T) of each document; every one has a sentence."""
+    texts: list[list[str]] = [[] for _ in range(owners[-1] + 1)]
+    for owner, row, length in zip(owners, tokens, lengths, strict=True):
+        texts[owner].append(" ".join(table[row[:length]]))
+    return texts
+
+
+def score_parts(
+    scorer: Scorer,
+    units: Sequence[CutDocument],
+    substitutes: Substitutes,
+    draws: Iterable[int],
+    level: float,
+    options: DistortionOptions,
+    seed: int,
+) -> dict[tuple[int, int], tuple[list[float], list[int]]]:
+    """Split what each document loses in draws of a level by `EVENT_PARTS`: nats, and words hit.
+
+    By the number of the document and the draw. Parts are applied one after the other in an order
+    at random, and each has what the score loses at its step: they add up to the whole loss, and
+    their mean over orders is the Shapley value, in which no order counts.
+
+    References
+    ----------
+    Shapley (1953). A value for n-person games. Castro, Gómez and Tejada (2009). Polynomial
+    calculation of the Shapley value based on sampling.
+    """
+    drawn: list[tuple[int, int, np.ndarray, DistortionSteps]] = []
+
+    def texts() -> Iterator[list[str]]:
+        documents = count = 0  # so far, and texts
+        for part in _together(units):
+            tokens, lengths, items, owners, table = substitutes.indices(part)
+            known: dict[tuple[object, ...], int] = {}  # texts that are scored already
+            for draw in draws:
+                steps = distort_by_parts(
+                    *(tokens, lengths, level, options, substitutes.candidates, owners),
+                    seed=seed,
+                    purpose=PURPOSE,
+                    items=items,
+                    draw=draw,
+                )
+                indices = np.empty((len(part), 1 + len(steps.words)), np.int64)
+                for step, words in enumerate([tokens, *steps.words]):
+                    for unit, text in enumerate(_texts_of(owners, words, lengths, table)):
+                        found = known.setdefault((unit, *text), count)
+                        indices[unit, step] = found
+                        if found == count:
+                            count += 1
+                            yield text
+                drawn.append((documents, draw, indices, steps))
+            documents += len(part)
+
+    scores = score_texts(scorer, texts()).log_score
+    held: dict[tuple[int, int], tuple[list[float], list[int]]] = {}
+    for first, draw, indices, steps in drawn:
+        losses = np.empty(steps.order.shape)
+        with np.errstate(invalid="ignore"):  # of infinities, of which no H_C is known
+            np.put_along_axis(losses, steps.order, -np.diff(scores[indices], axis=1), 1)
+        for unit, (loss, events) in enumerate(zip(losses, steps.events, strict=True)):
+            held[first + unit, draw] = loss.tolist(), events.tolist()
+    return held
+
+
 def _versions(
     units: Sequence[CutDocument],
     substitutes: Substitutes,
@@ -224,9 +297,7 @@ def _versions(
             found, lengths_found, counts = distort(
                 *(tokens, lengths, level, options, substitutes.candidates), draw=draw, **given
             )
-            texts: list[list[str]] = [[] for _ in units]
-            for unit, row, length in zip(owners, found, lengths_found, strict=True):
-                texts[unit].append(" ".join(table[row[:length]]))
+            texts = _texts_of(owners, found, lengths_found, table)
             counted = {"words": lengths_found, **counts._asdict()}
             columns = {n: np.bincount(owners, held).astype(np.int64) for n, held in counted.items()}
             columns |= {"level": np.full(len(units), level)}
@@ -263,12 +334,14 @@ def score_versions(
     versions: Versions,
     options: DistortionOptions,
     seed: int,
+    parts_level: float | None = None,
 ) -> dict[str, object]:
     """Score all versions of documents: columns of schema ``contrast_scores``.
 
     Documents are in their order; of each version after version, in the order of levels and draws.
     Sentences that a version changes are scored by themselves too, whatever the model scores: what
-    it prefers does then not depend on whether it reads what stands before.
+    it prefers does then not depend on whether it reads what stands before. At `parts_level` losses
+    are split; see `score_parts`.
     """
     rows: list[dict[str, np.ndarray]] = []
     pairs: list[PairIndices] = []
@@ -311,8 +384,20 @@ def score_versions(
         "sentences": [len(unit.sentences) for unit in units],
         "one_word": [sum(len(words) == 1 for words in unit.sentences) for unit in units],
     }
+    parts: Mapping[tuple[int, int], tuple[Any, Any]] = {}
+    if parts_level is not None and parts_level in versions:
+        first, number = versions[parts_level]
+        given = scorer, units, substitutes, range(first, first + number)
+        parts = score_parts(*given, parts_level, options, seed)
+    versions_of = zip(held["level"][order] == parts_level, held["draw"][order], strict=True)
+    split = [
+        parts[document, int(draw)] if is_split else (None, None)
+        for document, (is_split, draw) in zip(documents, versions_of, strict=True)
+    ]
     return {
         "sentence_level": [scorer.sentence_level] * len(documents),
         **{name: [values[row] for row in documents] for name, values in own.items()},
         **{name: values[order] for name, values in held.items()},
+        "parts": [loss for loss, _ in split],
+        "part_events": [events for _, events in split],
     }

@@ -372,6 +372,77 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
         )
 
 
+def test_parts_add_up_to_the_loss_and_of_weights_are_what_each_replaced_word_loses(tmp_path):
+    """Oracles: a loop over the words replaced, by their rank; the whole loss; the one shard."""
+    words = [f"w{number}" for number in range(1200)]
+    vocabulary, substitutes = ClosedVocabulary(words, 5), scoring.Substitutes(words, "words")
+    units = random_units(80, types=1300)
+    own_weights = np.log(np.random.default_rng(2).dirichlet(np.ones(vocabulary.size)))
+    scorer = unigram(own_weights, vocabulary=vocabulary)
+    versions = {0.0: (0, 1), 0.1: (0, 2), 0.4: (0, 3)}
+
+    def shard(name, options, first=0, part=units, versions=versions, scorer=scorer):
+        rows = scoring.score_versions(scorer, part, substitutes, versions, options, 7, 0.4)
+        write_shard(tmp_path / name, CONTRAST_SCORES, rows, {})
+        return pq.read_table(tmp_path / name).to_pylist()
+
+    rows = shard("a.parquet", distortions.DistortionOptions(1.0, 0.0))
+    for row in rows:
+        if row["level"] != 0.4:
+            assert row["parts"] is row["part_events"] is None
+            continue
+        losses = np.zeros(6)
+        for place, held in enumerate(units[row["unit_id"]].sentences):
+            ids = [int(word[1:]) for word in held]
+            item = np.array([sentence_item(row["unit_id"], place)])
+            options = distortions.DistortionOptions(1.0, 0.0)
+            worse, *_ = distortions.distort(
+                *(np.array([ids]), np.array([len(ids)]), 0.4, options, np.arange(1200)),
+                seed=7,
+                purpose=scoring.PURPOSE,
+                items=item,
+                draw=row["draw"],
+            )
+            for rank, new in zip(ids, worse[0].tolist(), strict=True):
+                band = 0 if rank < 100 else 1 if rank < 1000 else 2
+                one, two = vocabulary.encode([f"w{rank} w{new}"])[0]
+                losses[band] += own_weights[one] - own_weights[two]
+        assert row["parts"] == pytest.approx(losses, abs=1e-9)
+    ordered = scoring.sentence_scorer(Energies(), vocabulary)
+    rows = shard("whole.parquet", HALVES, scorer=ordered)
+    own = {row["unit_id"]: row["log_score"] for row in rows if row["level"] == 0}
+    split = [row for row in rows if row["level"] == 0.4]
+    for row in split:
+        assert sum(row["parts"]) == pytest.approx(own[row["unit_id"]] - row["log_score"], abs=1e-9)
+        assert sum(row["part_events"]) == row["substituted"] + row["transposed"]
+    assert np.count_nonzero([row["parts"] for row in split]) > 200
+    cut = []
+    for block, (begin, end) in enumerate(((0, 15), (15, 80))):
+        for draw in range(3):
+            held = {level: (draw, 1) for level, (_, n) in versions.items() if n > draw}
+            held |= {0.0: (0, 1)} if draw == 0 else {}
+            name = f"{block}-{draw}.parquet"
+            shard(name, HALVES, part=units[begin:end], versions=held, scorer=ordered)
+            cut.append(str(tmp_path / name))
+    whole = measure_contrasts(read_sums([str(tmp_path / "whole.parquet")]), "m", 0.1)
+    assert measure_contrasts(read_sums(cut), "m", 0.1).equals(whole)
+    found = whole.to_pandas()
+    for unit in ("word", "sentence"):
+        held = found[(found["unit"] == unit) & (found["level"] == 0.4)]
+        value = held.loc[held["measure"] == "contrastive_entropy", "value"].item()
+        parts = held[held["measure"] == "part"].set_index("event")
+        assert parts.index.tolist() == [
+            "substitution",
+            "transposition",
+            *distortions.EVENT_PARTS,
+        ]
+        assert parts["value"].iloc[:2].sum() == pytest.approx(value)
+        assert parts["value"].iloc[2:].sum() == pytest.approx(value)
+        assert parts["value"].iloc[2:5].sum() == pytest.approx(parts["value"].iloc[0])
+        assert parts["words_hit"].iloc[2:].sum() == parts["words_hit"].iloc[:2].sum()
+        assert (parts["low"] < parts["value"]).all()
+
+
 def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_path):
     """Oracle: of K words a substitute is worse than the k-th of them in (k − 1)/(K − 1)."""
     never = np.arange(VOCABULARY.size, dtype=float)

@@ -22,6 +22,7 @@ from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.shares import share_interval
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
@@ -317,10 +318,10 @@ def _part_rows(sums: ContrastSums, level: float, size: np.ndarray) -> Iterator[_
 
 
 def _accuracy_row(sums: ContrastSums, level: float) -> _Row:
-    """Make the row of the accuracy at a level; see `intervals.share_interval`."""
+    """Make the row of the accuracy at a level; see `share_interval`."""
     held = sums.levels[level]
     pairs, right = intervals.sum_groups(sums.groups, *held.pairs)
-    found = intervals.share_interval(right, pairs)
+    found = share_interval(right, pairs)
     with np.errstate(invalid="ignore"):  # a draw that changes nothing has none
         each = np.divide(*held.draw_pairs[::-1])
     same = 1 - pairs.sum() / (len(held.draws) * sums.counts["sentences"].sum())

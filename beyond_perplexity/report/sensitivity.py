@@ -43,7 +43,7 @@ _VECTORS = (
     "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
     "share of documents of one topic that this test finds at the level and power of the table of "
     "sensitivity. Cut: documents of which the encoder reads the beginning alone. Unknown words "
-    "are left out. Without a vector: documents that the encoder can make nothing of, such as those "
+    "are left out. No vector: documents that the encoder can make nothing of, such as those "
     "of unknown words alone; they are equal to one another and as far from all others as can be."
 )
 
@@ -77,11 +77,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         other("Minimum detectable effect", shown_share, "minimum_detectable_effect"),
         other("Documents", partial(shown, digits=0), "embedded_reference", "embedded"),
         other("Cut", shown_share, "cut_reference", "cut"),
-        other(
-            "Without a vector",
-            partial(shown, digits=0),
-            *("without_vector_reference", "without_vector"),
-        ),
+        other("No vector", partial(shown, digits=0), "without_vector_reference", "without_vector"),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]

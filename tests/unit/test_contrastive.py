@@ -36,7 +36,7 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import share_interval, wilson_interval
+from beyond_perplexity.inference.shares import share_interval, wilson_interval
 from beyond_perplexity.models import huggingface_bring, likelihoods
 from beyond_perplexity.models.registry import build, find, save_model
 from beyond_perplexity.ngrams import arpa, sentence_files
@@ -785,6 +785,26 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     (tmp_path / "a.tsv").rename(tmp_path / "none" / "notes.txt")
     with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
         list(read_pairs(tmp_path / "none"))
+
+
+def test_minimal_distortions_are_summed_up_by_their_kind(tmp_path):
+    """Oracle: by hand; w7 scores −7. Kinds of two files are one, within a phenomenon its own."""
+    rows = ["w1 w2\tw1 w4\tagreement", "w3 w2\tw1 w2\tagreement", "w1\tw6\tfunction word"]
+    (tmp_path / "a.tsv").write_text("\n".join(["good\tbad\tkind", *rows]))
+    lines = [{"good": "w1", "bad": "w9", "distortion": "agreement"}]
+    lines += [
+        {"good": "w1", "bad": "w3", "UID": "npi", "kind": "agreement"},
+        {"good": "w1", "bad": "w2"},
+    ]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = contrast_pairs(unigram(VALUES), read_pairs(tmp_path), None, "model").to_pylist()
+    told = {row["phenomenon"]: (row["accuracy"], row["contrastive_entropy"]) for row in found}
+    assert told == {
+        "agreement": (pytest.approx(2 / 3), (2 - 2 + 8) / 3),
+        "function word": (1, 5),
+        "npi: agreement": (1, 2),
+        "b": (1, 1),
+    }
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_table_1_has_a_block_for_each_unit_and_level() -> None:
     # all later models but the next have a higher accuracy
     assert table.rows[-1][3:] == ["s-150-10", *["higher"] * 5, "–", "·"]
     own = table.tidy[table.tidy["unit"] == "accuracy"]
-    at = own[own["level"] == 0.3].set_index(["first", "second"])["accuracy_difference"]
+    at = own[own["level"] == 0.3].set_index(["first", "second"])["accuracy_difference_value"]
     assert (at["kn-3", "lstm"], at["lstm", "kn-3"]) == pytest.approx((-0.03, 0.03))
     first, last = table.rows[0], table.rows[3]
     assert first[2:4] == ["1", "kn-3"]

@@ -47,7 +47,8 @@ def share_interval(
 
     Wilson's, with as many independent cases as have the jackknife's variance over groups, at most
     the cases there are; where that variance is 0, as of a share of 1, with the effective number of
-    groups. The quantile is Student's t, as in `jackknife_interval`.
+    groups. The quantile is Student's t, of the effective groups less 1; where few of them determine
+    the variance, as of a share near 1, of 3 (Σ c²)² / Σ c⁴ for the changes c by leaving out.
 
     Parameters
     ----------
@@ -63,7 +64,8 @@ def share_interval(
     References
     ----------
     Korn and Graubard (1998). Confidence intervals for proportions with small expected number of
-    positive counts estimated from survey data. Survey Methodology 24.
+    positive counts estimated from survey data. Survey Methodology 24. Satterthwaite (1946). An
+    approximate distribution of estimates of variance components. Biometrics Bulletin 2.
 
     Examples
     --------
@@ -74,7 +76,11 @@ def share_interval(
     found = ratio_interval(right, cases, level)
     if math.isnan(found.low):
         return found
-    variance, share = found.standard_error**2, found.value
-    count = share * (1 - share) / variance if variance else found.effective
-    low, high = wilson_interval(share, min(count, cases.sum()), level, found.effective - 1)
+    share, count, alike = found.value, found.effective, found.effective
+    if found.standard_error:
+        changes = (right.sum() - right) / (cases.sum() - cases) - share
+        squares = np.square(changes / np.abs(changes).max())
+        alike = min(alike, 3 * float(squares.sum() ** 2 / np.square(squares).sum()))
+        count = min(share * (1 - share) / found.standard_error**2, cases.sum())
+    low, high = wilson_interval(share, count, level, alike - 1)
     return found._replace(low=low, high=high)

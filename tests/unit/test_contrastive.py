@@ -364,7 +364,9 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
     without = (right.sum() - right) / (pairs.sum() - pairs)
     variance = 34 / 35 * np.square(without - value).sum()
     cases = value * (1 - value) / variance
-    quantile = t.ppf(0.975, pairs.sum() ** 2 / (pairs**2).sum() - 1)
+    changes = without - value
+    alike = 3 * np.square(changes).sum() ** 2 / (changes**4).sum()
+    quantile = t.ppf(0.975, min(alike, pairs.sum() ** 2 / (pairs**2).sum()) - 1)
     # Wilson's limits are where the test of a share p by its own variance just rejects.
     for limit in (found["low"], found["high"]):
         assert abs(value - limit) / math.sqrt(limit * (1 - limit) / cases) == pytest.approx(
@@ -482,6 +484,14 @@ def test_a_share_of_one_has_the_interval_of_as_many_cases_as_groups():
     found = share_interval(np.full(30, 8.0), np.full(30, 8.0))
     assert (found.value, found.high) == (1.0, pytest.approx(1.0))
     assert found.low == pytest.approx(30 / (30 + t.ppf(0.975, 29) ** 2))
+    one_wrong = share_interval(np.array([7.0] + [8.0] * 29), np.full(30, 8.0))
+    # one group determines the variance: of 3 · 1² / 1 units that are alike, nearly
+    changes = np.array([1 / 240] + [-1 / 240 / 29] * 29)
+    alike = 3 * np.square(changes).sum() ** 2 / (changes**4).sum()
+    limit, cases = one_wrong.low, 239 / 240 / 240 / (29 / 30 * np.square(changes).sum())
+    quantile = (239 / 240 - limit) / math.sqrt(limit * (1 - limit) / min(cases, 240))
+    assert quantile == pytest.approx(t.ppf(0.975, alike - 1), rel=1e-3)
+    assert one_wrong.low < 1 - 10 / 240
     few = share_interval(np.full(19, 8.0), np.full(19, 8.0))
     assert math.isnan(few.low)
 

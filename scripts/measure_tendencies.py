@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remark
+from beyond_perplexity import arguments, errors, foreign_text, signature
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.signature import changed
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import (
@@ -40,7 +37,7 @@ def _comparison(given: Given) -> TextComparison:
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
     groups, training, pool = human.groups(), None, None
     if note := human.note_on_groups(groups):
-        remark(note)
+        foreign_text.remark(note)
     if given.training_split:
         training = human.other_split(given.training_split).texts
     if given.pool_split:
@@ -61,7 +58,7 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
-    raw = record | {"signature": changed(str(record["signature"]), vocabulary="raw")}
+    raw = record | {"signature": signature.changed(str(record["signature"]), vocabulary="raw")}
     for vocabulary in comparison.views:
         if vocabulary != main:
             sample_sets = _raw_sample_sets(given, comparison)
@@ -77,7 +74,7 @@ def _measure(
             )
             warning = star_warning(rows, options.permutations, given.sample_sets)
             if warning and vocabulary == main:
-                remark(f"warning: {given.source}: {warning}")
+                foreign_text.remark(f"warning: {given.source}: {warning}")
             told = comparison.text_rows(vocabulary, sample_sets)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}
@@ -92,7 +89,7 @@ def _measure(
 def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
     """Return the statistics of both sample sets as they are; the samples are counted here."""
     if not given.raw_reference_statistics:
-        raise InputError("--raw needs --raw-reference-statistics beside a vocabulary")
+        raise errors.InputError("--raw needs --raw-reference-statistics beside a vocabulary")
     files, view = comparison.files[1], comparison.views[RAW_TEXT]
     samples = count_texts(files.texts(), comparison.classes, view)
     return read_statistics(given.raw_reference_statistics), samples
@@ -112,10 +109,10 @@ def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
     *COUNTING,
     needed("--source", "name of the samples in the tables"),
-    flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
+    flag("--sample-sets", "sample sets that share one family of tests", arguments.COUNT, default=1),
     json_flag("--options", "JSON; see tendencies/definitions.py"),
     json_flag("--sample-size-options", "JSON object; likewise"),
-    flag("--seed", "seed of all draws", SEED, default=0),
+    flag("--seed", "seed of all draws", arguments.SEED, default=0),
     output("--measures", "table of measures to write", required=False),
     output("--raw", "table of measures without a vocabulary to write", required=False),
     output("--sample-size", "table of random subsets to write; needs --measures", required=False),
@@ -135,7 +132,7 @@ def main(given: Given) -> None:
     )
     reference, sample_set = map(read_statistics, paths)
     if found := without_blanks(sample_set.types, sample_set.counts):
-        remark(f"warning: {paths[1]}: {found}")
+        foreign_text.remark(f"warning: {paths[1]}: {found}")
     if given.measures:
         _measure(given, (reference, sample_set), options, record)
     if given.curves:

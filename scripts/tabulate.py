@@ -5,10 +5,7 @@ from __future__ import annotations
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.inputs import read_inputs
-from beyond_perplexity.report.latex import write_table
-from beyond_perplexity.report.layout import empty_table
+from beyond_perplexity.report import TABLES, inputs, latex, layout, tabulate
 from scripts._job import Given, flag, job, json_flag, needed, output
 
 
@@ -21,11 +18,11 @@ from scripts._job import Given, flag, job, json_flag, needed, output
     output("--html", "rounded, a page of its own"),
 )
 def main(options: Given) -> None:
-    given = read_inputs(options.table, TABLES[options.table], options.inputs)
+    given = inputs.read_inputs(options.table, TABLES[options.table], options.inputs)
     try:
         table = tabulate(options.table, given, Labels.from_json(options.labels))
     except NothingToShowError as error:
         remark(f"warning: table {options.table}: {error}")
         name = options.table.replace("/", "-")
-        table = empty_table(name, TABLES[options.table].title, f"{error}")
-    write_table(table, options.csv, options.latex, options.html)
+        table = layout.empty_table(name, TABLES[options.table].title, f"{error}")
+    latex.write_table(table, options.csv, options.latex, options.html)

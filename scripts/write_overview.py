@@ -6,11 +6,8 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import output_file
 from beyond_perplexity.options import json_object
-from beyond_perplexity.report.findings import read_findings
+from beyond_perplexity.report import findings, layout, overview, tendency_findings
 from beyond_perplexity.report.inputs import read_descriptions, read_input
-from beyond_perplexity.report.layout import html_page, to_html_table
-from beyond_perplexity.report.overview import render_overview, resources_table
-from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.storage.outputs import write_text
 from scripts._job import Given, flag, job, needed, output
 
@@ -42,18 +39,18 @@ def main(options: Given) -> None:
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     measures = read_input("measures", options.measures)
     shifts = [read_input("sensitivity", [path]) for path in options.sensitivity]
-    text = render_overview(
+    text = overview.render_overview(
         extractions,
         read_input("perplexities", options.perplexities),
-        by_corpus(options.compared["corpora"], extractions, measures, shifts),
+        tendency_findings.by_corpus(options.compared["corpora"], extractions, measures, shifts),
         options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,
-        {paper: read_findings(getattr(options, paper)) for paper in PAPERS},
+        {paper: findings.read_findings(getattr(options, paper)) for paper in PAPERS},
     )
     write_text(options.output, text)
     if options.benchmarks and options.resources:
-        table = resources_table(options.benchmarks)
+        table = overview.resources_table(options.benchmarks)
         csv, html = options.resources
         write_text(csv, table.tidy.to_csv(index=False, lineterminator="\n"))
-        write_text(html, html_page(table.title, to_html_table(table)))
+        write_text(html, layout.html_page(table.title, layout.to_html_table(table)))

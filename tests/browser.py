@@ -5,8 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -24,20 +22,20 @@ MEASURE = """<script>setTimeout(() => parent.postMessage(JSON.stringify({
 }), "*"), 5000)</script></body>"""
 
 
-def browse(page: Path, profile: Path) -> tuple[str, list[str]]:
+def browse(page, profile):
     """Open a page; return its content after the scripts have run, and what the console said."""
     command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
-def measure(text: str, width: int, folder: Path, script: str = "") -> dict[str, Any]:
+def measure(text, width, folder, script=""):
     """Lay a page out in a window of so many pixels: its width, and what a script says of it."""
     (folder / "measured.html").write_text((MEASURE % script).join(text.rsplit("</body>", 1)))
     (folder / "frame.html").write_text(FRAME % width)
     content, _ = browse(folder / "frame.html", folder / f"profile-{width}")
     found = re.search(r'data-measured="([^"]*)"', content)
     assert found, content[:2000]
-    held: dict[str, Any] = json.loads(html.unescape(found[1]))
+    held = json.loads(html.unescape(found[1]))
     assert held["inner"] == width
     return held

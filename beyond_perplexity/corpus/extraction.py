@@ -25,12 +25,9 @@ from typing import Any, NamedTuple
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
-from beyond_perplexity.corpus import mediawiki, readers, tables
+from beyond_perplexity.corpus import formats, mediawiki, normalization, penn, readers, tables
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.formats import FORMATS, PARSERS
 from beyond_perplexity.corpus.markup import MarkupError, Paragraph, normalize_title, parse_article
-from beyond_perplexity.corpus.normalization import Preprocessing, lower_case, remove_accents
-from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 
@@ -155,7 +152,7 @@ class Extractor:
         text, steps = " ".join(tokens), self.options.preprocessing
         chosen = split or self.options.split.choose(source.title, source.paragraph.text)
         held = self._parse(tokens, source.place, result) or [
-            (sentence, replace_leaves(tree, clean_tokens(leaves(tree), steps)))
+            (sentence, penn.replace_leaves(tree, clean_tokens(penn.leaves(tree), steps)))
             for sentence, tree in trees
         ]
         row = (chosen, source.title, text, len(tokens), source.raw, mentions, held)
@@ -167,7 +164,7 @@ class Extractor:
         options = self.options.trees
         if options.kind == "none":
             return []
-        module = importlib.import_module(PARSERS[options.kind].module)
+        module = importlib.import_module(formats.PARSERS[options.kind].module)
         trees: list[tuple[int, str]]
         trees, left_out = module.parse_document(tokens, options.maximum_tokens)
         for reason, count in left_out.items():
@@ -176,13 +173,13 @@ class Extractor:
         return trees
 
 
-def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
+def clean_tokens(tokens: Sequence[str], steps: normalization.Preprocessing) -> list[str]:
     """Lower-case tokens and remove their accents, as the steps say; one of accents alone stays."""
     text = "\n".join(tokens)
     if steps.lower_case:
-        text = lower_case(text)
+        text = normalization.lower_case(text)
     if steps.remove_accents:
-        text = remove_accents(text)
+        text = normalization.remove_accents(text)
     return [new or old for new, old in zip(text.split("\n"), tokens, strict=True)]
 
 
@@ -213,7 +210,7 @@ def _read_page(raw: mediawiki.RawPage, result: Extracted) -> mediawiki.Page | No
 def _records(
     options: ExtractionOptions, path: Path, problems: readers.Problems
 ) -> Iterator[readers.Record]:
-    row = FORMATS[options.source.format]
+    row = formats.FORMATS[options.source.format]
     named = {"field": options.source.field} if row.named_fields else {}
     own, account = readers.Problems(problems.skip), Account(path, "documents")
     for record in row.load()(path, own, **named):
@@ -241,7 +238,7 @@ def _batches(
     options: ExtractionOptions, problems: readers.Problems, reader: readers.AnnotatedReader | None
 ) -> Iterator[ItemBatch]:
     """Cut the files of a corpus into batches of limited size."""
-    row, first = FORMATS[options.source.format], 0
+    row, first = formats.FORMATS[options.source.format], 0
     for name, split in options.source.files():
         path = readers.resolve_path(name)
         pages: Any = row.load()(path, problems) if row.kind == "pages" else None
@@ -314,7 +311,7 @@ def extract(
 
 def _gather(options: ExtractionOptions, gathered: tables.Gathered, seed: int, workers: int) -> None:
     problems = readers.Problems(options.source.on_error == "skip", gathered.skips)
-    row, reader = FORMATS[options.source.format], None
+    row, reader = formats.FORMATS[options.source.format], None
     if row.kind == "annotated":
         reader = row.load()(options.source, problems)
     batches = _batches(options, problems, reader)

@@ -11,16 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import style
 from beyond_perplexity.figures.labels import Labels, proposal_colours, short_proposal
-from beyond_perplexity.figures.style import (
-    AxisPoint,
-    cut_outliers,
-    handle,
-    legend_below,
-    name_rows,
-    panel_grid,
-    styled,
-)
 from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges, withdraw_claims
 from beyond_perplexity.importance.estimate_wording import finite_bounds, sampling_error
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED, TWO_SIDED_UNSURE
@@ -66,7 +58,7 @@ def _two_sided(estimates: pd.DataFrame) -> pd.DataFrame:
     return alone.assign(row=alone["method"].map(titles) + ": " + alone["basis"].map(titles))
 
 
-@styled
+@style.styled
 def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
@@ -82,30 +74,30 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     models = [name for name in order if name in set(chosen["model"])]
     lines = list(dict.fromkeys([*chosen["row"], *two_sided["row"]]))
     colours = proposal_colours(estimates)
-    figure, axes = panel_grid(len(models), len(models), 0.24 * len(lines), 1.3, sharey=True)
+    figure, axes = style.panel_grid(len(models), len(models), 0.24 * len(lines), 1.3, sharey=True)
     for model, axis in zip(models, axes, strict=True):
         own = two_sided[two_sided["model"] == model]
         _draw(axis, chosen[chosen["model"] == model], lines, colours)
         _draw_two_sided(axis, own, lines, colours)
         axis.set(title=model, xlabel="Perplexity")
-    name_rows(axes[0], lines)
-    shown = [handle(*named) for named in colours.items()]
+    style.name_rows(axes[0], lines)
+    shown = [style.handle(*named) for named in colours.items()]
     several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
     lowest = " (the lowest over τ)" if several else ""
     kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
-    shown += [handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
+    shown += [style.handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
     shown += [
-        handle(f"two-sided, {label}", "0.3", None, line)
+        style.handle(f"two-sided, {label}", "0.3", None, line)
         for label, line in TWO_SIDED_LINES.items()
         if label in set(two_sided["bound"])
     ]
-    legend_below(figure, shown)
+    style.legend_below(figure, shown)
     return figure
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]) -> None:
     proposals = list(dict.fromkeys(rows["proposal"]))
-    points: list[AxisPoint] = []
+    points: list[style.AxisPoint] = []
     look: dict[str, Any] = {"markersize": 4, "linestyle": "none"}
     order = rows["proposal"].map(proposals.index).sort_values(kind="stable")
     for row in rows.loc[order.index].to_dict("records"):
@@ -114,9 +106,9 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
         colour, mark = colours[short_proposal(row["model"], row["proposal"])], MARKS[row["bound"]]
         axis.errorbar(value, height, xerr=error, color=colour, marker=mark, **look)
         limits = (value - error, value, value + error)
-        points.append(AxisPoint(limits, height, f"{value:,.0f}", colour))
-    cut_outliers(axis, points)
-    name_rows(axis, lines, shown=False)
+        points.append(style.AxisPoint(limits, height, f"{value:,.0f}", colour))
+    style.cut_outliers(axis, points)
+    style.name_rows(axis, lines, shown=False)
 
 
 def _draw_two_sided(
@@ -147,7 +139,7 @@ MOST_SHOWN = 1.0  # where it ends at the least
 ROW_HEIGHT = 0.16
 
 
-@styled
+@style.styled
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     """Draw what each setting may lack of log p, nats per token, a panel per model.
 
@@ -165,11 +157,11 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     for row, found in zip(rows, ranges, strict=True):
         panels.setdefault(row["model"], []).append((row, found))
     height = ROW_HEIGHT * max(map(len, panels.values()))
-    figure, axes = panel_grid(len(panels), len(panels), height, 1.2, sharex=True)
+    figure, axes = style.panel_grid(len(panels), len(panels), height, 1.2, sharex=True)
     for axis, (model, panel) in zip(axes, panels.items(), strict=True):
         _draw_bars(axis, panel, colours, limits)
         axis.set(title=model, xlabel="Missing of log p,\nnats per token")
-    legend_below(figure, [handle(*named) for named in colours.items()])
+    style.legend_below(figure, [style.handle(*named) for named in colours.items()])
     return figure
 
 
@@ -190,4 +182,4 @@ def _draw_bars(
     axis.xaxis.set_minor_formatter(NullFormatter())
     names = [f"τ = {row['temperature']:g}, K = {row['n_samples']:,.0f}" for row, _ in panel]
     runs = [f" × {row['runs']:.0f} runs" if row["runs"] > 1 else "" for row, _ in panel]
-    name_rows(axis, [*map("".join, zip(names, runs, strict=True))])
+    style.name_rows(axis, [*map("".join, zip(names, runs, strict=True))])

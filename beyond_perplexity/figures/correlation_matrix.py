@@ -16,20 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import measure_names, numbers, style
 from beyond_perplexity.figures.labels import Labels, Looks
-from beyond_perplexity.figures.measure_names import relation_titles
-from beyond_perplexity.figures.numbers import MINUS
-from beyond_perplexity.figures.numbers import shown as shown_number
-from beyond_perplexity.figures.style import (
-    CENTRED,
-    fill_cell,
-    handle,
-    legend_below,
-    name_columns_above,
-    panel_grid,
-    range_without_outliers,
-    styled,
-)
 from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS, shared_rows
 from beyond_perplexity.relations.readers import PERPLEXITY
 
@@ -87,19 +75,19 @@ def _shown_value(value: float) -> str:
     rounded = round(value, 2)
     size, nearly = abs(rounded), "≈" if abs(rounded) == 1 and abs(value) < 1 - 1e-9 else ""
     text = f"{size:.0f}" if size in (0, 1) else f"{size:.2f}".replace("0.", ".", 1)
-    return f"{MINUS if rounded < 0 else ''}{nearly}{text}"
+    return f"{numbers.MINUS if rounded < 0 else ''}{nearly}{text}"
 
 
 def _draw_correlation(axis: Axes, place: tuple[int, int], found: ShownCorrelation) -> None:
     row, column = place
     if math.isnan(found.value):
-        axis.text(column, row, "·", fontsize=7, color=_UNSURE, **CENTRED)
+        axis.text(column, row, "·", fontsize=7, color=_UNSURE, **style.CENTRED)
         return
     if found.sure:
-        fill_cell(axis, row, column, colormaps[_COLOURS]((found.value + 1) / 2))
+        style.fill_cell(axis, row, column, colormaps[_COLOURS]((found.value + 1) / 2))
     ink = "#FFFFFF" if abs(found.value) > _DARK else "#000000"
     ink = ink if found.sure else _UNSURE
-    axis.text(column, row, _shown_value(found.value), fontsize=7, color=ink, **CENTRED)
+    axis.text(column, row, _shown_value(found.value), fontsize=7, color=ink, **style.CENTRED)
 
 
 def matrix_figure(
@@ -126,12 +114,12 @@ def draw_correlations(
         kind = below if row > column else above
         _draw_correlation(axis, (row, column), either_way(kind, first, second))
     for place in range(n):
-        fill_cell(axis, place, place, "#D9D9D9")
+        style.fill_cell(axis, place, place, "#D9D9D9")
     axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal", anchor="E")
     rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles.values(), 1)]
     axis.set_yticks(range(n), rows)
     axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])
-    name_columns_above(axis)
+    style.name_columns_above(axis)
 
 
 def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None:
@@ -206,14 +194,14 @@ def draw_scatters(
     fills = dict(
         zip(kinds, cycle(("full", "none", "left", "right", "top", "bottom")), strict=False)
     )
-    figure, axes = panel_grid(len(shown), 4, 1.5, 1.0)
+    figure, axes = style.panel_grid(len(shown), 4, 1.5, 1.0)
     far: dict[str, None] = {}
     for axis, one in zip(axes, shown, strict=True):
-        low, high = range_without_outliers({x for *_, x, _ in one.points}) or (-1e300, 1e300)
+        low, high = style.range_without_outliers({x for *_, x, _ in one.points}) or (-1e300, 1e300)
         for model, kind, x, y in one.points:
             how: dict[str, Any] = {"color": looks.colour(model), "fillstyle": fills.get(kind)}
             if not low <= x <= high:
-                far[f"{labels.model(model)} {shown_number(x, 2)}"] = None
+                far[f"{labels.model(model)} {numbers.shown(x, 2)}"] = None
                 x = 0.03 if (x > high) == one.turned[0] else 0.97
                 how["transform"] = axis.get_yaxis_transform()
             axis.plot(x, y, looks.marker(model), **how)
@@ -225,11 +213,13 @@ def draw_scatters(
         axis.ticklabel_format(style="plain", useOffset=False)
         for side, turned in zip((axis.xaxis, axis.yaxis), one.turned, strict=True):
             side.set_inverted(turned)
-    entries = [handle(labels.model(m), looks.colour(m), looks.marker(m), "none") for m in models]
-    entries += [handle(title, "#333333", "o", "none") for title in kinds.values()]
+    entries = [
+        style.handle(labels.model(m), looks.colour(m), looks.marker(m), "none") for m in models
+    ]
+    entries += [style.handle(title, "#333333", "o", "none") for title in kinds.values()]
     for entry, filled in zip(entries[len(models) :], fills.values(), strict=True):
         entry.set_fillstyle(filled)  # type: ignore[arg-type]
-    legend_below(figure, entries)
+    style.legend_below(figure, entries)
     said = f"\nAt the edge, beyond the axis: {', '.join(far)}" if far else ""
     figure.legends[0].set_title(xlabel + said)
     return figure
@@ -259,10 +249,10 @@ def _draw_few(
     return draw_scatters(scatters, labels, xlabel, {one: labels.decoding(one) for one in decodings})
 
 
-@styled
+@style.styled
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
     """Draw all rank correlations with their tree; where most are of few models, scatters."""
-    titles = relation_titles(measures, labels)
+    titles = measure_names.relation_titles(measures, labels)
     known = {*correlations["first"], *correlations["second"]}
     names = [key for key in titles if key in known]
     if len(names) < 2:

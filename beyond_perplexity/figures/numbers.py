@@ -8,16 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity import verdicts
 from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts, verdict_of
-from beyond_perplexity.verdicts import (
-    CANNOT_TELL,
-    DIFFERS,
-    WITHOUT_VERDICT,
-    is_known,
-    joined_facts,
-    reason_text,
-)
 
 STAR_LEVELS = ((0.005, "**"), (0.05, "*"))
 STAR_NOTE = "** adjusted p < 0.005, * adjusted p < 0.05"
@@ -96,31 +89,31 @@ def shown_p(p_value: float | None) -> str:
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD, UNCLEAR = "†", "?"
-_MARKS = {WITHOUT_VERDICT: WITHHELD, CANNOT_TELL: UNCLEAR}
+_MARKS = {verdicts.WITHOUT_VERDICT: WITHHELD, verdicts.CANNOT_TELL: UNCLEAR}
 
 
 def reason_withheld(row: Mapping[Any, Any]) -> str:
     """Say why a test of a row of schema ``tendencies`` was not made, or nothing."""
-    tested = is_known(row["p_value"]) or not compares_texts(row["measure"])
-    if tested or not is_known(row["reason"]):
+    tested = verdicts.is_known(row["p_value"]) or not compares_texts(row["measure"])
+    if tested or not verdicts.is_known(row["reason"]):
         return ""
     # The note of a largest difference names its word, which says nothing of the test.
-    named = row["measure"].startswith("max_difference") or not is_known(row["note"])
-    return joined_facts(reason_text(row["reason"]), "" if named else row["note"])
+    named = row["measure"].startswith("max_difference") or not verdicts.is_known(row["note"])
+    return verdicts.joined_facts(verdicts.reason_text(row["reason"]), "" if named else row["note"])
 
 
 def note_alone(row: Mapping[Any, Any]) -> str:
     """Return the note of a row whose verdict is not withheld."""
-    return row["note"] if is_known(row["note"]) and not reason_withheld(row) else ""
+    return row["note"] if verdicts.is_known(row["note"]) and not reason_withheld(row) else ""
 
 
 def too_few_permutations(rows: Iterable[Mapping[Any, Any]]) -> str:
     """Say that no star can appear, by the families of the tests and their draws, or nothing."""
-    drawn = [row for row in rows if is_known(row["draws"])]
-    unclear = any(verdict(row) == CANNOT_TELL for row in drawn)
+    drawn = [row for row in rows if verdicts.is_known(row["draws"])]
+    unclear = any(verdict(row) == verdicts.CANNOT_TELL for row in drawn)
     for row in drawn:
         if warning := draw_warning(int(row["family"]), int(row["draws"]), "permutations"):
-            return f"{UNCLEAR} {CANNOT_TELL}: {warning}" if unclear else warning
+            return f"{UNCLEAR} {verdicts.CANNOT_TELL}: {warning}" if unclear else warning
     return ""
 
 
@@ -132,7 +125,7 @@ def verdict(row: Mapping[Any, Any]) -> str:
 def verdict_mark(row: Mapping[Any, Any]) -> str:
     """Return what stands behind the value of a row: stars, or the mark of no verdict."""
     said = verdict(row)
-    return stars(row["p_adjusted"]) if said == DIFFERS else _MARKS.get(said, "")
+    return stars(row["p_adjusted"]) if said == verdicts.DIFFERS else _MARKS.get(said, "")
 
 
 def beyond_baseline(row: Mapping[Any, Any]) -> int:
@@ -140,7 +133,7 @@ def beyond_baseline(row: Mapping[Any, Any]) -> int:
 
     It is that at the size of the baseline: baseline plus excess; the band is the middle 95%.
     """
-    if not (is_known(row["baseline_low"]) and is_known(row["baseline_high"])):
+    if not (verdicts.is_known(row["baseline_low"]) and verdicts.is_known(row["baseline_high"])):
         return 0
     distance = row["baseline"] + row["excess"]
     return int(distance > row["baseline_high"]) - int(distance < row["baseline_low"])

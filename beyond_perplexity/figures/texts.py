@@ -17,36 +17,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import measure_names, numbers, style
 from beyond_perplexity.figures.labels import (
     Labels,
     Looks,
     is_reference,
     parse_source,
     reference_in,
-)
-from beyond_perplexity.figures.measure_names import by_key
-from beyond_perplexity.figures.numbers import (
-    STAR_NOTE,
-    UNCLEAR,
-    WITHHELD,
-    baselines_of,
-    beyond_baseline,
-    effect_table,
-    shown,
-    verdict,
-    verdict_mark,
-)
-from beyond_perplexity.figures.style import (
-    CENTRED,
-    COLUMN_WIDTH,
-    PAGE_WIDTH,
-    fill_cell,
-    name_columns_above,
-    name_rows,
-    panel_grid,
-    select,
-    single_panel,
-    styled,
 )
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS
@@ -72,26 +49,27 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     """Choose the colour of a cell, never white where its test differs, and the ink."""
     if math.isnan(row["baseline_low"] + row["baseline_high"]):
         return UNKNOWN, "#000000"
-    place = beyond_baseline(row)
+    place = numbers.beyond_baseline(row)
     if place <= 0:
-        inside = INSIDE_DIFFERS if verdict(row) == DIFFERS else INSIDE
+        inside = INSIDE_DIFFERS if numbers.verdict(row) == DIFFERS else INSIDE
         return (CLOSER if place else inside), "#000000"
     darkness = math.sqrt(max(0.0, row["excess"]) / largest)
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
 
 def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
-    fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
+    style.fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
     if fill == INSIDE_DIFFERS:  # who does not see violet sees a bar
         axis.plot([column - 0.46] * 2, [line - 0.36, line + 0.36], color=BAR, linewidth=2.2)
-    axis.text(column, line, text, fontsize=7, color=ink, **CENTRED)
+    axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     said = "Colour compares the distance with the 95% band of human text at the baseline's size,\n"
-    said += f"stars are the permutation test of all documents: {STAR_NOTE}."
-    said += f" {WITHHELD} no verdict." if WITHHELD in marks else ""
-    said += f" {UNCLEAR} {CANNOT_TELL}: too few permutations." if UNCLEAR in marks else ""
+    said += f"stars are the permutation test of all documents: {numbers.STAR_NOTE}."
+    said += f" {numbers.WITHHELD} no verdict." if numbers.WITHHELD in marks else ""
+    if numbers.UNCLEAR in marks:
+        said += f" {numbers.UNCLEAR} {CANNOT_TELL}: too few permutations."
     entries = [
         Patch(facecolor=INSIDE, edgecolor="#999999", label="in the band, no star"),
         Patch(facecolor=FARTHER(0.5), label="farther"),
@@ -107,7 +85,7 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
     )
 
 
-@styled
+@style.styled
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess over the baseline.
 
@@ -116,19 +94,19 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     has one; blue is farther, the darker the larger the excess; orange is closer; grey has no
     baseline.
     """
-    rows = effect_table(table)
+    rows = numbers.effect_table(table)
     if rows.empty:
         raise NothingToShowError("the measures have no distance to the test set to draw")
     sources = labels.sort_sources(rows["source"])
-    held = by_key(rows, "source", "tendency", "measure")
+    held = measure_names.by_key(rows, "source", "tendency", "measure")
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     baselines = list(dict.fromkeys(rows["vocabulary"]))
     top = len(baselines)
-    figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
+    figure, axis = style.single_panel(style.PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
     for column, key in enumerate(columns):
-        for line, text in enumerate(baselines_of(rows, key).values()):
+        for line, text in enumerate(numbers.baselines_of(rows, key).values()):
             short = text.replace("0.", ".") if "–" in text else text  # a range is long
             _draw_cell(axis, column, line, short, INSIDE, "#000000")
     marks, fills = set(), set()
@@ -136,8 +114,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         for column, key in enumerate(columns):
             row = held.get((source, *key))
             if row is not None and not math.isnan(row["value"]):
-                mark, (fill, ink) = verdict_mark(row), _fill(row, largest)
-                _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
+                mark, (fill, ink) = numbers.verdict_mark(row), _fill(row, largest)
+                _draw_cell(axis, column, line, numbers.shown(row["value"]) + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
@@ -159,7 +137,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
 
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
     """Set the baselines and the models apart, and take the frame away."""
-    name_columns_above(axis)
+    style.name_columns_above(axis)
     models = [parse_source(name).model for name in sources]
     starts = [line for line in range(1, len(models)) if models[line] != models[line - 1]]
     for line in starts:
@@ -184,14 +162,14 @@ def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> Non
         artist.set_zorder(3)
 
 
-@styled
+@style.styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw a box of document lengths per sample set under the test set's (paper, Fig. 5).
 
     Quartiles, 5th to 95th percentile, median (line) and mean (diamond); the shade is the test
     set's.
     """
-    curves = select(table, "length_quantiles")
+    curves = style.select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
     boxes: dict[str, dict[str, float]] = {}
     for name in labels.sort_sources(curves["source"]):
@@ -204,13 +182,13 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
             boxes[name] = box
     sources = list(boxes)
     looks = Looks(labels, sources)
-    figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
+    figure, axis = style.single_panel(style.COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
     for place, name in enumerate(sources):
         box = boxes[name]
         _draw_box(axis, box, place, looks.colour(parse_source(name).model))
         if is_reference(name) and place == 0:
             axis.axvspan(box["q1"], box["q3"], color="#000000", alpha=0.07, linewidth=0)
-    name_rows(axis, [labels.source(name) for name in sources])
+    style.name_rows(axis, [labels.source(name) for name in sources])
     axis.set(xlim=(0, None), xlabel="Document length (tokens)")
     return figure
 
@@ -240,7 +218,7 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
         axis.annotate(short_number(value), (value, places[name]), fontsize=7, **beside)
 
 
-@styled
+@style.styled
 def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the types and tokens of every source, and what it shares with the test set."""
     rows = table[table["tendency"] == "vocabulary"]
@@ -251,7 +229,7 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     sources = labels.sort_sources([*humans, *rows["source"]])
     looks = Looks(labels, sources)
     places = {name: place for place, name in enumerate(sources)}
-    figure, axes = panel_grid(len(held), len(held), 0.19 * len(sources), 0.75, sharey=True)
+    figure, axes = style.panel_grid(len(held), len(held), 0.19 * len(sources), 0.75, sharey=True)
     for axis, measure in zip(axes, held, strict=True):
         chosen = rows[rows["measure"] == measure]
         known = chosen[chosen["value"].notna()]
@@ -267,5 +245,5 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.xaxis.set_major_formatter(FuncFormatter(short_number))
-        name_rows(axis, [labels.source(name) for name in sources])
+        style.name_rows(axis, [labels.source(name) for name in sources])
     return figure

@@ -12,27 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import measure_names, style
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
-from beyond_perplexity.figures.measure_names import (
-    CONTRAST_UNITS,
-    Descriptions,
-    normalized_models,
-    parts_by,
-    pick_contrasts,
-    shown_level,
-    training_margins,
-)
-from beyond_perplexity.figures.style import (
-    COLUMN_WIDTH,
-    draw_line,
-    handle,
-    legend_below,
-    model_handles,
-    row_of_panels,
-    single_panel,
-    styled,
-    thin,
-)
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 _STYLES = {"train": ":", "valid": "-"}
@@ -49,11 +30,11 @@ def _draw_epochs(
     """Draw a column against epochs, a line a model and split, with marks on some splits."""
     sources = _sources(labels.sort_models(rows["model"]))
     looks = Looks(labels, sources)
-    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
-    for (model, split), points in parts_by(rows, "model", "split").items():
+    figure, axis = style.single_panel(style.COLUMN_WIDTH * 1.25, 3.0)
+    for (model, split), points in measure_names.parts_by(rows, "model", "split").items():
         ordered = points.sort_values("epoch", kind="stable")
         axis.plot(
-            *(thin(ordered, 400)[name].to_numpy() for name in ("epoch", column)),
+            *(style.thin(ordered, 400)[name].to_numpy() for name in ("epoch", column)),
             color=looks.colour(model),
             linestyle=_STYLES.get(split, "--"),
             linewidth=1.4 if split == "valid" else 0.9,
@@ -62,12 +43,14 @@ def _draw_epochs(
         )
     axis.set_xlabel("Epoch")
     splits = [name for name in _STYLES if name in set(rows["split"])]
-    entries = [handle(_SPLIT_NAMES[one], NEUTRAL_COLOUR, None, _STYLES[one]) for one in splits]
-    legend_below(figure, [*model_handles(sources, labels, looks), *entries])
+    entries = [
+        style.handle(_SPLIT_NAMES[one], NEUTRAL_COLOUR, None, _STYLES[one]) for one in splits
+    ]
+    style.legend_below(figure, [*style.model_handles(sources, labels, looks), *entries])
     return figure, axis
 
 
-@styled
+@style.styled
 def training(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw perplexity per token against epochs: a line per model and split."""
     finite = table[table["perplexity"].notna() & (table["perplexity"] < float("inf"))]
@@ -89,42 +72,42 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
         points = own.rename(columns={"level": "x", "value": "y"})[["x", "y", "low", "high"]]
         if not (points["x"] == 0).any():  # a text is no distortion of itself
             points = pd.concat([pd.DataFrame([dict.fromkeys(points, 0.0)]), points])
-        draw_line(axis, points, f"{model}/-", looks, band=True)
+        style.draw_line(axis, points, f"{model}/-", looks, band=True)
     axis.set_xlabel(_DISTORTION)
     axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_xlim(left=0)
 
 
-@styled
+@style.styled
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
 
     A panel for each unit, and one for models without a likelihood, whose scale is arbitrary.
     """
-    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    rows = measure_names.pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
         raise NothingToShowError("no model has a finite contrastive entropy")
-    known = rows["model"].isin(normalized_models(table))
+    known = rows["model"].isin(measure_names.normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])
-        for unit, title in CONTRAST_UNITS.items()
+        for unit, title in measure_names.CONTRAST_UNITS.items()
     ]
-    title = f"{CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
+    title = f"{measure_names.CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
     parts.append(("sentence", title, rows[~known & (rows["unit"] == "sentence")]))
     drawn = [part for part in parts if len(part[2])]
-    figure, axes = row_of_panels(len(drawn), 3.0)
+    figure, axes = style.row_of_panels(len(drawn), 3.0)
     for axis, (unit, heading, held) in zip(axes, drawn, strict=True):
         _draw_curves(axis, held, labels, looks)
         axis.set_title(heading.capitalize(), wrap=True)
         axis.set_ylabel(f"$H_C$, nats a {unit}", parse_math=True)
     shown = {name for _, _, held in drawn for name in held["model"]}
-    legend_below(figure, model_handles(_sources(sorted(shown)), labels, looks))
+    style.legend_below(figure, style.model_handles(_sources(sorted(shown)), labels, looks))
     return figure
 
 
-@styled
+@style.styled
 def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy against epochs, a line a model and split (the paper's Figure 2)."""
     measured = table[np.isfinite(table["contrastive_entropy"].astype(float))]
@@ -136,11 +119,13 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
     return figure
 
 
-@styled
-def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels) -> Figure:
+@style.styled
+def entropy_by_margin(
+    table: pd.DataFrame, models: measure_names.Descriptions, labels: Labels
+) -> Figure:
     """Draw test contrastive entropy, a line a training distortion, a panel a size (Fig. 3)."""
-    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
-    margins = training_margins(models)
+    rows = measure_names.pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    margins = measure_names.training_margins(models)
     rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
     rows = rows[np.isfinite(rows["value"])]
     if rows.empty:
@@ -148,19 +133,19 @@ def entropy_by_margin(table: pd.DataFrame, models: Descriptions, labels: Labels)
     shown = labels.sort_models(rows["model"])
     looks = Looks(labels, _sources(sorted({*shown, *table["model"]})))
     sizes = sorted({margins[name].size for name in shown})
-    figure, axes = row_of_panels(len(sizes), 3.0, sharey=True)
+    figure, axes = style.row_of_panels(len(sizes), 3.0, sharey=True)
     for axis, size in zip(axes, sizes, strict=True):
         own = [name for name in shown if margins[name].size == size]
         _draw_curves(axis, rows[rows["model"].isin(own)], labels, looks)
         axis.set_title(f"Latent size {size}")
     axes[0].set_ylabel("$H_C$, nats a sentence", parse_math=True)
     entries: list[Line2D] = [
-        handle(
-            f"{labels.model(name)}: trained at {shown_level(margins[name].margin)}",
+        style.handle(
+            f"{labels.model(name)}: trained at {measure_names.shown_level(margins[name].margin)}",
             looks.colour(name),
             looks.marker(name),
         )
         for name in sorted(shown, key=lambda name: margins[name].margin)
     ]
-    legend_below(figure, entries)
+    style.legend_below(figure, entries)
     return figure

@@ -12,14 +12,17 @@ from beyond_perplexity.inference.held_out import (
 )
 from beyond_perplexity.inference.histogram_draws import resample as resample
 from beyond_perplexity.inference.intervals import RatioInterval as RatioInterval
+from beyond_perplexity.inference.intervals import RatioTest as RatioTest
 from beyond_perplexity.inference.intervals import jackknife_interval as jackknife_interval
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
+from beyond_perplexity.inference.intervals import ratio_test as ratio_test
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
 from beyond_perplexity.inference.intervals import upper_limit as upper_limit
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
 from beyond_perplexity.inference.p_values import holm as holm
+from beyond_perplexity.inference.p_values import holm_chains as holm_chains
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
 from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p

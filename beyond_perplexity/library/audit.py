@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
+AUDIT_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
 
 
 class Audit(Result):
@@ -50,7 +50,7 @@ class Audit(Result):
         rosetta = pd.DataFrame(others, columns=[*checks.PrintedNumber._fields, "version"])
         summary = {"model": model, "sound": self.sound, "failed_checks": self.failed_checks}
         lines = [*checks.describe_findings(findings), *checks.describe_numbers(numbers)]
-        table = pd.DataFrame(rows, columns=_COLUMNS)
+        table = pd.DataFrame(rows, columns=AUDIT_COLUMNS)
         super().__init__(
             "audit",
             table,

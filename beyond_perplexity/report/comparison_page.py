@@ -46,14 +46,7 @@ from beyond_perplexity.report.layout import (
 from beyond_perplexity.report.measured import TEXT_TITLES
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
-from beyond_perplexity.tendencies.definitions import (
-    DISTANCE_NAMES,
-    EMBEDDING,
-    LENGTH,
-    SHARE_NOUNS,
-    SHARES,
-    TEXT,
-)
+from beyond_perplexity.tendencies import definitions
 from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT, reason_text
 
 if TYPE_CHECKING:
@@ -101,7 +94,7 @@ PAGE_FIGURES = {
             f"Share of {row.noun}",
             f"Density over documents{f'; {row.noun}: {row.note}' if row.note else ''}.",
         )
-        for name, row in SHARES.items()
+        for name, row in definitions.SHARES.items()
     },
 }
 
@@ -120,14 +113,17 @@ class MainRow(NamedTuple):
 
 
 MAIN_ROWS = (
-    MainRow("Length: mean, tokens", LENGTH, "mean", "ks", 1),
-    *(MainRow(f"{row.title}: mean share", name, "mean", "ks") for name, row in SHARES.items()),
+    MainRow("Length: mean, tokens", definitions.LENGTH, "mean", "ks", 1),
+    *(
+        MainRow(f"{row.title}: mean share", name, "mean", "ks")
+        for name, row in definitions.SHARES.items()
+    ),
     MainRow("Rank-frequency: Zipf's s", "rank_frequency", "zipf_s", "ks_empirical"),
     MainRow("Types by length: Heaps' β", "type_token_unigrams", "heaps_beta", "ks_empirical"),
     MainRow("Bigram types by length: β", "type_token_bigrams", "heaps_beta", "ks_empirical"),
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
-    MainRow("Embeddings of documents", EMBEDDING, None, "mmd"),
+    MainRow("Embeddings of documents", definitions.EMBEDDING, None, "mmd"),
 )
 
 _MAIN_NOTE = (
@@ -177,7 +173,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
         Column("Reference", of=value("_reference")),
         Column("Samples", of=value("")),
         Column("Distance", of=rounded(_marked)),
-        Column("Kind", text=True, of=lambda pair: DISTANCE_NAMES[pair[0].distance]),
+        Column("Kind", text=True, of=lambda pair: definitions.DISTANCE_NAMES[pair[0].distance]),
         Column("Baseline", of=rounded(lambda row, n: shown(row["baseline"], n))),
         Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
         Column("95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))),
@@ -223,7 +219,7 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
 
 def texts_table(measures: pd.DataFrame) -> Table:
     """Make the table of what the texts are made of: shares of what no test sees."""
-    tidy = measures[measures["tendency"] == TEXT]
+    tidy = measures[measures["tendency"] == definitions.TEXT]
     found = dict(zip(tidy["measure"], tidy["value"], strict=True))
     columns = [
         Column("Share", text=True, of=TEXT_TITLES.get),
@@ -319,7 +315,7 @@ def comparison_page(
         figures={name: base64.b64encode(svg).decode() for name, svg in figures.items()},
         figure_texts=PAGE_FIGURES,
         wide=WIDE,
-        share_nouns=SHARE_NOUNS,
+        share_nouns=definitions.SHARE_NOUNS,
         measures=len(found.measures),
         settings=_settings(options, found),
     )

@@ -41,13 +41,7 @@ from beyond_perplexity.report.published import (
     PUBLISHED_CONTRASTS,
     PublishedContrasts,
 )
-from beyond_perplexity.schemas.contrastive import (
-    CONTRASTIVE_ENTROPY,
-    CONTRASTIVE_PART,
-    CONTRASTIVE_RATIO,
-    PAIRWISE_ACCURACY,
-    SENTENCE_CROSS_ENTROPY,
-)
+from beyond_perplexity.schemas import contrastive
 
 CONTRAST_NOTE = (
     "Columns 'published': Arora & Rangarajan 2016, on the Penn Treebank (82,000 test words, 10,000 "
@@ -191,7 +185,7 @@ def entropy_table(
     """
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_ENTROPY), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY), papers)
     found = _perplexities(perplexities, given_lengths)
     lines = [
         {"unit": unit, "title": title, "model": model, "named": named.get((model, unit), "")}
@@ -236,7 +230,7 @@ def entropy_table(
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
     """Make Table 3: the ratio of contrastive entropy to that at the base level, and accuracy."""
     papers = published_contrasts(models)
-    rows = _with_published(pick_contrasts(contrasts, CONTRASTIVE_RATIO), papers)
+    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO), papers)
     rows = rows[rows["level"] != rows["base_level"]]
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
     names = labels.sort_models(rows["model"])
@@ -248,8 +242,8 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     ]
     levels = table_levels(rows["level"].tolist())
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
-    right = contrasts[contrasts["measure"] == PAIRWISE_ACCURACY]
-    right = pick_contrasts(right, PAIRWISE_ACCURACY) if len(right) else right
+    right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
+    right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
     accuracies = {
         level: f"Accuracy at {shown_level(level)}"
         for level in table_levels(right["level"].tolist())
@@ -290,7 +284,9 @@ _PARTS_NOTE = (
 
 def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of what H_C has of each event, and of the parts of an event."""
-    rows = contrasts[(contrasts["measure"] == CONTRASTIVE_PART) & (contrasts["unit"] == "sentence")]
+    rows = contrasts[
+        (contrasts["measure"] == contrastive.CONTRASTIVE_PART) & (contrasts["unit"] == "sentence")
+    ]
     if rows.empty:
         raise NothingToShowError("the contrasts were not split by event")
     # of an event and of its parts, so that all are counted twice
@@ -316,7 +312,7 @@ def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
 
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
-    rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
+    rows = contrasts[contrasts["measure"] == contrastive.SENTENCE_CROSS_ENTROPY]
     found = by_key(rows, "unit", "model")
 
     def value(model: str, unit: str, size: float) -> str:

@@ -12,14 +12,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.report.layout import (
-    NOTHING_COLUMN,
-    Column,
-    Table,
-    interval_column,
-    lay_out,
-    without_repeats,
-)
+from beyond_perplexity.report import layout
 
 FIRST_PAGE = "first_page"
 _NUMBERS = ("value", "low", "high", "found", "of")
@@ -51,7 +44,7 @@ def findings_table(
     found: Mapping[str, tuple[str, Iterable[Answer]]],
     *,
     paper: bool = True,
-) -> Table:
+) -> layout.Table:
     """Lay out findings in the order of their questions, with what the `paper` answers to these."""
     rows = [(question, said, *one) for question, (said, held) in found.items() for one in held]
     tidy = pd.DataFrame(rows, columns=["question", "paper", *Answer._fields])
@@ -59,17 +52,17 @@ def findings_table(
     if not paper:
         tidy = tidy.drop(columns="paper")
     columns = [
-        Column("Question", wraps=True),
-        *[Column("Paper", published=True, wraps=True)] * paper,
-        Column("Of", wraps=True, of="about"),
-        Column("What", wraps=True, of="quantity"),
-        Column("value", form=shown),
-        interval_column(),
-        Column("count", of=("found", "of"), form=_of_all),
-        Column("Verdict", wraps=True),
+        layout.Column("Question", wraps=True),
+        *[layout.Column("Paper", published=True, wraps=True)] * paper,
+        layout.Column("Of", wraps=True, of="about"),
+        layout.Column("What", wraps=True, of="quantity"),
+        layout.Column("value", form=shown),
+        layout.interval_column(),
+        layout.Column("count", of=("found", "of"), form=_of_all),
+        layout.Column("Verdict", wraps=True),
     ]
-    shown_rows = without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 + paper])
-    return lay_out(name, title, note, columns, shown_rows, tidy)
+    shown_rows = layout.without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 + paper])
+    return layout.lay_out(name, title, note, columns, shown_rows, tidy)
 
 
 def _of_all(*counts: int) -> str:
@@ -84,7 +77,7 @@ def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
             table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(_NUMBERS, ""))
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: not a readable CSV file ({error})") from error
-        if list(table.columns) == [NOTHING_COLUMN]:
+        if list(table.columns) == [layout.NOTHING_COLUMN]:
             continue
         missing = {"question", *Answer._fields} - set(table.columns)
         if missing:

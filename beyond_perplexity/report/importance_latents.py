@@ -15,13 +15,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.report.importance_choice import (
-    MODEL_COLUMN,
-    by_estimate,
-    choose_estimates,
-    estimate_key,
-    models_left_out,
-)
+from beyond_perplexity.report import importance_choice
 from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, text_columns, under
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
@@ -129,7 +123,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     ]
     agreement = "Agreement, %"
     columns = [
-        MODEL_COLUMN,
+        importance_choice.MODEL_COLUMN,
         *text_columns(
             "Latents", of=("proposal", "source"), form=lambda n, of: f"{n}, {_SOURCES[of]}"
         ),
@@ -278,8 +272,10 @@ def compare_beside(
 def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
     """Return the unknown-penalized perplexity of an estimate; NaN where it is not known."""
     penalized = estimates["measure"] == "unknown_penalized_perplexity"
-    others = by_estimate(estimates[penalized & (estimates["aggregation"] == "instance")])
-    value = others.get(estimate_key(row), {}).get("value")
+    others = importance_choice.by_estimate(
+        estimates[penalized & (estimates["aggregation"] == "instance")]
+    )
+    value = others.get(importance_choice.estimate_key(row), {}).get("value")
     return math.nan if value is None else float(value)
 
 
@@ -301,7 +297,7 @@ def beside_table(
 ) -> Table:
     """Lay out what the latent variables of each model bring."""
     with_rows = estimates[estimates["method"].isin(set(instances["method"]))]
-    speaking = choose_estimates(with_rows, choices)
+    speaking = importance_choice.choose_estimates(with_rows, choices)
     chosen = {row["model"]: row for row in speaking.to_dict("records")}
     found = [
         compare_beside(row, instances[instances["model"] == model], scores, estimates)
@@ -329,5 +325,5 @@ def beside_table(
         Column("effective", "Groups", of="groups_effective", form=".1f"),
         *text_columns("Chosen by", of="chosen_by"),
     ]
-    note = _BESIDE_NOTE + models_left_out(estimates, speaking)
+    note = _BESIDE_NOTE + importance_choice.models_left_out(estimates, speaking)
     return lay_out("importance-beside", "What the latent variables bring", note, columns, found)

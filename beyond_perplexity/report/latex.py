@@ -19,14 +19,7 @@ from pathlib import Path
 from unicodedata import name, normalize
 
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    csv_text,
-    html_page,
-    neighbours,
-    to_html_table,
-)
+from beyond_perplexity.report import layout
 from beyond_perplexity.storage.outputs import write_text
 
 _PASSAGE = 36  # letters of a line of a column of passages, at least
@@ -55,7 +48,7 @@ _GREEK = re.compile(
 _MELTING = set("-',?!")
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: layout.Table) -> str:
     r"""Write a table as LaTeX floats, in ASCII, for pdfLaTeX, LuaLaTeX and XeLaTeX.
 
     The document needs the packages that the first line names. Titles that begin with the paper's
@@ -70,7 +63,7 @@ def to_latex(table: Table) -> str:
     return "\n".join([rf"% needs \usepackage{{{packages}}}", *defined, *floats, ""])
 
 
-def _letters(table: Table, room: int = 0) -> list[int]:
+def _letters(table: layout.Table, room: int = 0) -> list[int]:
     """Count the letters of the widest line of each column; passages share what is left of a row."""
     cells = [
         max((len(row[place]) for row in table.rows), default=0)
@@ -90,7 +83,7 @@ def _row_letters(letters: Sequence[int]) -> int:
     return sum(letters) + 2 * len(letters)
 
 
-def _beside(table: Table, room: int) -> Iterator[Table]:
+def _beside(table: layout.Table, room: int) -> Iterator[layout.Table]:
     """Part a table that is too wide between its columns; texts that name a row are repeated."""
     letters = _letters(table)
     keys: list[int] = []
@@ -107,7 +100,7 @@ def _beside(table: Table, room: int) -> Iterator[Table]:
     yield table.chosen(chosen)
 
 
-def _below(table: Table, turned: bool) -> Iterator[Table]:
+def _below(table: layout.Table, turned: bool) -> Iterator[layout.Table]:
     """Deal the rows of a table out to floats of so many lines."""
     letters = _letters(table, _ROOM[turned])
     rows: list[Sequence[str]] = []
@@ -122,7 +115,7 @@ def _below(table: Table, turned: bool) -> Iterator[Table]:
     yield replace(table, rows=rows)
 
 
-def _float(parts: Sequence[Table], place: int, turned: bool) -> Iterator[str]:
+def _float(parts: Sequence[layout.Table], place: int, turned: bool) -> Iterator[str]:
     """Write the lines of one float."""
     table = parts[place]
     environment = "sidewaystable*" if turned else "table*"
@@ -151,7 +144,7 @@ def _float(parts: Sequence[Table], place: int, turned: bool) -> Iterator[str]:
         yield r"\clearpage"
 
 
-def _tabular(table: Table, letters: Sequence[int]) -> Iterator[str]:
+def _tabular(table: layout.Table, letters: Sequence[int]) -> Iterator[str]:
     sides = ["l" if column.text or column.wraps else "r" for column in table.columns]
     columns = list(zip(table.columns, letters, sides, strict=True))
     shapes = (rf"p{{{n / 2:g}em}}" if column.wraps else side for column, n, side in columns)
@@ -173,10 +166,10 @@ def _tabular(table: Table, letters: Sequence[int]) -> Iterator[str]:
     yield r"\end{tabular}"
 
 
-def _group_lines(columns: Sequence[Column]) -> Iterator[str]:
+def _group_lines(columns: Sequence[layout.Column]) -> Iterator[str]:
     """Write what stands over groups of columns, with the rules below."""
     spans, rules, place = [], [], 1
-    for heading, number in neighbours(columns):
+    for heading, number in layout.neighbours(columns):
         shown = _stacked(heading, _HEADING * number, "c")
         spans.append(rf"\multicolumn{{{number}}}{{c}}{{{shown}}}" if heading else "")
         if heading:
@@ -194,7 +187,7 @@ def _stacked(title: str, letters: int, side: str) -> str:
     return shown if len(lines) == 1 else rf"\shortstack[{side}]{{{shown}}}"
 
 
-def _cell(column: Column, cell: str) -> str:
+def _cell(column: layout.Column, cell: str) -> str:
     number = cell.rstrip("*")
     stars = " ".join([r"\ast"] * (len(cell) - len(number)))
     text = (breakable_latex if column.wraps else escape_latex)(number)
@@ -203,10 +196,10 @@ def _cell(column: Column, cell: str) -> str:
     return rf"\raggedright {text}" if column.wraps else text
 
 
-def write_table(table: Table, csv: str | Path, latex: str | Path, html: str | Path) -> None:
+def write_table(table: layout.Table, csv: str | Path, latex: str | Path, html: str | Path) -> None:
     """Write a table's three files, each atomically; the CSV in full precision."""
-    numbers = csv_text(table.tidy)
-    page = html_page(table.title, to_html_table(table))
+    numbers = layout.csv_text(table.tidy)
+    page = layout.html_page(table.title, layout.to_html_table(table))
     for path, text in ((csv, numbers), (latex, to_latex(table)), (html, page)):
         write_text(path, text)
 

@@ -10,20 +10,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels, parse_source
-from beyond_perplexity.figures.numbers import (
-    STAR_NOTE,
-    WITHHELD,
-    reason_withheld,
-    shown,
-    shown_interval,
-    shown_range,
-    shown_share,
-    shown_signed,
-    stars,
-    too_few_permutations,
-    verdict_mark,
-)
 from beyond_perplexity.report.layout import Column, Table, lay_out
 from beyond_perplexity.report.published import (
     COLUMN,
@@ -33,15 +21,8 @@ from beyond_perplexity.report.published import (
     is_published,
     published,
 )
-from beyond_perplexity.tendencies.definitions import (
-    SHARE_NOUNS,
-    SHARES,
-    TEXT,
-    compares_texts,
-    is_distance,
-    of_counts,
-    tendencies_of,
-)
+from beyond_perplexity.tendencies import definitions
+from beyond_perplexity.verdicts import DIFFERS
 
 # By the measure; the human text's own ends in ``_reference``.
 TEXT_TITLES = {
@@ -59,7 +40,7 @@ TEXT_SHARES = dict(
     )
 )
 
-DOCUMENT_ROWS = tendencies_of("length", "share")
+DOCUMENT_ROWS = definitions.tendencies_of("length", "share")
 BASELINE_NOTE = (
     "First row: the human baseline, the mean distance of two human texts of one size, read in the "
     "same vocabulary (a range where sizes differ). Excess: distance minus baseline, at this "
@@ -130,9 +111,9 @@ MEASURED_TABLES = {
     ),
     3: Specification(
         "table_3",
-        f"Table 3: Distances of length, {SHARE_NOUNS}",
-        f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
-        "as a share of a document's tokens.",
+        f"Table 3: Distances of length, {definitions.SHARE_NOUNS}",
+        "KS: Kolmogorov-Smirnov distance to the test set, over documents; "
+        f"{definitions.SHARE_NOUNS} as a share of a document's tokens.",
         tuple(
             Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENT_ROWS.items()
         ),
@@ -156,10 +137,10 @@ MEASURED_TABLES = {
     6: Specification(
         "table_6",
         "Table 6: Mean of the samples minus mean of the test set",
-        f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. The test of a "
-        "difference of means is two-sided. First row: the means of the human text.",
+        f"Length in tokens; {definitions.SHARE_NOUNS} as a share of a document's tokens. The test "
+        "of a difference of means is two-sided. First row: the means of the human text.",
         tuple(
-            Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
+            Measured(name, "mean_difference", row.title, 4 if name in definitions.SHARES else 3)
             for name, row in DOCUMENT_ROWS.items()
         ),
         human="mean_reference",
@@ -173,7 +154,7 @@ RAW_TABLE = Specification(
     (
         *(
             Measured(name, row.distance, f"{row.title} {row.distance_name}")
-            for name, row in of_counts().items()
+            for name, row in definitions.of_counts().items()
             if row.distance
         ),
         _UNIGRAMS[-1],
@@ -198,8 +179,8 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
         "model": labels.model(model),
         "decoding": labels.decoding(decoding),
         **{name: value for name, value in row.items() if name != "source"},
-        "stars": stars(row["p_adjusted"]),
-        "mark": verdict_mark(row),
+        "stars": numbers.stars(row["p_adjusted"]) if numbers.verdict(row) == DIFFERS else "",
+        "mark": numbers.verdict_mark(row),
         COLUMN: paper.value if paper else None,
         f"{COLUMN}_stars": paper.stars if paper else "",
     }
@@ -209,7 +190,7 @@ def _columns(specification: Specification) -> list[Column]:
     """Make the columns of lines, whose cells have headings and parts as keys."""
     columns = [Column(title, text=True, of=name) for title, name in _NAMES.items()]
     for one in specification.columns:
-        with_baseline, ranked = is_distance(one.measure), one.measure in RANKS_OF
+        with_baseline, ranked = definitions.is_distance(one.measure), one.measure in RANKS_OF
         in_paper = specification.of_paper and is_published(*one.key)
         parts = [OWN, *[EXCESS] * with_baseline, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
         columns += [
@@ -231,20 +212,20 @@ def _cells(
     found: _Found, sources: Sequence[str], one: Measured, human: str
 ) -> Iterator[tuple[str, str]]:
     """Write the parts of a quantity of a sample set, or what human text has of it (`human`)."""
-    write = partial(shown, digits=one.digits)
+    write = partial(numbers.shown, digits=one.digits)
     if human == BASELINE:
-        yield OWN, shown_range(_each(found, sources, one.key, BASELINE), write)
+        yield OWN, numbers.shown_range(_each(found, sources, one.key, BASELINE), write)
         return
     ranks = (one.tendency, f"{RANKS_OF.get(one.measure)}{'_reference' if human else ''}")
-    yield RANKED, shown_range(_each(found, sources, ranks), _COUNT)
+    yield RANKED, numbers.shown_range(_each(found, sources, ranks), _COUNT)
     key = (one.tendency, human.format(measure=one.measure) or one.measure)
     row = found.get((sources[0], *key), {})
-    yield INTERVAL, shown_interval(row.get("low"), row.get("high"))
+    yield INTERVAL, numbers.shown_interval(row.get("low"), row.get("high"))
     if human:
-        yield OWN, shown_range(_each(found, sources, key), write)
+        yield OWN, numbers.shown_range(_each(found, sources, key), write)
     elif row:
         yield OWN, write(row["value"]) + row["mark"]
-        yield EXCESS, shown_signed(row[EXCESS], one.digits)
+        yield EXCESS, numbers.shown_signed(row[EXCESS], one.digits)
         yield PAPER, write(row[COLUMN]) and write(row[COLUMN]) + row[f"{COLUMN}_stars"]
 
 
@@ -261,8 +242,8 @@ def _line(
         parts = _cells(found, sources, one, human)
         line |= {f"{one.heading}/{part}": cell for part, cell in parts}
     for measure, title in TEXT_SHARES.items():
-        key = (TEXT, f"{measure}_reference" if human else measure)
-        line[title] = shown_range(_each(found, sources, key), shown_share)
+        key = (definitions.TEXT, f"{measure}_reference" if human else measure)
+        line[title] = numbers.shown_range(_each(found, sources, key), numbers.shown_share)
     return line
 
 
@@ -272,8 +253,8 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     reasons: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         for key, row in found.items():
-            if key[1:] == column.key and row["mark"] == WITHHELD:
-                about = (column.heading, reason_withheld(row))
+            if key[1:] == column.key and row["mark"] == numbers.WITHHELD:
+                about = (column.heading, numbers.reason_withheld(row))
                 reasons.setdefault(about, []).append(f"{row['model']} {row['decoding'].lower()}")
     if not reasons:
         return ""
@@ -282,7 +263,7 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
         for (heading, reason), own in reasons.items()
     ]
     more = f"; {len(said) - REASONS} more in the CSV" if len(said) > REASONS else ""
-    return f"{WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
+    return f"{numbers.WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
 
 
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
@@ -302,7 +283,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     for source, line in zip(sources, lines, strict=True):
         groups.setdefault(line["vocabulary"], []).append(source)
     human = [_line(found, own, specification, specification.human) for own in groups.values()]
-    kept = wanted + [(TEXT, measure) for measure in TEXT_SHARES]
+    kept = wanted + [(definitions.TEXT, measure) for measure in TEXT_SHARES]
     kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
     keys = ((source, *key) for source in sources for key in kept)
     return lay_out(
@@ -318,9 +299,9 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, BASELINE_NOTE if specification.human == BASELINE else ""]
-    if any(compares_texts(column.measure) for column in specification.columns):
-        few = too_few_permutations(found.values())
-        said += [f"{STAR_NOTE}.", few and f"{few}."]
+    if any(definitions.compares_texts(column.measure) for column in specification.columns):
+        few = numbers.too_few_permutations(found.values())
+        said += [f"{numbers.STAR_NOTE}.", few and f"{few}."]
     said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 

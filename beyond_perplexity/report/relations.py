@@ -8,13 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import (
-    by_key,
-    evaluator_title,
-    parts_by,
-    relation_titles,
-)
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.relations.measures import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
@@ -57,7 +52,7 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]
         title, group = row["title"], _SUBJECTS[row["subject"]]
         if row["subject"] == "semantics":
             evaluator, _, name = row["measure"].removeprefix("semantics/").partition(".")
-            group = f"{group}: {evaluator_title(evaluator, labels)}"
+            group = f"{group}: {measure_names.evaluator_title(evaluator, labels)}"
             title = MEASURES[name].title if name in MEASURES else name
         heads[row["measure"]] = f"{title} {'↑' if row['direction'] > 0 else '↓'}", group
     return heads
@@ -66,7 +61,7 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model and decoding, a column a measure."""
     named = measures.assign(decoding=measures["decoding"].fillna(""))
-    found = by_key(named, "model", "decoding", "measure")
+    found = measure_names.by_key(named, "model", "decoding", "measure")
 
     def cell(place: tuple[str, str], key: str) -> str:
         row = found.get((*place, key), found.get((place[0], "", key)))
@@ -99,10 +94,10 @@ def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
 
 def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of what perplexity misses: a row a measure and decoding."""
-    titles = relation_titles(measures, labels)
+    titles = measure_names.relation_titles(measures, labels)
     lines = []
     named = orders.assign(decoding=orders["decoding"].fillna(""))
-    for (measure, decoding), rows in parts_by(named, "measure", "decoding").items():
+    for (measure, decoding), rows in measure_names.parts_by(named, "measure", "decoding").items():
         other = rows[rows["differs"]]
         most_probable = other.sort_values("probability_both", ascending=False, kind="stable")
         pairs = [_as_pair(row, labels) for row in most_probable.head(_FEW_PAIRS).to_dict("records")]
@@ -174,7 +169,7 @@ def relation_findings_table(
     measures: pd.DataFrame, correlations: pd.DataFrame, orders: pd.DataFrame, labels: Labels
 ) -> Table:
     """Lay out what was found across papers, a number with its verdict a row."""
-    titles = relation_titles(measures, labels)
+    titles = measure_names.relation_titles(measures, labels)
     models = measures["model"].nunique()
     wide = "so few that intervals are wide" if models < 10 else ""
     rows = len(measures[["model", "decoding"]].drop_duplicates())

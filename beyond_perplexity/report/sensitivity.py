@@ -10,29 +10,13 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.measure_names import parts_by
-from beyond_perplexity.figures.numbers import (
-    STAR_NOTE,
-    WITHHELD,
-    reason_withheld,
-    shown,
-    shown_p,
-    shown_share,
-    shown_signed,
-    too_few_permutations,
-    verdict_mark,
-)
 from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
-from beyond_perplexity.tendencies.definitions import (
-    EMBEDDING,
-    LENGTH,
-    SHARES,
-    TENDENCIES,
-    tendencies_of,
-)
+from beyond_perplexity.tendencies import definitions
 
 _VECTORS = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
@@ -50,7 +34,7 @@ _VECTORS = (
 
 def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of embeddings: a row per source."""
-    rows = measures[measures["tendency"] == EMBEDDING]
+    rows = measures[measures["tendency"] == definitions.EMBEDDING]
     if rows.empty:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")
     values: dict[Any, float] = rows.set_index(["source", "measure"])["value"].to_dict()
@@ -64,27 +48,28 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
 
         return Column(title, of="source", form=show)
 
+    documents = partial(numbers.shown, digits=0)
     columns = [
         *text_columns("Model", of="source", form=lambda s: labels.model(parse_source(s).model)),
         *text_columns("Decoding", of="source", form=lambda s: labels.decoding(parse_source(s)[1])),
         *text_columns("Read in", of="vocabulary", form=lambda name: name or ""),
-        Column("MMD", of=lambda row: shown(row["value"]) + verdict_mark(row)),
-        Column("Baseline", form=shown),
-        Column("Excess", form=shown_signed),
+        Column("MMD", of=lambda row: numbers.shown(row["value"]) + numbers.verdict_mark(row)),
+        Column("Baseline", form=numbers.shown),
+        Column("Excess", form=numbers.shown_signed),
         interval_column("95% limits"),
-        Column("Adjusted p", of="p_adjusted", form=shown_p),
-        other("Unbiased square", partial(shown, digits=4), "squared_mmd"),
-        other("Minimum detectable effect", shown_share, "minimum_detectable_effect"),
-        other("Documents", partial(shown, digits=0), "embedded_reference", "embedded"),
-        other("Cut", shown_share, "cut_reference", "cut"),
-        other("No vector", partial(shown, digits=0), "without_vector_reference", "without_vector"),
+        Column("Adjusted p", of="p_adjusted", form=numbers.shown_p),
+        other("Unbiased square", partial(numbers.shown, digits=4), "squared_mmd"),
+        other("Minimum detectable effect", numbers.shown_share, "minimum_detectable_effect"),
+        other("Documents", documents, "embedded_reference", "embedded"),
+        other("Cut", numbers.shown_share, "cut_reference", "cut"),
+        other("No vector", documents, "without_vector_reference", "without_vector"),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]
-    reasons = "; ".join(dict.fromkeys(filter(None, map(reason_withheld, distances))))
-    few = too_few_permutations(rows.to_dict("records"))
-    withheld = reasons and f"{WITHHELD} No verdict: {reasons}."
-    note = " ".join(filter(None, [_VECTORS, f"{STAR_NOTE}.", few and f"{few}.", withheld]))
+    reasons = "; ".join(dict.fromkeys(filter(None, map(numbers.reason_withheld, distances))))
+    few = numbers.too_few_permutations(rows.to_dict("records"))
+    withheld = reasons and f"{numbers.WITHHELD} No verdict: {reasons}."
+    note = " ".join(filter(None, [_VECTORS, f"{numbers.STAR_NOTE}.", few and f"{few}.", withheld]))
     title = "Distances of the documents' vectors"
     return lay_out("embeddings", title, note, columns, distances, rows)
 
@@ -98,13 +83,13 @@ TEST_NAMES = {
     "mean_difference": "mean difference",
 }
 # Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
-_SAME = tendencies_of("words", "types", "embedding")
+_SAME = definitions.tendencies_of("words", "types", "embedding")
 
 
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["minimum_detectable_effect"]):
         return "none"
-    size = shown(
+    size = numbers.shown(
         row["minimum_detectable_effect"],
         max(0, 1 - math.floor(math.log10(row["minimum_detectable_effect"]))),
     )
@@ -139,7 +124,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
         for (tendency, measure), held in parts_by(sensitivity, "tendency", "measure").items()
     ]
-    titles = {name: row.title for name, row in TENDENCIES.items()}
+    titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [
         *text_columns("Tendency", form=lambda name: titles.get(name, name)),
         *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
@@ -162,8 +147,11 @@ TEST_SET_ROWS = (
     Measured("type_token_unigrams", "heaps_alpha", "Heaps α, unigrams"),
     Measured("type_token_bigrams", "heaps_beta", "Heaps β, bigrams"),
     Measured("type_token_bigrams", "heaps_alpha", "Heaps α, bigrams"),
-    Measured(LENGTH, "mean", "Mean length (tokens)", 2),
-    *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
+    Measured(definitions.LENGTH, "mean", "Mean length (tokens)", 2),
+    *(
+        Measured(name, "mean", f"Mean share of {row.noun}")
+        for name, row in definitions.SHARES.items()
+    ),
 )
 
 
@@ -193,12 +181,14 @@ def reference_table(
     told = {row.key: row for row in TEST_SET_ROWS}
 
     def written(name: str) -> Callable[[Mapping[Any, Any]], str]:
-        return lambda row: shown(row[name], told[row["tendency"], row["measure"]].digits)
+        return lambda row: numbers.shown(row[name], told[row["tendency"], row["measure"]].digits)
 
     columns = [
         *text_columns("Parameter", of=("tendency", "measure"), form=lambda *key: told[key].heading),
         Column(OWN, of=written("value")),
-        Column("standard deviation", of="standard_deviation", form=partial(shown, digits=4)),
+        Column(
+            "standard deviation", of="standard_deviation", form=partial(numbers.shown, digits=4)
+        ),
         Column(PAPER, published=True, of=written(COLUMN)),
     ]
     note = (

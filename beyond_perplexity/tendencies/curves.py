@@ -40,7 +40,7 @@ import pyarrow as pa
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
-from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies import document_measures, human_baselines, measures, type_token
 from beyond_perplexity.tendencies.definitions import (
     MeasureKey,
     MeasurementOptions,
@@ -48,9 +48,6 @@ from beyond_perplexity.tendencies.definitions import (
     SampleSizeOptions,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.document_measures import distribution
-from beyond_perplexity.tendencies.human_baselines import smaller_baselines
-from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -64,8 +61,8 @@ _RANKS_PER_E = 30  # points of rank_frequency for each factor e of the rank
 def _quantiles(values: np.ndarray, counts: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the smallest values whose cumulative share reaches the levels (inverse of the cdf)."""
     cumulative = np.cumsum(counts)
-    places = np.searchsorted(cumulative, np.ceil(levels * cumulative[-1] - 1e-9))
-    return values[np.minimum(places, len(values) - 1)]
+    indices = np.searchsorted(cumulative, np.ceil(levels * cumulative[-1] - 1e-9))
+    return values[np.minimum(indices, len(values) - 1)]
 
 
 def _type_token(histogram: Histogram) -> Points:
@@ -96,8 +93,8 @@ def _rank_curves(statistics: Statistics, options: MeasurementOptions) -> dict[st
 
 
 def _density(values: np.ndarray, counts: np.ndarray) -> Points:
-    places = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
-    in_bin = np.bincount(places, counts, SHARE_BINS)
+    indices = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
+    in_bin = np.bincount(indices, counts, SHARE_BINS)
     centres = (np.arange(SHARE_BINS) + 0.5) / SHARE_BINS
     return {"x": centres, "y": in_bin * SHARE_BINS / counts.sum(), "n": in_bin}
 
@@ -105,7 +102,7 @@ def _density(values: np.ndarray, counts: np.ndarray) -> Points:
 def _document_curves(statistics: Statistics) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for tendency, row in tendencies_of("length", "share").items():
-        values, counts = distribution(statistics, tendency)
+        values, counts = document_measures.distribution(statistics, tendency)
         n = counts.sum()
         if n == 0:
             continue
@@ -240,16 +237,16 @@ def sample_sizes(
     found: dict[int, list[MeasureRow]] = defaultdict(list)
     if pair.defined:
         for number in range(how.subsets):
-            for place, n in enumerate(sizes):
+            for index, n in enumerate(sizes):
                 own_seed = stream_key(seed, f"sample_size/{number}/{n}")
-                with subset(pair, sizes, place, number, seed) as part:
-                    found[n] += measure_rows(part, drawn, own_seed)
+                with subset(pair, sizes, index, number, seed) as part:
+                    found[n] += measures.measure_rows(part, drawn, own_seed)
     records = []
     for n in sizes:
         baselines: Mapping[MeasureKey, Baseline] = {}
         if further is not None:
             tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
-            baselines = smaller_baselines(further, n, tokens, drawn, seed)
+            baselines = human_baselines.smaller_baselines(further, n, tokens, drawn, seed)
         records += _records(n, found[n], baselines)
     whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
     records += _records(total, rows, whole)

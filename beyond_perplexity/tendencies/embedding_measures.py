@@ -41,18 +41,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference import permuted_units
-from beyond_perplexity.inference.halves import (
-    EXCESS_SPLITS,
-    HUMAN_SPLITS,
-    Baseline,
-    Halving,
-    baseline_of,
-)
-from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference import halves, p_values, permuted_units
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies import discrepancy
+from beyond_perplexity.tendencies import discrepancy, document_shifts, sensitivity, shifts
 from beyond_perplexity.tendencies.definitions import (
     EMBEDDING,
     MeasurementOptions,
@@ -60,11 +52,8 @@ from beyond_perplexity.tendencies.definitions import (
     SensitivityOptions,
 )
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
-from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
-from beyond_perplexity.tendencies.sensitivity import detected_shifts
-from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.verdicts import joined_facts, reason
 
 TOPIC = 0.1  # of the documents are of a topic
@@ -90,9 +79,9 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
     found = []
     draws = permuted_units.group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
-        places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
-        kernel = pair.kernel[np.ix_(places, places)]
-        sides = [np.arange(len(places))[:, None] < len(reference)]
+        indices = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
+        kernel = pair.kernel[np.ix_(indices, indices)]
+        sides = [np.arange(len(indices))[:, None] < len(reference)]
         sides += draws.units((reference, samples)).labels(n, seed)
         found.append(np.concatenate([distances(kernel, side_weights(side)) for side in sides]))
     mean = np.mean(found, axis=0)
@@ -105,8 +94,9 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     if row.value == 0:
         return row._replace(p_value=1.0)
     lengths = [np.ones(n) for n in pair.n_documents]
-    why = pair.reason or too_few_groups(pair.groups, lengths, "few_embedded_groups")
-    if why:
+    units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
+    why = too_few_groups(pair.groups, lengths, "few_embedded_groups")
+    if why := why or ("" if units is None else units.unlike):
         return row._replace(reason=why)
     scheme, observed = permuted_units.scheme_of(pair.groups), row.value
     if scheme == "draws":
@@ -114,7 +104,7 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     else:
         null = randomized_distances(pair, permutations, seed)
     told = {"documents": "", "draws": "some_draws"}.get(scheme, scheme)
-    return row._replace(p_value=permutation_p(observed, null), permuted=told)
+    return row._replace(p_value=p_values.permutation_p(observed, null), permuted=told)
 
 
 def embedding_rows(
@@ -122,7 +112,7 @@ def embedding_rows(
     options: MeasurementOptions,
     seed: int,
     *,
-    baseline: Baseline | None = None,
+    baseline: halves.Baseline | None = None,
     smallest: float = math.nan,
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair, of two documents of each text or more; see the module.
@@ -159,28 +149,32 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"without_vector{suffix}", unread)
 
 
-def further_baseline(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Baseline | None:
+def further_baseline(
+    further: EmbeddedText, pair: EmbeddedPair, seed: int
+) -> halves.Baseline | None:
     """Compute the baseline of a pair from as many further human documents; None for too few."""
     m, other = len(pair.samples), further.first(len(pair.samples))
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    return baseline_of(randomized_distances(replace(pair, samples=other), HUMAN_SPLITS, seed))
+    return halves.baseline_of(
+        randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
+    )
 
 
-def embedded_baseline(pair: EmbeddedPair, seed: int) -> Baseline | None:
+def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:
     """Compute baseline and excess from halves of the reference, if they have documents enough."""
-    halving = Halving(pair.groups, pair.n_documents, seed)
+    halving = halves.Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
     n = len(pair.reference)
     human, against = [], []
-    for number in range(HUMAN_SPLITS):
+    for number in range(halves.HUMAN_SPLITS):
         first, second, samples = halving.parts(number)[0]
         human.append((first, second))
-        if number < EXCESS_SPLITS:
+        if number < halves.EXCESS_SPLITS:
             against += [(first, samples + n), (second, samples + n)]
-    baseline = baseline_of(_between(pair.kernel, human))
+    baseline = halves.baseline_of(_between(pair.kernel, human))
     return baseline._replace(excess=float(_between(pair.kernel, against).mean()) - baseline.mean)
 
 
@@ -212,7 +206,7 @@ def rows_of_pair(
     return list(embedding_rows(pair, options, seed, baseline=baseline, smallest=smallest))
 
 
-class TopicShift(Shift):
+class TopicShift(shifts.Shift):
     """More documents of one topic, the samples being independent documents; kernel (N, N)."""
 
     tendency = EMBEDDING
@@ -236,7 +230,7 @@ class TopicShift(Shift):
         """Draw a topic: the document that it is around."""
         return int(rng.integers(len(self._near)))
 
-    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+    def draw(self, how: shifts.PairDraw, x: float, null: bool = False) -> shifts.MeasureDraws:
         """Draw pairs; see the base class."""
         parts = []
         for items in permuted_units.side_by_side(how.pairs):
@@ -266,14 +260,14 @@ class TopicShift(Shift):
         return x * float(distances(self.kernel, self.topic_weights()).mean()), x
 
 
-class TopicSwapShift(SwapShift):
+class TopicSwapShift(document_shifts.SwapShift):
     """More documents of one topic, of whole groups against independent documents."""
 
     measures = (MMD,)
     effort = 0.5
     _inner: TopicShift
 
-    def __init__(self, inner: TopicShift, groups: GroupedDocuments) -> None:
+    def __init__(self, inner: TopicShift, groups: document_shifts.GroupedDocuments) -> None:
         super().__init__(inner, groups)
         self._members = groups.members.T  # (P, N)
 
@@ -286,7 +280,7 @@ class TopicSwapShift(SwapShift):
         return {MMD: float(distances(self._inner.kernel, weights[:, None])[0])}
 
 
-def human_shift(*texts: EmbeddedText) -> Shift:
+def human_shift(*texts: EmbeddedText) -> shifts.Shift:
     """Make the shift of (groups of) human documents, `MOST_SHIFTED` of them at most."""
     texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
@@ -297,11 +291,11 @@ def human_shift(*texts: EmbeddedText) -> Shift:
         return inner
     starts = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in groups)])
     codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
-    return TopicSwapShift(inner, GroupedDocuments(codes, np.ones(len(codes))))
+    return TopicSwapShift(inner, document_shifts.GroupedDocuments(codes, np.ones(len(codes))))
 
 
 def smallest_topic_share(
-    shift: Shift, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
+    shift: shifts.Shift, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
 ) -> float:
     """Find the smallest share of documents of one topic that so many documents show.
 
@@ -309,7 +303,7 @@ def smallest_topic_share(
     """
     n, m = n_documents
     size = max(2, round(2 * n * m / (n + m)))
-    ((_, _, share),) = detected_shifts(shift, replace(how, documents=(size,)), seed)
+    ((_, _, share),) = sensitivity.detected_shifts(shift, replace(how, documents=(size,)), seed)
     return share
 
 

@@ -10,15 +10,13 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.histogram_draws import group_weights
-from beyond_perplexity.inference.intervals import upper_limit
+from beyond_perplexity.inference import held_out, histogram_draws, intervals, permuted_units
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import SPLIT_RANKS, side_by_side
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
@@ -62,25 +60,28 @@ def _keyed(draws: _Draws) -> _Keyed:
 
 
 def _unknown(pair: SampleSetPair) -> int | None:
-    place = pc.index(pair.types, UNKNOWN_WORD).as_py()
-    return None if place < 0 else int(place)
+    index = pc.index(pair.types, UNKNOWN_WORD).as_py()
+    return None if index < 0 else int(index)
 
 
-def _comparison(how: Measuring, *, swaps: bool) -> Callable[[np.ndarray], _Keyed]:
+def _comparison(how: Measuring, *, tested: bool) -> Callable[[np.ndarray], _Keyed]:
     """Return what compares counts of one side, (V, w), with the rest of both: (w,) each.
 
-    Of `swaps` only what they give a verdict on.
+    Only what randomizations are a test of, where that is wanted.
     """
-    pooled, unknown = how.pair.pooled, _unknown(how.pair)
-    if how.units is not None and how.units.weights != (1.0, 1.0):
-        pooled = np.array(how.units.weights) @ how.pair.counts
+    pooled, unknown, units = how.pair.pooled, _unknown(how.pair), how.word_units
+    if units is not None and units.weights != (1.0, 1.0):
+        pooled = np.array(units.weights) @ how.pair.counts
+    # Ranks of groups beside independent documents have no sound test: see `measures`.
+    unranked = tested and units is not None and units.scheme in ("swaps", "draws")
+    distances = word_distances.largest_differences if tested else word_distances.permuted_distances
 
     def compare(first: np.ndarray) -> _Keyed:
-        if swaps:
-            return _keyed(word_distances.largest_differences(first, pooled, unknown))
+        found = distances(first, pooled, unknown)
+        if unranked:
+            return _keyed(found)
         second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
         most = word_distances.bounds_from(pooled)
-        found = word_distances.permuted_distances(first, pooled, unknown)
         found["tvd_1000"] = word_distances.first_ranks_distance(first, second, most)
         return _keyed(found | {"ks_empirical": _rank_ks(first, second, how.options)})
 
@@ -93,7 +94,7 @@ def _rank_ks(first: np.ndarray, second: np.ndarray, options: MeasurementOptions)
 
 def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
     """Draw the counts of the first side under randomizations: (V, w) each."""
-    documents, units, n = how.pair.documents, how.units, how.options.permutations
+    documents, units, n = how.pair.documents, how.word_units, how.options.permutations
     assert documents is not None
     if units is None:
         yield from documents.permutations(n, how.seed, "permutation/unigram")
@@ -108,20 +109,25 @@ def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
         yield first + second
 
 
-def randomized_words(how: Measuring) -> _Keyed:
-    """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
+def randomized_words(how: Measuring, *, tested: bool = True) -> _Keyed:
+    """Draw the comparing measures of both under randomizations, and last those of the data.
+
+    Of those that are a test, or of all distances: (B + 1,) each.
+    """
     if how.pair.documents is None or not how.pair.defined:
         return {}
-    compare = _comparison(how, swaps=how.units is not None and how.units.scheme == "swaps")
-    return joined_draws(map(compare, _first_sides(how)))
+    compare = _comparison(how, tested=tested)
+    weight = 1.0 if how.word_units is None else how.word_units.weights[0]
+    sides = chain(_first_sides(how), [how.pair.counts[0][:, None] * weight])
+    return joined_draws(map(compare, sides))
 
 
 def observed_words(how: Measuring) -> dict[MeasureKey, float]:
-    """Compute the same measures of the texts themselves, in the same way as the random ones."""
+    """Compute all measures of the texts themselves, in the same way as the random ones."""
     if not how.pair.defined:
         return {}
-    weight = 1.0 if how.units is None else how.units.weights[0]
-    found = _comparison(how, swaps=False)(how.pair.counts[0][:, None] * weight)
+    weight = 1.0 if how.word_units is None else how.word_units.weights[0]
+    found = _comparison(how, tested=False)(how.pair.counts[0][:, None] * weight)
     return {key: float(value) for key, (value,) in found.items()}
 
 
@@ -134,7 +140,7 @@ def _resample(
         return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
     units = equal.units(sample_set)
     n = int(units.max(initial=-1)) + 1
-    weights = group_weights(n, items, seed, purpose)
+    weights = histogram_draws.group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
     return pair.documents.weighted_sums(sample_set, weights, np.where(units < 0, n, units))
 
@@ -161,7 +167,7 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
     unknown, ranks = _unknown(how.pair), how.options.zipf_ranks
 
     def parts() -> Iterator[_Draws]:
-        for items in side_by_side(how.options.bootstrap):
+        for items in permuted_units.side_by_side(how.options.bootstrap):
             sides = (
                 _resample(how.pair, equal, sample_set, items, how.seed) for sample_set in (0, 1)
             )
@@ -185,7 +191,7 @@ def _law_rows(how: Measuring, equal: EqualTokens) -> tuple[list[MeasureRow], dic
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
         least = min(map(len, fit.halves.ranked))
-        why = f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
+        why = f"no fit: {least} ranks in a half, fewer than {permuted_units.SPLIT_RANKS}"
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
         rows.append(row._replace(fact=why if fit.halves.too_few else ""))
         n_ranks = float(np.mean(list(map(len, fit.halves.ranked))))
@@ -203,13 +209,13 @@ def _named(pair: SampleSetPair, counts: np.ndarray, without: int | None = None) 
     apart = np.abs(shares[1] - shares[0])
     if without is not None:
         apart[without] = 0
-    place = int(np.argmax(apart))
-    if not apart[place] > 0:
+    index = int(np.argmax(apart))
+    if not apart[index] > 0:
         return ""
-    word = pair.types[place].as_py()
+    word = pair.types[index].as_py()
     word = word if len(word) <= _SHOWN else word[: _SHOWN - 1] + "…"
     shown = "".join(x if x.isprintable() else "�" for x in json.dumps(word, ensure_ascii=False))
-    return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
+    return f"word {shown}: {shares[1][index]:.4f} here, {shares[0][index]:.4f} in the reference"
 
 
 def word_rows(how: Measuring) -> Iterator[MeasureRow]:
@@ -221,7 +227,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
         why = reason("longer_documents")
-        compared = observed_words(replace(how, units=None))
+        compared = observed_words(replace(how, word_units=None))
         yield from (MeasureRow(*key, math.nan, reason=why) for key in compared)
         return
     resampled = _Draws() if pair.documents is None else _resampled(how, equal)
@@ -232,7 +238,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
-        high = upper_limit(value, drawn, options.confidence, spread)
+        high = intervals.upper_limit(value, drawn, options.confidence, spread)
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
@@ -244,7 +250,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None and options.bootstrap:
-            held = held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
+            held = held_out.held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
             made = made._replace(low=held.lower_limit(options.confidence))
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None

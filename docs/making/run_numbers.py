@@ -25,6 +25,9 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity import schemas
+from beyond_perplexity.auditing.checks import PrintedNumber
+from beyond_perplexity.library.audit import AUDIT_COLUMNS
+from beyond_perplexity.library.perplexity import PERPLEXITY_COLUMNS
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.benchmarks import read_benchmark
@@ -55,21 +58,43 @@ def render(template: Path, numbers: dict[str, Any]) -> str:
     return text + _MADE.format(name=template.name)
 
 
+def library_tables() -> dict[str, list[str]]:
+    """Return the columns of the tables of results that are no kind of file."""
+    measured = [
+        f"{measure}{words}{end}"
+        for words in ("", "_unknown_penalized", "_open_vocabulary")
+        for measure in ("perplexity", "bits")
+        for end in ("", *(() if "penalized" in words else ("_low", "_high")))
+    ]
+    return {
+        "beyond_perplexity.perplexity": ["unit", "n", *measured],
+        "load_results(...).perplexity": ["model", *PERPLEXITY_COLUMNS],
+        "beyond_perplexity.audit": AUDIT_COLUMNS,
+        "beyond_perplexity.audit, rosetta": [*PrintedNumber._fields, "version"],
+        "beyond_perplexity.similarity": ["pair", "score", "gold"],
+    }
+
+
 def file_kinds() -> dict[str, list[str]]:
-    """Return the columns of every kind of Parquet file, by the name of the kind."""
+    """Return the columns of every kind of Parquet file, and of tables of the library alone."""
     found = {}
     for module in pkgutil.iter_modules(schemas.__path__):
         held = vars(importlib.import_module(f"{schemas.__name__}.{module.name}"))
         kinds = (kind for kind in held.values() if isinstance(kind, pa.Schema))
         found |= {schema_name(kind): kind.names for kind in kinds if schema_name(kind) != "file"}
-    return found
+    return found | library_tables()
+
+
+def kind_of(name: str) -> str:
+    """Return what the meanings call a file or table by."""
+    return re.split(r"[/.] ?|, ", name)[-1]
 
 
 def describe_columns(tables: dict[str, list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each kind of file and each table with rows of column, meaning, unit, when empty."""
     meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
     for name, columns in {**file_kinds(), **tables}.items():
-        kind = name.rpartition("/")[2]
+        kind = kind_of(name)
         own = (meanings.get(f"{kind}.{column}") or meanings[column] for column in columns)
         yield name, [[column, *held] for column, held in zip(columns, own, strict=True)]
 

@@ -1,14 +1,12 @@
 """A SLURM that runs while the tests of this folder do; without one they are skipped."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.cluster.slurm import Cluster, reason_to_skip, running_cluster
+from tests.cluster.slurm import reason_to_skip, running_cluster
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster():
     """Start a cluster of one node with two pretended GPUs."""
     if reason := reason_to_skip():
         pytest.skip(reason)

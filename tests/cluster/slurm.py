@@ -102,7 +102,6 @@ class Cluster:
 
     @property
     def node_daemons(self) -> list[str]:
-        """Name the daemons of the nodes."""
         return [f"slurmd-node{number}" for number in range(1, self.nodes + 1)]
 
     def environment(self) -> dict[str, str]:
@@ -180,7 +179,6 @@ class Cluster:
         return found
 
     def logs(self) -> str:
-        """Return the last lines that every daemon has written."""
         parts = []
         for name in (*self.node_daemons, "slurmctld", "munged"):
             path = self.folder / f"{name}.log"

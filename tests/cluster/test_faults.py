@@ -100,7 +100,6 @@ class FaultyRun:
         raise AssertionError(f"the run has ended:\n{self.log()}")
 
     def log(self) -> str:
-        """Return the last of what the run has printed."""
         return (self.folder / "run.log").read_text()[-6000:]
 
     def job_of(self, word: str) -> str:

@@ -11,8 +11,7 @@ import pytest
 
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
-from tests.cluster.slurm import Cluster
-from tests.cluster.test_slurm import MACHINE
+from tests.cluster import slurm, test_slurm
 from tests.unit.installed import TINY_CONFIG, Installed, install
 
 TARGET = "results/corpora/mine/documents.parquet"
@@ -38,12 +37,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return found
 
 
-def test_jobs_run_out_of_the_package(cluster: Cluster, installed: Installed) -> None:
+def test_jobs_run_out_of_the_package(cluster: slurm.Cluster, installed: Installed) -> None:
     before = {job["JobId"] for job in cluster.jobs()}
     path = os.pathsep.join([str(installed.outside / "bin"), cluster.environment()["PATH"]])
     status, said, error = installed.call(
         "beyond-perplexity",
-        *("run", "--profile=profiles/slurm", *MACHINE, "--", TARGET),
+        *("run", "--profile=profiles/slurm", *test_slurm.MACHINE, "--", TARGET),
         folder=PLACE,
         variables={**cluster.environment(), "PATH": path},
     )

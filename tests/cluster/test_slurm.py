@@ -10,14 +10,13 @@ import subprocess
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from beyond_perplexity.storage.shards import content_of
-from tests.cluster.slurm import Cluster, running_cluster
+from tests.cluster.slurm import running_cluster
 from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
 
 # What this machine needs on top of the profile: no accounting database, two cores, short jobs. More
@@ -61,7 +60,7 @@ class ClusterRun:
     jobs: list[dict[str, str]]
     gpus: dict[str, set[str]]
 
-    def of_rule(self, rule: str, *wildcards: str) -> list[dict[str, str]]:
+    def of_rule(self, rule, *wildcards):
         """Return SLURM's records of the jobs of a rule, oldest first."""
         comment = "_wildcards_".join([f"rule_{rule}", *filter(None, ["_".join(wildcards)])])
         whole = bool(wildcards)
@@ -73,15 +72,13 @@ class ClusterRun:
         ]
 
 
-def python_environment(**others: str) -> dict[str, str]:
+def python_environment(**others):
     """Return an environment in which `python` is the one that runs the tests."""
     given = {**os.environ, "PYTHONPATH": "", **others}
     return {**given, "PATH": os.pathsep.join([str(Path(sys.executable).parent), given["PATH"]])}
 
 
-def _snakemake(
-    checkout: Checkout, log: Path, *arguments: str, **others: str
-) -> subprocess.Popen[bytes]:
+def _snakemake(checkout, log, *arguments, **others):
     environment = python_environment(**others)
     command = [sys.executable, "-m", "snakemake", *SMOKE, *arguments, *FEWER]
     with open(log, "wb") as file:
@@ -90,7 +87,7 @@ def _snakemake(
         )
 
 
-def _finish(process: subprocess.Popen[bytes], log: Path) -> str:
+def _finish(process, log):
     """Wait for a run and return what it printed; one that hangs is interrupted."""
     try:
         code = process.wait(timeout=SECONDS)
@@ -103,9 +100,7 @@ def _finish(process: subprocess.Popen[bytes], log: Path) -> str:
     return printed
 
 
-def _signal_once(
-    process: subprocess.Popen[bytes], checkout: Checkout, words: set[str], number: signal.Signals
-) -> int:
+def _signal_once(process, checkout, words, number):
     """Send a signal to the command that has words among its arguments, as soon as it runs."""
     while process.poll() is None:
         for pid in processes_of(checkout.path, words):
@@ -115,7 +110,7 @@ def _signal_once(
     raise AssertionError("the run has ended")
 
 
-def processes_of(folder: Path, words: set[str]) -> list[int]:
+def processes_of(folder, words):
     """Return the processes that work in a folder and whose arguments hold all the words."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -129,7 +124,7 @@ def processes_of(folder: Path, words: set[str]) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def local(tmp_path_factory):
     """Run the tiny configuration without SLURM, uninterrupted."""
     folder = tmp_path_factory.mktemp("local")
     checkout = copy_checkout(folder / "checkout")
@@ -139,7 +134,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 @pytest.fixture(scope="module")
-def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterRun:
+def through_slurm(cluster, tmp_path_factory):
     """Run it through SLURM, and kill the command of one shard once."""
     folder = tmp_path_factory.mktemp("slurm")
     checkout = copy_checkout(folder / "checkout")
@@ -152,7 +147,7 @@ def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     return ClusterRun(checkout, printed, cluster.jobs(), cluster.visible_gpus())
 
 
-def test_two_clusters_run_side_by_side(cluster: Cluster) -> None:
+def test_two_clusters_run_side_by_side(cluster):
     with running_cluster() as other:
         assert other.ask("sinfo", "--noheader", "--format=%G").strip() == "gpu:2"
         other.ask("srun", "--gpus=2", "true")
@@ -163,14 +158,14 @@ def test_two_clusters_run_side_by_side(cluster: Cluster) -> None:
     assert cluster.node_state() is not None
 
 
-def test_results_equal_those_of_a_local_run(local: Checkout, through_slurm: ClusterRun) -> None:
+def test_results_equal_those_of_a_local_run(local, through_slurm):
     expected = local.results()
     assert len(expected) > 20
     assert through_slurm.checkout.results() == expected
 
 
 @pytest.mark.parametrize(("rule", "model"), [("train", "lstm"), ("generate", "lstm")])
-def test_gpu_jobs_are_given_one_gpu(through_slurm: ClusterRun, rule: str, model: str) -> None:
+def test_gpu_jobs_are_given_one_gpu(through_slurm, rule, model):
     jobs = [job for job in through_slurm.of_rule(rule) if model in job["Comment"]]
     assert jobs
     for job in jobs:
@@ -178,7 +173,7 @@ def test_gpu_jobs_are_given_one_gpu(through_slurm: ClusterRun, rule: str, model:
         assert through_slurm.gpus[job["JobId"]] in ({"0"}, {"1"})
 
 
-def test_other_jobs_are_given_no_gpu(through_slurm: ClusterRun) -> None:
+def test_other_jobs_are_given_no_gpu(through_slurm):
     jobs = through_slurm.of_rule("build_vocabulary") + through_slurm.of_rule("count_samples")
     assert jobs
     for job in jobs:
@@ -186,7 +181,7 @@ def test_other_jobs_are_given_no_gpu(through_slurm: ClusterRun) -> None:
         assert through_slurm.gpus[job["JobId"]] == {"none"}
 
 
-def test_a_killed_shard_is_made_again_with_more_memory(through_slurm: ClusterRun) -> None:
+def test_a_killed_shard_is_made_again_with_more_memory(through_slurm):
     first, second = through_slurm.of_rule("generate", "lstm", "ancestral", "00001")
     assert first["JobState"] == "FAILED"
     assert second["JobState"] == "COMPLETED"
@@ -196,7 +191,7 @@ def test_a_killed_shard_is_made_again_with_more_memory(through_slurm: ClusterRun
     assert failed == [first]
 
 
-def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
+def test_every_job_asks_for_time_and_memory(through_slurm):
     for job in through_slurm.jobs:
         if job.get("Comment", "").startswith("rule_"):
             assert job["TimeLimit"] != "UNLIMITED"
@@ -204,12 +199,11 @@ def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
             assert job["Requeue"] == "1"
 
 
-def test_a_second_run_submits_nothing(cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path):
+def test_a_second_run_submits_nothing(cluster, through_slurm, tmp_path):
     """Not even for a finished shard whose job still runs, as Snakemake notes it, under another."""
     before = len(cluster.jobs())
-    note = (
-        through_slurm.checkout.path / ".snakemake/incomplete" / b64encode(KILLED.encode()).decode()
-    )
+    incomplete = through_slurm.checkout.path / ".snakemake/incomplete"
+    note = incomplete / b64encode(KILLED.encode()).decode()
     note.write_text('{"external_jobid": "1"}')
     log = tmp_path / "log"
     arguments = (*TARGETS, "--profile=profiles/slurm", *MACHINE)
@@ -218,14 +212,14 @@ def test_a_second_run_submits_nothing(cluster: Cluster, through_slurm: ClusterRu
     assert len(cluster.jobs()) == before
 
 
-def _edit(checkout: Checkout, name: str, old: str, new: str) -> None:
+def _edit(checkout, name, old, new):
     path = checkout.path / name
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
 
 
-def _wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
+def _wait_for(condition, seconds=600):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -233,21 +227,21 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
 
 
 def test_what_outlives_a_killed_snakemake_is_planned_when_it_changes(
-    cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
-) -> None:
+    cluster, through_slurm, tmp_path
+):
     """And a job of it that still runs leaves its output to the run that makes it anew."""
     copied = ["cp", "-a", str(through_slurm.checkout.path), str(tmp_path / "checkout")]
     subprocess.run(copied, check=True)
     outlive(cluster, Checkout(tmp_path / "checkout"), tmp_path / "log")
 
 
-def outlive(cluster: Cluster, checkout: Checkout, log: Path) -> None:
+def outlive(cluster, checkout, log):
     config, script = "configs/smoke.yaml", "scripts/count_statistics.py"
     through_slurm = ["--profile=profiles/slurm", *MACHINE, "--jobs=4"]
     stopped, *others = RESAMPLES
     before = {job["JobId"] for job in cluster.jobs()}
 
-    def states() -> list[str]:
+    def states():
         return sorted(j["JobState"] for j in cluster.jobs() if j["JobId"] not in before)
 
     _edit(checkout, config, "hidden_size: 64", "hidden_size: 48")

@@ -12,7 +12,6 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -21,7 +20,6 @@ from beyond_perplexity.storage.benchmarks import read_benchmark
 from beyond_perplexity.tendencies import document_files, tokens, word_classes
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from tests.cluster.conftest import cluster  # noqa: F401 (a fixture)
-from tests.cluster.slurm import Cluster
 from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
 
 COUNTING = int(os.environ.get("COUNTING_JOBS", "200"))  # jobs, of five shards each
@@ -32,7 +30,7 @@ MACHINE = [
 ]
 
 
-def make_config(folder: Path) -> Path:
+def make_config(folder):
     """Make a run of one model of counts and one decoding, in shards of a few documents."""
     config = yaml.safe_load((folder / "configs" / "smoke.yaml").read_text())
     config["models"] = {"trigram": config["models"]["trigram"]}
@@ -46,7 +44,7 @@ def make_config(folder: Path) -> Path:
     return path
 
 
-def run(checkout: Checkout, *arguments: str, **others: str) -> str:  # noqa: F811
+def run(checkout, *arguments, **others):  # noqa: F811
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PYTHONPATH": "", "PATH": path, **others}
     done = subprocess.run(
@@ -61,7 +59,7 @@ def run(checkout: Checkout, *arguments: str, **others: str) -> str:  # noqa: F81
     return done.stdout
 
 
-def write_shards(checkout: Checkout) -> None:  # noqa: F811
+def write_shards(checkout):  # noqa: F811
     """Cut one large shard, which one job wrote, into many: what is tried is not generating."""
     folder = checkout.path / "results/samples/trigram/ancestral"
     whole = pq.read_table(folder / "whole.parquet")
@@ -72,7 +70,7 @@ def write_shards(checkout: Checkout) -> None:  # noqa: F811
 
 
 @pytest.fixture
-def prepared(checkout: Checkout) -> Checkout:  # noqa: F811
+def prepared(checkout):  # noqa: F811
     """Give a checkout with a trained model and with all shards of its samples."""
     path = make_config(checkout.path)
     config = path.read_text()
@@ -89,8 +87,7 @@ def prepared(checkout: Checkout) -> Checkout:  # noqa: F811
     return checkout
 
 
-def count_at_once(checkout: Checkout) -> pa.Table:  # noqa: F811
-    """Count all shards in this process."""
+def count_at_once(checkout):  # noqa: F811
     shards = sorted((checkout.path / "results/samples/trigram/ancestral").glob("*.parquet"))
     output = checkout.path / "at_once.parquet"
     words = checkout.path / "results/shared_vocabulary/wikipedia/words.txt"
@@ -102,15 +99,15 @@ def count_at_once(checkout: Checkout) -> pa.Table:  # noqa: F811
     return pq.read_table(output)
 
 
-def seconds_of(job: dict[str, str]) -> float:
+def seconds_of(job):
     start, end = (datetime.fromisoformat(job[key]) for key in ("StartTime", "EndTime"))
     return (end - start).total_seconds()
 
 
 def test_hundreds_of_jobs_of_many_shards_end_without_an_error(
-    prepared: Checkout,
-    cluster: Cluster,  # noqa: F811
-) -> None:
+    prepared,
+    cluster,  # noqa: F811
+):
     """Each counts five shards, and one more adds all up."""
     before = len(cluster.jobs())
     begun = time.monotonic()

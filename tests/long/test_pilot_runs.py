@@ -86,11 +86,8 @@ def test_a_finished_run_tells_what_one_four_times_as_large_takes(checkout, monke
     large = yaml.safe_load((checkout.path / "configs" / "smoke.yaml").read_text())
     large["pathvars"] = {"results": "large"}
     large["tendencies"]["documents_per_count"] *= 4
-    for section, key in (
-        ("generation", "documents"),
-        ("contrastive", "sentences"),
-        ("semantics", "sentences"),
-    ):
+    units = {"generation": "documents", "contrastive": "sentences", "semantics": "sentences"}
+    for section, key in units.items():
         for name in (key, f"{key}_per_shard"):
             large[section][name] *= 4
     (checkout.path / "large.yaml").write_text(yaml.safe_dump(large))

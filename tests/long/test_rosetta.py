@@ -18,8 +18,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from transformers import AutoTokenizer
 
-from beyond_perplexity.auditing.audit import load_audited
-from beyond_perplexity.auditing.checks import translate
+from beyond_perplexity.auditing import audit, checks
 from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa import read_arpa
@@ -51,7 +50,6 @@ def interpreter(tmp_path_factory) -> str:
 
 
 def printed(python: str, folder: Path, *flags: str) -> dict[str, dict[str, float]]:
-    """Return what the programs print."""
     quiet = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home"), "PYTHONPATH": ""}
     command = [python, str(SCRIPT), *flags]
     done = subprocess.run(
@@ -95,8 +93,8 @@ def test_our_numbers_are_theirs(kind, interpreter, tmp_path):
             flags += ["--llama-perplexity", program]
     theirs = printed(interpreter, tmp_path, *flags)
     itself = theirs.pop("llama-perplexity", None)
-    held = load_audited(tmp_path, "cpu")
-    ours = translate(Speech(held.model, held.vocabulary, TEXTS, held.kind), list(theirs))
+    held = audit.load_audited(tmp_path, "cpu")
+    ours = checks.translate(Speech(held.model, held.vocabulary, TEXTS, held.kind), list(theirs))
     compare_numbers(ours, theirs)
     if itself:
         chunked = [one for one in ours if one.program == "llama.cpp"]
@@ -117,11 +115,10 @@ def test_our_kenlm_is_kenlm(interpreter, tmp_path):
     held = read_arpa(str(arpa))
     vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
     speech = Speech(KneserNey.of(held.model), vocabulary, sentences)
-    compare_numbers(translate(speech, ["KenLM"]), theirs)
+    compare_numbers(checks.translate(speech, ["KenLM"]), theirs)
 
 
 def compare_numbers(ours, theirs):
-    """Compare each number, relatively."""
     assert len(ours) == sum(map(len, theirs.values()))
     for one in ours:
         expected = theirs[one.program][one.name]

@@ -45,13 +45,8 @@ def row(name: str, found: list[Claim], goal: float | None) -> tuple[int, int]:
 
 
 LIGHT = {f"lognormal, σ = {s}": lognormal(s) for s in (0.2, 1.0, 1.6, 2.0, 2.5)}
-HEAVY = {
-    "Gaussian, k = 0.5": gaussian(0.5),
-    "Gaussian, k = 0.64": gaussian(0.64),
-    "Gaussian, k = 0.75": gaussian(0.75),
-    "Pareto, k = 0.5": pareto(0.5),
-    "Pareto, k = 0.8": pareto(0.8),
-}
+HEAVY = {f"Gaussian, k = {k}": gaussian(k) for k in (0.5, 0.64, 0.75)}
+HEAVY |= {f"Pareto, k = {k}": pareto(k) for k in (0.5, 0.8)}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ RADIX = 1024
 
 
 def weights_of(module):
-    """Return the weights of a model or a proposal as float64 arrays."""
     return {key: value.detach().numpy().astype(float) for key, value in module.state_dict().items()}
 
 
@@ -85,10 +84,8 @@ class PlainEntities:
     def _start(self, time, state, entity, remaining):
         query = self.w["entities.entity.weight"] @ state
         fresh = unit(self.w["entities.fresh"])
-        scores = [
-            query @ vector + self.w["entities.distance"] * (time - seen) / 100
-            for vector, seen in zip(self.vectors, self.seen, strict=True)
-        ]
+        known, distance = zip(self.vectors, self.seen, strict=True), self.w["entities.distance"]
+        scores = [query @ vector + distance * (time - seen) / 100 for vector, seen in known]
         if len(self.vectors) < self.most:
             scores.append(query @ fresh)
         total = log_softmax(scores, self.temperature)[entity]
@@ -126,7 +123,6 @@ def class_bounds(vocabulary_size, classes):
 
 
 def word_log_prob(weights, bounds, feature, word, starts):
-    """Return log p of a word or the end."""
     head = weights["words.head.weight"] @ feature + weights["words.head.bias"]
     if starts:
         head[0] = -math.inf
@@ -167,10 +163,8 @@ def plain_log_prob(weights, options, tokens, codes, temperature):
     states = lstm(weights, inputs)
     if options.context == "bidirectional":
         backward = lstm(weights, inputs[::-1], "back")[::-1]
-        states = [
-            weights["text.join.weight"] @ np.concatenate(pair) + weights["text.join.bias"]
-            for pair in zip(states, backward, strict=True)
-        ]
+        join, bias = weights["text.join.weight"], weights["text.join.bias"]
+        states = [join @ np.concatenate(pair) + bias for pair in zip(states, backward, strict=True)]
     shift = 0 if options.context == "causal" else 1
     walk = PlainEntities(weights, options.maximum_entities, temperature)
     total = 0.0

@@ -71,10 +71,8 @@ def write_documents(path, texts, splits=("train", "valid")):
 def write_vectors(path, words, width, seed=0):
     """Write random vectors of words as text; return them by word."""
     rows = np.random.default_rng(seed).normal(size=(len(words), width)).astype(np.float32)
-    lines = [
-        f"{word} {' '.join(map(repr, row.tolist()))}\n"
-        for word, row in zip(words, rows, strict=True)
-    ]
+    numbers = [" ".join(map(repr, row.tolist())) for row in rows]
+    lines = [f"{word} {own}\n" for word, own in zip(words, numbers, strict=True)]
     path.write_text("".join(lines), encoding="utf-8")
     return dict(zip(words, rows, strict=True))
 
@@ -95,7 +93,6 @@ def check_batches(encoder, texts, sizes=(1, 7, 33)):
 
 
 def job_of(folder, options, **held):
-    """Return the training of an evaluator on the documents of a folder."""
     documents = folder / "documents.parquet"
     paths = {"output": folder / "evaluator", "checkpoints": folder / "checkpoints"}
     given = {"documents": documents, "vocabulary": None, "preprocessing": {}, **paths, **held}
@@ -120,7 +117,6 @@ def check_refusals(call, cases):
 
 
 def run_script(name, *arguments):
-    """Run the main function of a script in this process."""
     main = importlib.import_module(f"scripts.{name}").main
     with patch("sys.argv", [name, *map(str, arguments)]):
         main()

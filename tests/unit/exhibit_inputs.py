@@ -1,8 +1,5 @@
 """What every table and figure of every paper is made of, as a run writes it, for tests of all."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +19,7 @@ from tests.unit.test_report_importance import costs, posterior_rows
 SOURCES = [*synthetic_tables.sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
 
 
-def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
+def as_read(kind, rows):
     """Give a table the types that it has where it is read from its Parquet file."""
     held = rows.reindex(columns=schema_of(kind).names)
     read = as_rows(pa.Table.from_pandas(held, schema_of(kind), preserve_index=False))
@@ -30,17 +27,15 @@ def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
     return read.assign(**{owner: rows[owner].tolist()}) if owner else read
 
 
-def _importance() -> dict[str, Any]:
+def _importance():
     estimates = importance.estimates()
     estimates["log_likelihood"] = -estimates["n_tokens"] * np.log(estimates["value"])
     scored = {"model": "mine", "beside": "lstm", "n_tokens": 10, "n_unknown": 1, "n_words": 9}
     scored |= {"n_inside": 4, "log_likelihood": -48.0, "log_likelihood_inside": -30.0}
     scored |= {"log_likelihood_end": -3.0}
     drawn = {"method": "importance_sampling", "n_tokens": 10, "log_likelihood": -50.0}
-    settings = [
-        {"model": model, "proposal": proposal, "temperature": temperature, **drawn}
-        for model, proposal, temperature in importance.settings()
-    ]
+    keys = ("model", "proposal", "temperature")
+    settings = [{**dict(zip(keys, s, strict=True)), **drawn} for s in importance.settings()]
     instances = [
         {**row, "instance_id": place, "group": place}
         for row in (scored, *settings)
@@ -67,7 +62,7 @@ def _importance() -> dict[str, Any]:
     }
 
 
-def _tendencies() -> dict[str, Any]:
+def _tendencies():
     measures = synthetic_tables.make_measures(SOURCES)
     texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
     embedded = synthetic_tables.MeasuredRows()
@@ -86,21 +81,16 @@ def _tendencies() -> dict[str, Any]:
     }
 
 
-def make_inputs(folder: Path) -> dict[str, Any]:
+def make_inputs(folder):
     """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
     paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
-    compared = {
-        "semantic_differences": differences.compare_semantics(
-            paired, differences.SemanticTests(199)
-        ).to_pandas(),
-        "semantic_correlations": differences.correlate_measures(paired).to_pandas(),
-    }
+    found = differences.compare_semantics(paired, differences.SemanticTests(199))
+    compared = {"semantic_differences": found.to_pandas()}
+    compared["semantic_correlations"] = differences.correlate_measures(paired).to_pandas()
     own = contrastive.given()
     described = {**own.pop("models"), **semantic.MODELS}
-    described = {
-        name: {**model, "parameters": 7, "vocabulary": {"kind": "closed"}}
-        for name, model in described.items()
-    }
+    common = {"parameters": 7, "vocabulary": {"kind": "closed"}}
+    described = {name: {**model, **common} for name, model in described.items()}
     for found in own["perplexities"].values():
         found["perplexity"]["token"] = 3.0
     own["perplexities"] |= test_tables.PERPLEXITIES

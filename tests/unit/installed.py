@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -49,18 +48,11 @@ class Installed(NamedTuple):
     outside: Path
 
     @property
-    def packages(self) -> Path:
+    def packages(self):
         """The folder that the package was installed to."""
         return next(self.environment.glob("lib/python3*/site-packages"))
 
-    def call(
-        self,
-        *command: str,
-        lacking: str = "",
-        text: str = "",
-        folder: str = "",
-        variables: Mapping[str, str] = MappingProxyType({}),
-    ) -> list[str]:
+    def call(self, *command, lacking="", text="", folder="", variables=MappingProxyType({})):
         """Run a program of the environment: its status, standard output and standard error."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         program = str(self.environment / "bin" / command[0])
@@ -76,7 +68,7 @@ class Installed(NamedTuple):
         return [str(done.returncode), done.stdout, done.stderr]
 
 
-def _copy_tree(target: Path) -> None:
+def _copy_tree(target):
     """Copy what a build reads, and nothing that was made in the checkout."""
     left = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("beyond_perplexity", "configs", "envs", "profiles", "rules", "scripts"):
@@ -86,13 +78,13 @@ def _copy_tree(target: Path) -> None:
             shutil.copy2(path, target)
 
 
-def _build(tree: Path, kind: str, folder: Path) -> None:
+def _build(tree, kind, folder):
     command = [sys.executable, "-c", BUILD, kind, str(folder)]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def install(folder: Path) -> Installed:
+def install(folder):
     """Build the sdist, the wheel out of the sdist, and install it without its dependencies.
 
     As `python -m build --no-isolation` and `pip install --no-deps` do; the dependencies are those

@@ -73,9 +73,8 @@ def edge_log_probs(heads, vectors, parents, edges, temperature):
     for parent, score in zip(parents, scores.tolist(), strict=True):
         kinds = [relation for relation, _ in edges[parent]]
         logits = graph.relations[kinds] @ vectors[2] + heads.relation_bias[kinds]
-        for (relation, tail), own in zip(
-            edges[parent], (logits / temperature).log_softmax(0).tolist(), strict=True
-        ):
+        scores = (logits / temperature).log_softmax(0).tolist()
+        for (relation, tail), own in zip(edges[parent], scores, strict=True):
             found.append((parent, relation, tail, score + own))
     return found
 
@@ -150,10 +149,8 @@ def log_joint(model, tokens, codes, edges=None, spellings=None, unknown_types=1)
     if history is None:
         return -math.inf
     for place, word in enumerate(tokens):
-        spelling = spellings[place]
-        total += word_log_prob(
-            model, vectors[place][0], history[place], word, spelling, unknown_types
-        )
+        given = history[place], word, spellings[place], unknown_types
+        total += word_log_prob(model, vectors[place][0], *given)
     parents = recent(history, model.graph.cutoff, edges)
     total += kind_log_probs(model.heads, vectors[-1], history, parents, 1.0)[NONE]
     return total + word_log_prob(model, vectors[-1][0], None, 1)
@@ -190,10 +187,8 @@ def sample(proposal, tokens, uniforms, temperature, edges=None):
             entity = pick(new_log_probs(proposal.heads, vectors[place], temperature), second)
         if kind == RELATED:
             every = edge_log_probs(proposal.heads, vectors[place], parents, edges, temperature)
-            totals = [
-                torch.tensor([s for q, _, _, s in every if q == parent]).logsumexp(0)
-                for parent in parents
-            ]
+            of = {parent: [s for q, _, _, s in every if q == parent] for parent in parents}
+            totals = [torch.tensor(of[parent]).logsumexp(0) for parent in parents]
             parent = parents[pick(torch.stack(totals), second)]
             own = [(tail, score) for q, _, tail, score in every if q == parent]
             entity = own[pick([score for _, score in own], third)][0]

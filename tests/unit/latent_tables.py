@@ -3,9 +3,6 @@
 A model is p(x_n, z), a proposal q(z | x_n), small enough to enumerate: the oracle of the tests.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 
@@ -16,50 +13,38 @@ from beyond_perplexity.storage.shards import write_shard
 GRID = (0.5, 1.0, 2.0)
 
 
-def model(n_instances: int = 3, n_latents: int = 4, seed: int = 0) -> np.ndarray:
+def model(n_instances=3, n_latents=4, seed=0):
     """Return p(x_n, z), (N, Z): far from uniform, and Σ_z p is no 1."""
     random = np.random.default_rng(seed)
     return random.dirichlet(np.full(n_latents, 0.7), n_instances) * 0.01
 
 
-def proposal(
-    n_instances: int = 3, n_latents: int = 4, temperature: float = 1.0, seed: int = 1
-) -> np.ndarray:
+def proposal(n_instances=3, n_latents=4, temperature=1.0, seed=1):
     """Return q_τ(z | x_n) ∝ q^(1/τ), (N, Z), every latent possible."""
     random = np.random.default_rng(seed)
     powered = (random.dirichlet(np.full(n_latents, 2.0), n_instances) + 0.02) ** (1 / temperature)
     return powered / powered.sum(1, keepdims=True)
 
 
-def sample_columns(
-    p: np.ndarray, temperature: float, n_samples: int, seed: int = 2
-) -> dict[str, np.ndarray]:
+def sample_columns(p, temperature, n_samples, seed=2):
     """Draw samples of every instance and return the columns of schema ``log_weights``."""
     random = np.random.default_rng([seed, int(10 * temperature)])
     n, size = p.shape
     grid = {tau: proposal(n, size, tau) for tau in GRID}
     rows = np.arange(n).repeat(n_samples)
-    latents = np.concatenate(
-        [random.choice(size, n_samples, p=grid[temperature][row]) for row in range(n)]
-    )
+    q = grid[temperature]
+    latents = np.concatenate([random.choice(size, n_samples, p=q[row]) for row in range(n)])
     with np.errstate(divide="ignore"):
         log_p = np.log(p[rows, latents])
-    columns = {
-        "instance_id": rows * 7 + 3,
-        "sample_id": np.tile(np.arange(n_samples), n),
-        "n_tokens": (rows + 2).astype(np.int32),
-        "n_unknown": rows.astype(np.int32),
-        "log_p": log_p,
-        "log_q": np.log(grid[temperature][rows, latents]),
-        "latent_hash": latents * 1000 - 5,
-    }
+    columns = {"instance_id": rows * 7 + 3, "sample_id": np.tile(np.arange(n_samples), n)}
+    columns |= {"n_tokens": (rows + 2).astype(np.int32), "n_unknown": rows.astype(np.int32)}
+    columns |= {"log_p": log_p, "log_q": np.log(q[rows, latents])}
+    columns |= {"latent_hash": latents * 1000 - 5}
     others = {draws.temperature_column(tau): np.log(grid[tau][rows, latents]) for tau in GRID}
     return columns | others
 
 
-def write_weights(
-    path: Path, columns: dict[str, np.ndarray], temperature: float, parts: Sequence[slice] = ()
-) -> list[Path]:
+def write_weights(path, columns, temperature, parts=()):
     """Write one shard for each slice of the rows; one shard of all without slices."""
     record = WeightLabels("tiny", "table", temperature, "words", 50).in_record({})
     paths = []
@@ -71,7 +56,7 @@ def write_weights(
     return paths
 
 
-def write_beams(path: Path, p: np.ndarray, sizes: Sequence[int]) -> Path:
+def write_beams(path, p, sizes):
     """Write the most likely latents under q of every instance, for each beam size."""
     q = proposal(*p.shape)
     rows = []
@@ -86,7 +71,7 @@ def write_beams(path: Path, p: np.ndarray, sizes: Sequence[int]) -> Path:
     return path
 
 
-def rewritten(columns: dict[str, np.ndarray], **changes: object) -> pa.Table:
+def rewritten(columns, **changes):
     """Return a table of a user's file, with columns changed, added or (None) left out."""
     merged = {**columns, **changes}
     return pa.table({name: column for name, column in merged.items() if column is not None})

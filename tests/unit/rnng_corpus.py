@@ -64,12 +64,9 @@ def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY, **options):
 
     The training tells that loss, and the model is the same when it is rebuilt.
     """
-    stores = [
-        latent_instances.InstanceStore.write(
-            folder, name, model.instances(corpus, name, vocabulary)
-        )
-        for name in ("train", "valid")
-    ]
+    given = {name: model.instances(corpus, name, vocabulary) for name in ("train", "valid")}
+    write = latent_instances.InstanceStore.write
+    stores = [write(folder, name, held) for name, held in given.items()]
     sources = tuple(latent_instances.WholeInstances(store, 256) for store in stores)
     batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
 

@@ -114,10 +114,8 @@ def span_scores(crf, words):
     hidden = crf.options.hidden_size
     outputs = []
     for suffix, order in (("", range(len(ids))), ("_reverse", reversed(range(len(ids))))):
-        weights = {
-            name: getattr(crf.encoder, f"{name}_l0{suffix}")
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        }
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weights = {name: getattr(crf.encoder, f"{name}_l0{suffix}") for name in names}
         layer = type("Layer", (), weights)
         state = (entries.new_zeros(hidden), entries.new_zeros(hidden))
         found = {}

@@ -53,7 +53,6 @@ def compose(encoder, label, children):
 
 
 def read_words(lstm, entries):
-    """Run torch's LSTM over a sequence of vectors."""
     return lstm(torch.stack(entries)[None])[0][0]
 
 

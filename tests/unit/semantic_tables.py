@@ -40,14 +40,9 @@ def sentences(n=120, per_document=3, splits=("valid", "test"), seed=1):
     per_split = [np.arange(n) // per_document for _ in splits]
     unit = np.concatenate([u + 1000 * k for k, u in enumerate(per_split)])
     place = np.tile(np.arange(n) % per_document, len(splits))
-    return Sentences(
-        [split for split in splits for _ in range(n)],
-        unit,
-        place,
-        [None] * len(unit),
-        random.integers(4, 30, len(unit)),
-        random.normal(size=len(unit)),
-    )
+    words, ease = random.integers(4, 30, len(unit)), random.normal(size=len(unit))
+    of_splits = [split for split in splits for _ in range(n)]
+    return Sentences(of_splits, unit, place, [None] * len(unit), words, ease)
 
 
 def _values(measure, kind, text, skill, random):

@@ -1,20 +1,11 @@
 """A small corpus with its vocabulary, as a training reads them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 
-def write_documents(
-    path: Path,
-    texts: Sequence[str],
-    splits: Sequence[str],
-    titles: Sequence[str] = (),
-    ids: Sequence[int] = (),
-) -> str:
+def write_documents(path, texts, splits, titles=(), ids=()):
     """Write documents, without titles and numbered from 0 where nothing else is given."""
     n = len(texts)
     columns = {"doc_id": list(ids or range(n)), "split": list(splits), "text": list(texts)}
@@ -23,9 +14,7 @@ def write_documents(
     return str(path)
 
 
-def write_corpus(
-    folder: Path, texts: Sequence[str], train: int, words: Sequence[str] = (), unknown: int = 0
-) -> Path:
+def write_corpus(folder, texts, train, words=(), unknown=0):
     """Write texts, the first `train` of them to train on and the others to validate."""
     splits = ["train"] * train + ["valid"] * (len(texts) - train)
     write_documents(folder / "documents.parquet", texts, splits)

@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models import contract, registry
 
 BOS, EOS = 0, 1
 FAMILIES = {
@@ -46,7 +45,6 @@ def prefixes(rows=3, length=9, size=20):
 
 
 def same(a, b):
-    """Tell whether generated documents are the same."""
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id
         and np.array_equal(x.tokens, y.tokens)
@@ -64,7 +62,7 @@ def rescored(model, document):
     return float(steps.sum() if document.finished else steps[:-1].sum())
 
 
-class LastToken(State):
+class LastToken(contract.State):
     """Nothing to remember but how many steps were made: the table reads the newest token."""
 
     def __init__(self, steps):
@@ -77,7 +75,7 @@ class LastToken(State):
         return LastToken(self.steps.index_fill(0, rows, 0))
 
 
-class TableModel(LanguageModel):
+class TableModel(contract.LanguageModel):
     """Log probabilities (positions, V, V): of the next token given the position and the newest one.
 
     Past the last position the last one holds.

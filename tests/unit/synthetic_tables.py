@@ -3,7 +3,6 @@
 import json
 import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ DISTANCES = ["ks_empirical", "ks", "tvd", "max_difference"]
 MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}
 
 
-def sources_of(models: list[str], decodings: list[str]) -> list[str]:
+def sources_of(models, decodings):
     return [f"{model}/{decoding}" for model in models for decoding in decodings]
 
 
@@ -47,12 +46,10 @@ WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 class MeasuredRows:
     """Rows of the schema ``tendencies`` with plausible intervals, baselines, adjusted p-values."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.rows: list[dict[str, object]] = []
 
-    def add(
-        self, source: str, tendency: str, measure: str, value: float, p: float | None = None
-    ) -> None:
+    def add(self, source, tendency, measure, value, p=None):
         half, tested = abs(value) * 0.05, p is not None
         baseline = BASELINES.get((tendency, measure), (np.nan, 0))[0]
         distance = measure.startswith(("ks", "max"))
@@ -66,20 +63,17 @@ class MeasuredRows:
         known |= {"verdict": verdicts.DIFFERS if tested else verdicts.UNTESTED}
         known |= dict.fromkeys(("reason", "permuted", "family", "draws"))
         known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
-        known |= {
-            "baseline_low": baseline * 0.8,
-            "baseline_high": baseline * 1.2,
-            "value_all": np.nan,
-        }
+        known |= {"baseline_low": baseline * 0.8, "baseline_high": baseline * 1.2}
+        known |= {"value_all": np.nan}
         self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
 
-    def table(self) -> pd.DataFrame:
+    def table(self):
         table = pd.DataFrame(self.rows)
         counts = ("groups_reference", "family", "draws")
         return table.assign(**{name: table[name].astype("Int64") for name in counts})
 
 
-def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
+def make_measures(sources, seed=1):
     """Make a table of schema ``tendencies`` with every measure of every source."""
     random = np.random.default_rng(seed)
     rows = MeasuredRows()
@@ -104,29 +98,27 @@ def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
     return rows.table()
 
 
-def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
+def _add_laws(rows, source, far):
     laws = {"zipf_s": 1.2 + far / 30, "zipf_s_reference": 1.1997}
     laws |= {"zipf_s_split": 1.08 + far / 30, "zipf_s_split_reference": 1.0794}
     laws |= {"zipf_ranks": 2345, "zipf_ranks_reference": 2456}
     laws |= {"ks_zipf_model": 0.15 + far / 20, "ks_zipf_reference": 0.145 + far / 20}
     for measure, value in laws.items():
         rows.add(source, "rank_frequency", measure, value)
-    for tendency, beta, alpha in (
-        ("type_token_unigrams", 0.841, 1.39),
-        ("type_token_bigrams", 0.966, 1.099),
-    ):
+    growth = ("type_token_unigrams", 0.841, 1.39), ("type_token_bigrams", 0.966, 1.099)
+    for tendency, beta, alpha in growth:
         rows.add(source, tendency, "heaps_beta", beta + far / 20)
         rows.add(source, tendency, "heaps_alpha", alpha)
         rows.add(source, tendency, "heaps_beta_reference", beta)
         rows.add(source, tendency, "heaps_alpha_reference", alpha)
 
 
-def stated(why: str) -> str:
+def stated(why):
     """Write a reason in words of one's own."""
     return verdicts.reason("not_counted", why=why)
 
 
-def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -> pd.DataFrame:
+def withhold(measures, tendency, measure, reason):
     """Take a verdict back, as where there are too few groups."""
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     changed = measures.copy()
@@ -135,10 +127,7 @@ def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -
     return changed
 
 
-def set_distance(
-    measures: pd.DataFrame, tendency: str, measure: str, value: float, source: str | None = None
-) -> pd.DataFrame:
-    """Set a distance, and its excess with it."""
+def set_distance(measures, tendency, measure, value, source=None):
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     if source is not None:
         chosen &= measures["source"] == source
@@ -149,9 +138,7 @@ def set_distance(
     return changed
 
 
-def make_curves(
-    sources: list[str], seed: int = 1, references: tuple[str, ...] = (REFERENCE,)
-) -> pd.DataFrame:
+def make_curves(sources, seed=1, references=(REFERENCE,)):
     """Make a table of schema ``curves`` with every curve of every source and of the references."""
     random = np.random.default_rng(seed)
     parts = []
@@ -162,20 +149,18 @@ def make_curves(
     return pd.concat(parts, ignore_index=True)[tendencies.CURVES.names]
 
 
-def _part(
-    source: str, curve: str, x: np.ndarray, y: np.ndarray, band: np.ndarray | None = None
-) -> pd.DataFrame:
+def _part(source, curve, x, y, band=None):
     low, high = (np.nan, np.nan) if band is None else (y - band, y + band)
     columns = {"source": source, "curve": curve, "x": x, "y": y, "low": low, "high": high, "n": 100}
     return pd.DataFrame(columns)
 
 
-def _density(x: np.ndarray, mean: float, width: float) -> np.ndarray:
+def _density(x, mean, width):
     y = np.exp(-(((x - mean) / width) ** 2) / 2)
     return y / (y.sum() * (x[1] - x[0]))
 
 
-def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[pd.DataFrame]:
+def _curves_of(source, shift, random):
     lengths = np.arange(1.0, 501)
     ranks = np.arange(1.0, 10_001)
     fractions = np.linspace(0.01, 0.99, 50)
@@ -200,7 +185,7 @@ def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[p
     return parts
 
 
-def make_training(models: list[str]) -> pd.DataFrame:
+def make_training(models):
     """Make a table of schema ``training`` with the column ``model`` beside."""
     steps = np.arange(0, 400)
     parts = []
@@ -216,7 +201,7 @@ def make_training(models: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
+def make_sample_size(sources, seed=1):
     """Make a table of schema ``sample_size``: the measures of `make_measures` with noise."""
     random = np.random.default_rng(seed)
     measures = make_measures(sources, seed)
@@ -229,16 +214,13 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
         columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
         columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
         baseline = measures["measure"].isin(DISTANCES).map({True: 0.6 / np.sqrt(n)})
-        columns |= {
-            "baseline": baseline,
-            "baseline_low": 0.7 * baseline,
-            "baseline_high": 1.6 * baseline,
-        }
+        columns |= {"baseline": baseline, "baseline_low": 0.7 * baseline}
+        columns |= {"baseline_high": 1.6 * baseline}
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)[tendencies.SAMPLE_SIZE.names]
 
 
-def make_sensitivity() -> pd.DataFrame:
+def make_sensitivity():
     """Make a table of schema ``sensitivity`` in which every shift falls with the root of n."""
     tests = [("rank_frequency", "ks_empirical", "Zipf's s", 1.2)]
     tests += [(f"type_token_{k}s", "ks_empirical", "types", 1.0) for k in ("unigram", "bigram")]
@@ -259,7 +241,7 @@ def make_sensitivity() -> pd.DataFrame:
 HOSTILE = r"$x^$ _{ \alpha 100%"
 
 
-def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
+def check_drawn_as_it_stands(svg, *, at_least):
     """Check that a figure draws every dollar of its texts but those of its own mathematics.
 
     Matplotlib writes each line of text as a comment before its glyphs, named by font and place.
@@ -274,16 +256,15 @@ def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
     assert drawn == sum(line.count("$") for line in given)
 
 
-def make_differences(models: list[str]) -> pd.DataFrame:
+def make_differences(models):
     """Make a table of schema ``perplexity_differences``: each model, and each pair of them."""
     own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
-    pairs = [
-        (first, second, 0.1 * (models.index(first) - models.index(second)))
-        for first, second in combinations(models, 2)
-    ]
+    place = models.index
+    pairs = [(a, b, 0.1 * (place(a) - place(b))) for a, b in combinations(models, 2)]
     tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04}
     rows = [
         {"scored_text": "cleaned", "first": first, "second": second, "value": value}
+        | {"low_by_document": value - 0.01, "high_by_document": value + 0.01}
         | {"low": value - 0.03, "high": value + 0.03, "documents": 60, "groups": 60}
         | {"groups_effective": 55.0, "open_vocabulary": True, "note": ""}
         | (dict.fromkeys(tested) if second is None else tested)
@@ -312,9 +293,7 @@ def _parts_of(row: dict[str, object]) -> pd.DataFrame | None:
     return pd.DataFrame(parts)
 
 
-def make_contrasts(
-    models: list[str], unnormalized: tuple[str, ...] = (), levels: tuple[float, ...] = LEVELS
-) -> pd.DataFrame:
+def make_contrasts(models, unnormalized=(), levels=LEVELS):
     """Make a table of schema ``contrasts``: the later a model stands, the more H_C it has.
 
     A sentence has 20 words, and H_C grows with the root of the level.
@@ -342,24 +321,19 @@ def make_contrasts(
     counts = {"words": 10_000, "sentences": 500, "groups": 120, "groups_effective": 98.5}
     paired = table["measure"] == "accuracy"
     counts |= {name: paired.map({True: n}) for name, n in {"pairs": 4900, "undecided": 50}.items()}
-    return table.assign(
-        low=table["value"] - half,
-        high=table["value"] + half,
-        deviation=(table["value"] * 0.01).where(drawn),
-        draws=drawn.map({True: 10, False: 1}),
-        sentence_level=table["model"].isin(unnormalized),
-        note="",
-        **counts,
-    )[contrastive.CONTRASTS.names].astype({"level": float, "base_level": float})
+    value, draws = table["value"], drawn.map({True: 10, False: 1})
+    made = {"low": value - half, "high": value + half, "deviation": (value * 0.01).where(drawn)}
+    made |= {"draws": draws, "sentence_level": table["model"].isin(unnormalized), "note": ""}
+    whole = table.assign(**made, **counts)[contrastive.CONTRASTS.names]
+    return whole.astype({"level": float, "base_level": float})
 
 
-def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
+def make_contrast_differences(contrasts):
     """Make a table of schema ``contrast_differences``: neighbours alike, others distinguished."""
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
-    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(
-        ["model", "unit", "measure", "level"]
-    )
+    keys = ["model", "unit", "measure", "level"]
+    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(keys)
     sentence_level = {model: bool(own.loc[model]["sentence_level"].any()) for model in models}
     for first, second in combinations(models, 2):
         far = abs(models.index(first) - models.index(second)) > 1
@@ -380,7 +354,7 @@ def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=contrastive.CONTRAST_DIFFERENCES.names)
 
 
-def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame:
+def make_pair_contrasts(models, phenomena):
     """Make a table of schema ``pair_contrasts`` with the name of the pairs beside."""
     rows = [
         {"model": model, "phenomenon": phenomenon, "pairs": 998, "identical": 2, "note": ""}
@@ -394,8 +368,7 @@ def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame
     return pd.DataFrame(rows, columns=contrastive.PAIR_CONTRASTS.names).assign(source="blimp")
 
 
-def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
-    """Make a table of schema ``partitions``."""
+def make_partitions(models, longest=40):
     rows = [
         (m, "lstm", n, max(0, 40 - n), 9.0 * n, 9.0 * n + 0.1, 0.02 * n, 1000 / n, 0.4, 1000, "b")
         for m in models
@@ -404,7 +377,7 @@ def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=contrastive.PARTITIONS.names)
 
 
-def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
+def make_margin_training(models, epochs=8):
     """Make training curves with the contrastive entropy of both splits: both rise."""
     epoch = np.arange(1.0, epochs + 1)
     parts = []
@@ -418,14 +391,14 @@ def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def sentence_description(size: int, distortion: float) -> dict[str, object]:
+def sentence_description(size, distortion):
     """Return what ``model.json`` of a sentence RNN says of what the paper's rows are named for."""
     training = {} if distortion == 0.1 else {"distortion": distortion}  # which is the default
     config = {"architecture": {"size": size}}
     return {"family": "sentence-rnn", "config": config, "training": training}
 
 
-def run_tabulate(monkeypatch, folder: Path, table: str, given: object, *more: str) -> list[Path]:
+def run_tabulate(monkeypatch, folder, table, given, *more):
     """Make a table of files in a folder by its command: CSV, LaTeX and HTML."""
     files = [folder / f"t.{end}" for end in ("csv", "tex", "html")]
     outputs = zip(("--csv", "--latex", "--html"), map(str, files), strict=True)

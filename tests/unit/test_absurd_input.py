@@ -13,14 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.text import Text
 
-from beyond_perplexity import arguments, options
+from beyond_perplexity import arguments, errors, options
 from beyond_perplexity.commands import provenance, run
 from beyond_perplexity.commands.progress import main as progress
 from beyond_perplexity.corpus.linked import _edge
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.errors import InputError, describe_os_error
-from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures import draw_figure, labels
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
@@ -31,9 +29,8 @@ from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import RECORD_KEY, write_shard
 from beyond_perplexity.storage.verification import verify_tree
-from tests.unit import planned
+from tests.unit import planned, synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
-from tests.unit.synthetic_tables import make_differences
 
 WEIGHTS = {"instance_id": [0, 0], "sample_id": [0, 1], "n_tokens": [2, 2]}
 SCORES = {"log_p": [-1.0, -2.0], "log_q": [-1.0, -1.0]}
@@ -48,17 +45,14 @@ def refused(path: str, value: object) -> str:
 
 @pytest.mark.parametrize("size", [10**9, 10**18])
 def test_sizes_have_limits(size: int) -> None:
-    limits = {
-        "models.lstm.architecture.layers": 1_000,
-        "models.lstm.architecture.hidden_size": 1_000_000,
-        "models.kn-3.architecture.order": 100,
-        "generation.maximum_length": 10_000_000,
-        "tendencies.sample_size.subsets": 1_000_000,
-    }
+    limits = {"models.lstm.architecture.layers": 1_000, "models.kn-3.architecture.order": 100}
+    limits |= {"models.lstm.architecture.hidden_size": 1_000_000}
+    limits |= {"generation.maximum_length": 10_000_000}
+    limits |= {"tendencies.sample_size.subsets": 1_000_000}
     for path, limit in limits.items():
         assert str(limit) in refused(path, size).replace(",", "")
     check_refused("expected from 1 to 100,000", parse_decoding, {"kind": "beam", "size": size})
-    with pytest.raises(InputError, match=r"subsets: is .* at most 1000000"):
+    with pytest.raises(errors.InputError, match=r"subsets: is .* at most 1000000"):
         options.parse_options(ReductionOptions, {"subsets": 10**12}, "options")
     with pytest.raises(Exception, match="at most 100,000,000"):
         arguments.COUNT(str(size))
@@ -68,10 +62,8 @@ def test_sizes_have_limits(size: int) -> None:
 def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
     """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
     lines = ["a0: &a0 {x: 1}"]
-    lines += [
-        f"a{level}: &a{level} {{{', '.join(f'k{k}: *a{level - 1}' for k in range(9))}}}"
-        for level in range(1, 10)
-    ]
+    held = [", ".join(f"k{k}: *a{level}" for k in range(9)) for level in range(9)]
+    lines += [f"a{level}: &a{level} {{{keys}}}" for level, keys in enumerate(held, 1)]
     path = tmp_path / "config.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
     for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
@@ -98,7 +90,7 @@ def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown() ->
 
 
 def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> None:
-    with pytest.raises(InputError, match=r"weights: cannot be read .* too large"):
+    with pytest.raises(errors.InputError, match=r"weights: cannot be read .* too large"):
         estimate(pd.DataFrame({**WEIGHTS, **SCORES, "instance_id": [10**30, 0]}))
     estimate(pd.DataFrame({**WEIGHTS, **SCORES}))
     assert "below 1" not in capsys.readouterr().err
@@ -107,9 +99,8 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
-    check_refused(
-        r"graph: holds \(<a whole number of .* bits>, 'Q1'\)", _edge, "graph", (10**5000, "Q1")
-    )
+    said = r"graph: holds \(<a whole number of .* bits>, 'Q1'\)"
+    check_refused(said, _edge, "graph", (10**5000, "Q1"))
     assert _edge("graph", (7, "Q1")) == ("7", "Q1")
 
 
@@ -130,13 +121,13 @@ def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:
     words = "72032 requested and 8160 written"
     with pytest.raises(OSError, match="No space left") as caught, atomic_path(tmp_path / "x.npy"):
         raise OSError(words)
-    assert str(tmp_path / "x.npy") in describe_os_error(caught.value)
-    assert "No space left on device; make room" in describe_os_error(OSError(words))
+    assert str(tmp_path / "x.npy") in errors.describe_os_error(caught.value)
+    assert "No space left on device; make room" in errors.describe_os_error(OSError(words))
 
 
 def write_differences(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame = make_differences(["a", "b"])
+    frame = synthetic_tables.make_differences(["a", "b"])
     rows = pa.Table.from_pandas(frame, PERPLEXITY_DIFFERENCES, preserve_index=False)
     record = run_record("scripts/update_configuration_page.py", {"output": str(path)}, seed=1)
     write_shard(path, PERPLEXITY_DIFFERENCES, rows, record)
@@ -173,8 +164,8 @@ def test_a_name_with_a_newline_forges_no_line_of_the_list(tmp_path, capsys) -> N
 
 
 def test_no_escape_of_a_name_reaches_a_figure_that_a_user_saves() -> None:
-    given = {"perplexity_differences": make_differences(["a\x1b[31m", "b"])}
-    figure = draw_figure("tendencies/perplexity_differences", given, Labels())
+    given = {"perplexity_differences": synthetic_tables.make_differences(["a\x1b[31m", "b"])}
+    figure = draw_figure("tendencies/perplexity_differences", given, labels.Labels())
     texts = [text.get_text() for text in figure.findobj(Text)]
     assert any("a\N{REPLACEMENT CHARACTER}" in text for text in texts)
     assert not [text for text in texts if "\x1b" in text]

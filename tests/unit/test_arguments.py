@@ -126,7 +126,6 @@ def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
 
 
 def actions(command, monkeypatch):
-    """Return the options of a command, as it declares them."""
     found: list[argparse.Action] = []
 
     class Declared(Exception):  # noqa: N818
@@ -276,7 +275,6 @@ def nothing_of_the_process_changes(monkeypatch):
 
 
 def run(command, line):
-    """Run a command in this process; return its status and what it said."""
     said, before = io.StringIO(), sys.argv
     sys.argv = [command, *line]
     try:

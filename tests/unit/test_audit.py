@@ -21,7 +21,7 @@ from tokenizers import normalizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
-from beyond_perplexity.auditing import probabilities, scores
+from beyond_perplexity.auditing import probabilities, rosetta, scores
 from beyond_perplexity.auditing.audit import (
     CUT_AT,
     audit_subject,
@@ -30,7 +30,6 @@ from beyond_perplexity.auditing.audit import (
     tolerance_of,
 )
 from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
-from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function
@@ -124,11 +123,8 @@ def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
 
 @pytest.mark.parametrize("name", ["numbers", "normalization", "reserved"])
 def test_what_the_evidence_names_is_there(name):
-    fault = {
-        "numbers": "overflow in long texts",
-        "normalization": "length penalty",
-        "reserved": "probability for padding rows",
-    }[name]
+    faults = {"numbers": "overflow in long texts", "normalization": "length penalty"}
+    fault = (faults | {"reserved": "probability for padding rows"})[name]
     subject = bpe_subject(train=30)
     broken = audited_faults.FAULTS[fault][1](subject)
     (found,) = audit_subject(broken, [name])
@@ -222,9 +218,8 @@ def test_late_changes_by_chance_are_no_fault_but_a_mask_that_fails_beyond_a_wind
 
 def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
     subject = bpe_subject(context=1)
-    found = audit(
-        subject.model, TEXTS, vocabulary=subject.vocabulary, check="numbers", rosetta=True
-    )
+    how = {"vocabulary": subject.vocabulary, "check": "numbers", "rosetta": True}
+    found = audit(subject.model, TEXTS, **how)
     assert found.table["check"].tolist() == ["numbers"]
     table = found.table_of("rosetta")
     none = table[table["value"].isna()]
@@ -242,9 +237,8 @@ class AddsItsOwn(huggingface_vocabulary.HuggingFaceVocabulary):
 def test_what_the_tokenizer_adds_by_itself_is_found(template, end, tmp_path):
     make_llama(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path).backend_tokenizer
-    tokenizer.post_processor = processors.TemplateProcessing(
-        template, special_tokens=[("<s>", 1), ("</s>", 2)]
-    )
+    marks = [("<s>", 1), ("</s>", 2)]
+    tokenizer.post_processor = processors.TemplateProcessing(template, special_tokens=marks)
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
     held = load_audited(tmp_path, "cpu")
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
@@ -354,9 +348,7 @@ def uncased(tmp_path_factory):
     return folder
 
 
-def test_a_sound_model_ends_well_and_numbers_of_other_programs_stand_beside_ours(
-    counted, text, capsys
-):
+def test_a_sound_model_ends_well_and_numbers_of_others_stand_beside_ours(counted, text, capsys):
     run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"no failed check in {len(CHECKS)} checks"
@@ -407,10 +399,8 @@ def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, tex
     ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
     assert ticks == names
     frame = pd.DataFrame({"body": ASKED})  # the field that is named
-    found, alone = (
-        beyond_perplexity.audit(counted, form, field=field, check=["numbers"])
-        for form, field in ((frame, "body"), (ASKED, None))
-    )
+    found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
+    alone = beyond_perplexity.audit(counted, ASKED, check=["numbers"])
     assert found.table.equals(alone.table)
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
@@ -446,7 +436,7 @@ def spoken(request, tmp_path_factory):
     held = load_audited(folder, "cpu")
     theirs = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    speech = Speech(held.model, held.vocabulary, LONG_TEXTS, held.kind)
+    speech = rosetta.Speech(held.model, held.vocabulary, LONG_TEXTS, held.kind)
     return speech, theirs, tokenizer
 
 
@@ -554,7 +544,7 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
         found = model(row[:, :-1])[0].double().log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
         scores += found.tolist()
         unknown += (row[0, 1:] == UNK).tolist()
-    found = numbers(Speech(model, vocabulary, texts), "KenLM")
+    found = numbers(rosetta.Speech(model, vocabulary, texts), "KenLM")
     kept = [score for score, is_unknown in zip(scores, unknown, strict=True) if not is_unknown]
     including = found["Perplexity including OOVs"].value
     assert including == pytest.approx(math.exp(-np.mean(scores)), rel=1e-6)
@@ -563,9 +553,9 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
     assert (len(kept), len(scores)) == (7, 9)
     model, vocabulary = model_of_counts()
     texts = ["a b a", "c", "b b a c c a"] * 5
-    whole = translate(Speech(model, vocabulary, texts, context_length=4))
+    whole = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
-    parts = translate(Speech(model, vocabulary, texts, context_length=4))
+    parts = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     assert json.dumps(whole) == json.dumps(parts)
 
 
@@ -581,7 +571,7 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
 def test_what_a_program_refuses_has_no_number(texts, refused):
     model, vocabulary = model_of_counts()
     others = [name for name in PROGRAMS if name != "beyond-perplexity"]
-    found = translate(Speech(model, vocabulary, texts), others)
+    found = translate(rosetta.Speech(model, vocabulary, texts), others)
     assert {one.program for one in found if math.isnan(one.value)} == refused
     assert all(one.definition for one in found)
 
@@ -616,9 +606,8 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     assert found.summary["special_tokens"]["read_as"] == "tokens"
     assert "|special:tokens|" in found.summary["signature"]
     held = load_audited(folder, "cpu")
-    numbers = translate(
-        Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]
-    )
+    speech = rosetta.Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw")
+    numbers = translate(speech, ["lm-evaluation-harness"])
     rolling = {one.name: one.value for one in numbers}
     assert found.summary["bits"]["byte"] == pytest.approx(rolling["bits_per_byte"], rel=1e-5)
     # each row of the output is possible once: with the flag too there is a distribution
@@ -694,7 +683,7 @@ def test_rosetta_names_the_cause(external):
     folder, _, tokenizer, _ = external
     held = load_audited(folder, "cpu")
     for texts in (SAYING_TEXTS, SAYING_TEXTS[::2]):
-        for one in translate(Speech(held.model, held.vocabulary, texts, "raw")):
+        for one in translate(rosetta.Speech(held.model, held.vocabulary, texts, "raw")):
             reads = PROGRAMS[one.program].reads_special and len(texts) > 2
             assert ("a token to this program" in one.definition) == reads
             if reads:

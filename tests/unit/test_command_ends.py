@@ -45,7 +45,6 @@ prepare_process()
 
 
 def run(code: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in a shell with its standard streams redirected."""
     command = ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, HEAD + code]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 

@@ -28,9 +28,8 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import configuration, configuration_file, run
+from beyond_perplexity.planning import configuration, configuration_file, run, validation
 from beyond_perplexity.planning.configuration_file import caps, check_path, check_values
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
@@ -43,7 +42,6 @@ LATENT = "configs/smoke-importance.yaml"
 
 
 def mappings(value: object, path: tuple = ()) -> list[tuple]:
-    """List the path of every mapping in a nested value."""
     if isinstance(value, dict):
         found = [path]
         for key, item in value.items():
@@ -268,7 +266,7 @@ def test_lengths_fit_the_context_and_a_proposal_has_the_caps_of_its_model():
     for name in config["generation"]["models"]:
         if name.startswith("transformer"):
             config["models"][name]["architecture"] = {"context_length": 600}
-    validate(config)
+    validation.validate(config)
     config = checked(LATENT, {"models.entitynlm.architecture": {"maximum_length": 25}})
     own = config["proposals"]["entitynlm-no-peeking"]["architecture"]
     assert own == {"context": "causal", "maximum_length": 25, "maximum_entities": 50}
@@ -294,7 +292,7 @@ def test_fewer_samples_alone_are_enough_said(samples, replicate):
 def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
     config = load(SMOKE, {"corpora.wikipedia.split": dict(given)})
     del config["seed"]
-    validate(config)
+    validation.validate(config)
     corpora, split = run.Run(config).corpora, config["corpora"]["wikipedia"]["split"]
     assert (config["seed"], config["external_samples"]) == (1, {})  # defaults are filled in
     assert split == {**given, **filled} == json.loads(corpora.options("wikipedia"))["split"]
@@ -302,7 +300,6 @@ def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
 
 
 def of_texts(paths: Any) -> dict[str, Any]:
-    """Return a configuration whose corpus is of text files."""
     return load(SMOKE, {"corpora.wikipedia.source": {"format": "text", "paths": paths}})
 
 
@@ -311,13 +308,13 @@ def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):
     for name in ("b.txt", "a.txt", "a.md", "really[1].txt", "a{b}.csv"):
         (tmp_path / name).write_text("text")
     config = of_texts(["?.txt", "really[1].txt", "missing.txt"])
-    validate(config)
+    validation.validate(config)
     found = ["a.txt", "b.txt", "really[1].txt", "missing.txt"]
     assert config["corpora"]["wikipedia"]["source"]["paths"] == found
     assert re.search(r"paths.*a\{b\}\.csv' has the character \{", refused(of_texts(["*.csv"])))
     config = of_texts({split: [f"{split}.txt"] for split in ("train", "valid", "test")})
     del config["corpora"]["wikipedia"]["split"]
-    validate(config)
+    validation.validate(config)
     assert run.Run(config).corpora.split_unit("wikipedia") == "page"  # files keep their pages whole
     config["corpora"]["wikipedia"]["source"]["paths"]["train"] = ["*.jsonl"]
     message = r"corpora\.wikipedia\.source\.paths\.train: no file matches \*\.jsonl"
@@ -340,11 +337,10 @@ def test_no_number_of_a_training_is_nonsense():
     for place, name in enumerate(NUMBERS):
         value = NONSENSE[place % len(NONSENSE)]
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
-            validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
+            validation.validate(load(SMOKE, {f"models.lstm.training.{name}": value}))
         for value in NONSENSE[:3] + NONSENSE[5:]:
-            check_refused(
-                rf"config: training\.{name}: is", check_values, {"training": {name: value}}
-            )
+            said = rf"config: training\.{name}: is"
+            check_refused(said, check_values, {"training": {name: value}})
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
@@ -362,7 +358,7 @@ def test_no_share_of_a_split_is_nonsense(share: str, value: float):
     assert share in {field.name for field in dataclasses.fields(SplitOptions)}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3, share: value}
     with pytest.raises(InputError, match=r"config: corpora\.wikipedia\.split"):
-        validate(load(SMOKE, {"corpora.wikipedia.split": shares}))
+        validation.validate(load(SMOKE, {"corpora.wikipedia.split": shares}))
 
 
 @pytest.mark.parametrize("ending", ["\n", "\n\n", " "])
@@ -375,10 +371,10 @@ def test_a_name_does_not_end_in_a_line_feed_or_a_blank(ending, monkeypatch):
     }
     for section, value in values.items() if ending == "\n" else ():
         with pytest.raises(InputError, match=rf"config: {section}\.a\\n: .*control character"):
-            validate(load(SMOKE, {f"{section}.a\n": value}))
+            validation.validate(load(SMOKE, {f"{section}.a\n": value}))
     monkeypatch.setattr(configuration_file, "check_values", lambda config: None)
     with pytest.raises(InputError, match=r"expected .* match pattern"):
-        validate(load(SMOKE, {"decodings.a" + ending: {"kind": "ancestral"}}))
+        validation.validate(load(SMOKE, {"decodings.a" + ending: {"kind": "ancestral"}}))
 
 
 PATHS = [
@@ -454,10 +450,8 @@ def test_the_tables_of_a_run_and_the_csv_are_told_the_caps():
         assert all(words.endswith("generation.maximum_length 41") for words in data.values())
     labels = Labels(data={"a": "caps: x 1"})
     by_model = with_data(pd.DataFrame({"model": ["a", "b"]}), labels)
-    assert [value if isinstance(value, str) else None for value in by_model["data"]] == [
-        "caps: x 1",
-        None,
-    ]
+    data = [value if isinstance(value, str) else None for value in by_model["data"]]
+    assert data == ["caps: x 1", None]
     by_source = with_data(pd.DataFrame({"source": ["a/ancestral", "external/a"]}), labels)
     assert by_source["data"].notna().tolist() == [True, False]
     for unknown in (pd.DataFrame({"model": ["b"]}), pd.DataFrame({"value": [1.0]})):
@@ -468,17 +462,14 @@ def test_the_page_of_keys_has_not_drifted_and_has_a_row_and_links_for_each():
     advice = "run python -m scripts.update_configuration_page"
     page = REFERENCE.read_text(encoding="utf-8")
     assert page == render(configuration.Configuration), advice
-    section = page.partition("## models.NAME.architecture (family: rnng)\n")[2].partition("\n## ")[
-        0
-    ]
+    section = page.partition("## models.NAME.architecture (family: rnng)\n")[2]
+    section = section.partition("\n## ")[0]
     assert "| `maximum_words` | integer | `40` | Longer sentences are left out" in section
     assert "| `minimum_words` |" in section
     assert "## models.NAME.training" in page
     # oracles: pydantic's schema, the dataclasses of the families; GitHub's rule for anchors
     page = REFERENCE.read_text(encoding="utf-8")
-    keys = Counter(
-        {"kind": 1, "family": 1}
-    )  # by which vocabularies and evaluators are distinguished
+    keys = Counter({"kind": 1, "family": 1})  # which distinguish vocabularies and evaluators
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # keys that have no default
         schema = configuration.Configuration.model_json_schema()

@@ -241,10 +241,8 @@ def test_coreference_becomes_documents_and_mentions(tmp_path):
     paths = {"train": [str(put(tmp_path / "x", narrow(*rows)))]}
     found = run(tmp_path / "out", paths, "conll", trees={"kind": "shallow"})
     assert [d["text"] for d in found["documents"]] == ["ann ran . she sat"]
-    assert found["mentions"] == [
-        {"doc_id": 0, "start": start, "end": start + 1, "entity": "0", "source": "gold"}
-        for start in (0, 3)
-    ]
+    mention = {"doc_id": 0, "entity": "0", "source": "gold"}
+    assert found["mentions"] == [{**mention, "start": k, "end": k + 1} for k in (0, 3)]
     assert [row["sentence"] for row in found["trees"]] == [0, 1]
     report = found["report"]
     assert report["trees"] == {"kind": "automatic: textblob", "written": 2}
@@ -522,9 +520,8 @@ def test_a_corpus_without_mentions_or_trees_says_so(tmp_path, capsys):
     assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
     marked = {"train": [str(put(tmp_path / "m.txt", "a <unk> b <unk>\nc\nd <unk>\n"))]}
     (warning,) = run(tmp_path / "marked", marked, "text")["report"]["warnings"]
-    assert warning.startswith(
-        "the tokenizer cuts <unk> into three tokens (occurrences: 3; texts: 2)"
-    )
+    said = "the tokenizer cuts <unk> into three tokens (occurrences: 3; texts: 2)"
+    assert warning.startswith(said)
     kept = {"tokenizer": "none"}
     assert run(tmp_path / "kept", marked, "text", preprocessing=kept)["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}
@@ -730,10 +727,8 @@ def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, e
 
 
 def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path):
-    for line in (
-        '{"x": {"text": "b"}, "text": "a"}',
-        '{"text": "a", "y": "text", "x": 1, "x": 2}',
-    ):
+    lines = '{"x": {"text": "b"}, "text": "a"}', '{"text": "a", "y": "text", "x": 1, "x": 2}'
+    for line in lines:
         assert list(external.read_cleaned(put(tmp_path / "x.jsonl", line), None)) == [["a"]]
 
 

@@ -37,15 +37,13 @@ from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.shares import share_interval, wilson_interval
-from beyond_perplexity.models import huggingface_bring, likelihoods
-from beyond_perplexity.models.registry import build, find, save_model
+from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit import small_corpora
-from tests.unit.evaluator_oracles import check_refusals, check_refused, run_script
-from tests.unit.huggingface_models import MAKERS
+from tests.unit import huggingface_models, small_corpora
+from tests.unit.evaluator_oracles import check_refused, run_script
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
@@ -136,12 +134,9 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     path = corpus(tmp_path)
     whole = take_units(path, "test", 0, 40, seed=1, limit=40)
     assert sum(len(unit.sentences) for unit in whole) <= 40
-    blocks = [
-        unit
-        for first in range(0, 40, 7)
-        for unit in take_units(path, "test", first, min(7, 40 - first), seed=1, limit=40)
-    ]
-    assert blocks == whole
+    parts = {first: min(7, 40 - first) for first in range(0, 40, 7)}
+    blocks = [take_units(path, "test", *part, seed=1, limit=40) for part in parts.items()]
+    assert [unit for block in blocks for unit in block] == whole
     larger = take_units(path, "test", 0, 1000, seed=1)
     assert larger[: len(whole)] == whole
     assert len(larger) == 20  # all but the empty one
@@ -149,9 +144,8 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     assert all(unit.group is None for unit in larger)
     grouped = take_units(path, "test", 0, 1000, seed=1, grouped=True)
     assert all(unit.group == f"page {unit.unit_id // 3}" for unit in grouped)
-    assert [unit.unit_id for unit in take_units(path, "test", 0, 1000, seed=2)] != [
-        unit.unit_id for unit in larger
-    ]
+    other = take_units(path, "test", 0, 1000, seed=2)
+    assert [unit.unit_id for unit in other] != [unit.unit_id for unit in larger]
     found = take_units(corpus(tmp_path), "test", 0, 1000, seed=1, whole=True)
     assert all(len(unit.sentences) == 1 for unit in found)
     path = write_documents(tmp_path / "documents.parquet", ["a . b . c ."])
@@ -169,15 +163,15 @@ def texts_of(count, seed, longest):
 @pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn", "gpt2", "llama"])
 def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
     """Oracle: the text alone and in other batches, bit for bit, beyond contexts of 64 too."""
-    if family in MAKERS:
-        MAKERS[family](tmp_path)
+    if family in huggingface_models.MAKERS:
+        huggingface_models.MAKERS[family](tmp_path)
         model, vocabulary, _ = huggingface_bring.bring({"path": str(tmp_path)}, None)
     else:
         torch.manual_seed(1)
         vocabulary = VOCABULARY
-        model = build({"family": family, "architecture": {}}, vocabulary.size)
+        model = registry.build({"family": family, "architecture": {}}, vocabulary.size)
     scorer = scoring.make_scorer(model.eval(), vocabulary, family)
-    texts = texts_of(20, 3, 30) if family in MAKERS else texts_of(60, 3, 40)
+    texts = texts_of(20, 3, 30) if family in huggingface_models.MAKERS else texts_of(60, 3, 40)
     whole = scoring.score_texts(scorer, texts).log_score
     assert np.array_equal(scoring.score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
     alone = [scoring.score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
@@ -189,7 +183,7 @@ def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
 def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     torch.manual_seed(1)
     options = {"family": "transformer", "architecture": {"context_length": 10}}
-    model = build(options, VOCABULARY.size).eval()
+    model = registry.build(options, VOCABULARY.size).eval()
     texts = [[" ".join(w for s in unit.sentences for w in s)] for unit in random_units(20, 5, 30)]
     found = scoring.score_texts(scoring.document_scorer(model, VOCABULARY), texts)
     plain = list(likelihoods.score_documents(model, VOCABULARY, [text for (text,) in texts]))
@@ -240,9 +234,8 @@ def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_p
     assert row["low"] < exact < row["high"]
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
     options = distortions.DistortionOptions(0.0, 1.0)
-    sums = read_sums(
-        write_scores(tmp_path / "a", unigram(weights()), random_units(50), options=options)
-    )
+    path = write_scores(tmp_path / "a", unigram(weights()), random_units(50), options=options)
+    sums = read_sums(path)
     found = rows_of(sums)
     assert found["word", "contrastive_entropy", 1.0]["value"] == pytest.approx(0, abs=1e-12)
     assert sums.levels[1.0].events[1] > 0
@@ -255,10 +248,8 @@ def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_p
 
 def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_zero(tmp_path):
     units = random_units(80)
-    found = [
-        rows_of(read_sums(write_scores(tmp_path / str(scale), unigram(weights(), scale), units)))
-        for scale in (1.0, 4.0)
-    ]
+    written = [write_scores(tmp_path / str(k), unigram(weights(), k), units) for k in (1.0, 4.0)]
+    found = [rows_of(read_sums(scores)) for scores in written]
     assert found[0].keys() == found[1].keys()
     for key, row in found[0].items():
         factor = 4.0 if "entropy" in key[1] else 1.0
@@ -313,9 +304,8 @@ def test_measures_equal_plain_loops(tmp_path):
         half = t.ppf(0.975, effective - 1) * error
         assert (row["low"], row["high"]) == pytest.approx((function() - half, function() + half))
         draws = range(4 if measure == "contrastive_entropy" else 3)  # the base level has 3
-        assert row["deviation"] == pytest.approx(
-            np.std([function("", draw) for draw in draws], ddof=1)
-        )
+        values = [function("", draw) for draw in draws]
+        assert row["deviation"] == pytest.approx(np.std(values, ddof=1))
     cross = found["sentence", "cross_entropy", None]
     total = sum(row["log_score"] for row in own.values())
     assert cross["value"] == pytest.approx(-total / sum(len(unit.sentences) for unit in units))
@@ -536,9 +526,8 @@ def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
     check_refused("without distortion is in no file", read_sums, paths[1:])
     check_refused("is given twice", read_sums, [*paths, paths[0]])
     late, versions = str(tmp_path / "late.parquet"), {0.0: (0, 1), 0.1: (1, 1)}
-    rows = scoring.score_versions(
-        unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
-    )
+    given = unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES
+    rows = scoring.score_versions(*given, seed=7)
     write_shard(late, CONTRAST_SCORES, rows, {})
     check_refused(r"draw 0 of level 0\.1 was scored for 0 of 10", read_sums, [late])
     check_refused("other: has no words to substitute", scoring.Substitutes, [], "other")
@@ -557,9 +546,7 @@ def made_sums(lost, *, sentence_level=False, words=10):
     count = len(lost[0.1])
     ids = np.arange(count)
     of_levels = {0.0: np.zeros(count), **lost}
-    levels = {
-        level: LevelSums(held * 2, np.full(2, held.sum())) for level, held in of_levels.items()
-    }
+    levels = {k: LevelSums(held * 2, np.full(2, held.sum())) for k, held in of_levels.items()}
     counts = {"words": np.full(count, words), "sentences": np.full(count, 2)}
     counts |= {"one_word": np.zeros(count, int), "unknown": np.zeros(count, int)}
     return ContrastSums(ids, ids * 7, np.full(count, -50.0), counts, levels, sentence_level)
@@ -567,10 +554,8 @@ def made_sums(lost, *, sentence_level=False, words=10):
 
 def drawn(factors, seed, groups=60, noise=1.0):
     rng = np.random.default_rng(seed)
-    return {
-        level: factor * 10 + noise * rng.normal(size=groups)
-        for level, factor in zip(LEVELS, factors, strict=True)
-    }
+    pairs = zip(LEVELS, factors, strict=True)
+    return {level: factor * 10 + noise * rng.normal(size=groups) for level, factor in pairs}
 
 
 def compare(sums, **tests):
@@ -583,11 +568,8 @@ def differences_by_key(found):
 
 
 def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
-    sums = {
-        "one": made_sums(drawn((1, 2, 3), 0)),
-        "two": made_sums(drawn((1, 2, 3), 1)),
-        "three": made_sums(drawn((1, 2, 3), 2), sentence_level=True),
-    }
+    sums = {name: made_sums(drawn((1, 2, 3), place)) for place, name in enumerate(("one", "two"))}
+    sums["three"] = made_sums(drawn((1, 2, 3), 2), sentence_level=True)
     found = compare(sums)
     per_word = found[found["unit"] == "word"]
     assert set(zip(per_word["first"], per_word["second"], strict=True)) == {("one", "two")}
@@ -598,9 +580,8 @@ def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
     sums["0"].scores[4] = -math.inf
     sums["1"].levels[0.3].impossible = 2
     assert compare(sums).empty
-    first, other, fewer = (
-        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
-    )
+    sizes = enumerate((10, 11, 10))
+    first, other, fewer = (made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in sizes)
     assert compare({"first": first}).empty
     fewer.levels[0.3].events = np.array([5, 0, 0, 0])
     for second in (other, fewer):
@@ -644,12 +625,8 @@ def test_intervals_and_adjusted_p_of_many_groups():
     found = differences_by_key(table)
     one, two = ({level: held.mean(level) for level in LEVELS} for held in list(sums.values())[:2])
     keep = ~np.eye(60, dtype=bool)
-    without = np.array(
-        [
-            one[0.3][k].sum() / one[0.1][k].sum() - two[0.3][k].sum() / two[0.1][k].sum()
-            for k in keep
-        ]
-    )
+    ratios = [[held[0.3][k].sum() / held[0.1][k].sum() for held in (one, two)] for k in keep]
+    without = np.array([first - second for first, second in ratios])
     row = found["word", "ratio", "0", "1", 0.3]
     error = math.sqrt(59 / 60 * np.square(without - row["value"]).sum())
     assert (row["high"] - row["low"]) / 2 == pytest.approx(2.000995 * error, rel=1e-5)
@@ -677,10 +654,8 @@ def test_intervals_and_adjusted_p_of_many_groups():
 )
 def test_models_read_as_in_table_1(factors, reading):
     """Oracle: the cell of the table that the factors were chosen for."""
-    sums = {
-        "first": made_sums(drawn(factors, 0, noise=0.1)),
-        "second": made_sums(drawn((1, 2, 3), 1, noise=0.1)),
-    }
+    sums = {"first": made_sums(drawn(factors, 0, noise=0.1))}
+    sums["second"] = made_sums(drawn((1, 2, 3), 1, noise=0.1))
     found = compare(sums, flips=1999)
     rows = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.5)]
     assert set(rows["reading"]) == {reading}
@@ -707,9 +682,8 @@ def test_models_that_are_alike_show_no_difference_and_intervals_cover():
     for seed in range(40):
         sums = {name: made_sums(drawn((1, 2, 3), seed * 2 + k)) for k, name in enumerate("ab")}
         found = compare(sums)
-        readings += (
-            found.loc[(found["measure"] == "contrastive_entropy"), "reading"].dropna().tolist()
-        )
+        entropies = found.loc[found["measure"] == "contrastive_entropy", "reading"]
+        readings += entropies.dropna().tolist()
     assert len(readings) == 160
     assert readings.count("no difference found") >= 144
     found = rates(150, 40)
@@ -780,9 +754,8 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     rows = [{"sentence_good": "a b", "sentence_bad": "b a", "UID": "swap"}] * 2
     lines = [json.dumps(row) for row in rows]
     (tmp_path / "pairs.jsonl").write_text("\n\n".join(lines) + "\n")
-    (tmp_path / "pairs.tsv").write_text(
-        "good\tphenomenon\tbad\r\na b\tswap\tb a\r\na b\tswap\tb a\n"
-    )
+    table = "good\tphenomenon\tbad\r\na b\tswap\tb a\r\na b\tswap\tb a\n"
+    (tmp_path / "pairs.tsv").write_text(table)
     found = [list(read_pairs(tmp_path / name)) for name in ("pairs.jsonl", "pairs.tsv")]
     assert [pair[:3] for pair in found[0]] == [pair[:3] for pair in found[1]]
     assert found[0][1] == SentencePair("a b", "b a", "swap", f"{tmp_path}/pairs.jsonl: line 3")
@@ -880,11 +853,8 @@ def test_a_folder_of_files_under_an_arpa_file_and_the_means_over_files(tmp_path)
 
 
 LETTERS = [*"abcdefghij", "."]
-ARCHITECTURES = {
-    "lstm": {"embedding_size": 8, "hidden_size": 12, "layers": 1},
-    "gru": {"embedding_size": 8, "hidden_size": 12, "layers": 1},
-    "sentence-rnn": {"size": 6},
-}
+GATED = {"embedding_size": 8, "hidden_size": 12, "layers": 1}
+ARCHITECTURES = {"lstm": GATED, "gru": GATED, "sentence-rnn": {"size": 6}}
 
 
 @pytest.fixture(scope="module")
@@ -892,9 +862,8 @@ def home(tmp_path_factory):
     """Give a folder with documents, a vocabulary, and untrained models of three families."""
     folder = tmp_path_factory.mktemp("home")
     rng = np.random.default_rng(0)
-    texts = [
-        " ".join(rng.choice([*LETTERS, ".", "zz"], rng.integers(3, 20)).tolist()) for _ in range(40)
-    ]
+    words = [*LETTERS, ".", "zz"]
+    texts = [" ".join(rng.choice(words, rng.integers(3, 20)).tolist()) for _ in range(40)]
     write_documents(folder / "documents.parquet", texts)
     vocabulary = ClosedVocabulary(LETTERS, 1)
     vocabulary.save(folder / "words.json")
@@ -902,8 +871,8 @@ def home(tmp_path_factory):
     BPEVocabulary.build([texts], 270).save(folder / "bpe.json")
     torch.manual_seed(0)
     for family, architecture in ARCHITECTURES.items():
-        model = find(family)(vocabulary_size=vocabulary.size, architecture=architecture)
-        save_model(folder / family, model, vocabulary, {})
+        model = registry.find(family)(vocabulary_size=vocabulary.size, architecture=architecture)
+        registry.save_model(folder / family, model, vocabulary, {})
     return folder
 
 
@@ -937,13 +906,9 @@ def test_commands_give_the_same_whatever_the_shards(home, tmp_path, one_thread):
         for draws in (0, 2):
             versions = {"0.1": [draws, 2], "0.5": [draws, 2]} | ({} if draws else {"0.0": [0, 1]})
             limit = (60,) if block else ()
-            score(
-                home,
-                cut / "lstm" / f"{block}-{draws}.parquet",
-                "lstm",
-                *("--sentences", first, count, "--limit", *limit),
-                versions=json.dumps(versions),
-            )
+            path = cut / "lstm" / f"{block}-{draws}.parquet"
+            given = "--sentences", first, count, "--limit", *limit
+            score(home, path, "lstm", *given, versions=json.dumps(versions))
     assert measured(cut, "lstm") == measured(whole, "lstm")
     for model in ("gru", "sentence-rnn"):
         assert measured(whole, model)
@@ -977,12 +942,9 @@ def test_a_scoring_that_is_not_possible_is_told(home, tmp_path):
         "bpe.json: has parts of words": {"substitutes": home / "bpe.json"},
     }
     output = tmp_path / "0.parquet"
-    check_refusals(
-        lambda changed: score(
-            home, output, changed.pop("model", "lstm"), "--sentences", 0, 9, **changed
-        ),
-        {message: (changed,) for message, changed in cases.items()},
-    )
+    for message, changed in cases.items():
+        given = home, output, changed.pop("model", "lstm"), "--sentences", 0, 9
+        check_refused(message, score, *given, **changed)
     assert not output.exists()
 
 

@@ -11,22 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from docutils.core import publish_doctree
-from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 from beyond_perplexity.contrastive.differences import read_table_1
 from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure, numbers
+from beyond_perplexity.figures import FIGURES, draw_figure, measure_names, numbers
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
 from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.contrastive_tables import published_contrasts
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.inputs import read_input
-from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.published import COLUMN, PUBLISHED_CONTRASTS
 from beyond_perplexity.schemas.contrastive import (
@@ -46,22 +43,18 @@ MODELS = [*WORDS, *SENTENCES]
 LABELS = Labels(models=MODELS, published=True)
 
 
-def word_description(family: str, vocabulary: str = "a", **architecture: int) -> dict[str, object]:
+def word_description(family, vocabulary="a", **architecture):
     config = {"architecture": architecture}
     return {"family": family, "config": config, "vocabulary": {"sha256": vocabulary}}
 
 
-def given() -> dict[str, object]:
+def given():
     """Return what every table and figure of the paper is made of."""
     contrasts = make_contrasts(MODELS, SENTENCES)
     sentence_models = {name: sentence_description(*made) for name, made in MARGINS.items()}
-    models = {
-        "kn-3": word_description("kneser-ney", order=3),
-        "kn-5": word_description("kneser-ney", order=5),
-        "rnn": word_description("rnn", classes=50),
-        "lstm": word_description("lstm"),
-        **sentence_models,
-    }
+    models = {f"kn-{order}": word_description("kneser-ney", order=order) for order in (3, 5)}
+    models |= {"rnn": word_description("rnn", classes=50), "lstm": word_description("lstm")}
+    models |= sentence_models
     perplexities = {
         name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
     }
@@ -81,20 +74,20 @@ def given() -> dict[str, object]:
     }
 
 
-def make(name: str, labels: Labels = LABELS, **changed: object) -> Table:
+def make(name, labels=LABELS, **changed):
     return tabulate(f"contrastive/{name}", {**given(), **changed}, labels)
 
 
-def draw(name: str, labels: Labels = LABELS, **changed: object) -> Figure:
+def draw(name, labels=LABELS, **changed):
     return draw_figure(f"contrastive/{name}", {**given(), **changed}, labels)
 
 
-def cell(table: Table, group: str, title: str, row: list[str]) -> str:
+def cell(table, group, title, row):
     (place,) = (at for at, c in enumerate(table.columns) if (c.group, c.title) == (group, title))
     return row[place]
 
 
-def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_sentences() -> None:
+def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_sentences():
     """The paper prints three decimals of both; what is off by more is a slip of its own."""
     wrong = [
         (paper.title, ratio, round(entropy / paper.entropies[0], 3))
@@ -118,26 +111,20 @@ def test_published_ratios_agree_with_the_entropies_but_one_and_the_papers_senten
         worse = [a < b for a, b in zip(fifty, rows[name].entropies, strict=True)]
         assert worse == [True, True, False]
     assert all(a < b for a, b in zip(fifty, rows["sRNN-75(10)"].entropies, strict=True))
-    assert {paper.title for paper in rows.values() if paper.unit == "sentence"} == {
-        title for title in rows if title.startswith("sRNN")
-    }
+    sentences = {title for title in rows if title.startswith("sRNN")}
+    assert {paper.title for paper in rows.values() if paper.unit == "sentence"} == sentences
 
 
-def test_a_model_has_the_row_of_the_paper_that_it_is_made_like() -> None:
-    models = {
-        "a": word_description("kneser-ney", order=3),
-        "b": word_description("kneser-ney", order=4),
-        "c": sentence_description(75, 0.5),
-        "d": sentence_description(75, 0.3),
-        "e": sentence_description(150, 0.1),
-        "f": word_description("lstm"),
-        "g": word_description("rnn"),
-        "h": word_description("rnn", classes=50),  # as the toolkit had it
-    }
+def test_a_model_has_the_row_of_the_paper_that_it_is_made_like():
+    models = {"a": word_description("kneser-ney", order=3), "f": word_description("lstm")}
+    models |= {"b": word_description("kneser-ney", order=4), "g": word_description("rnn")}
+    models |= {"c": sentence_description(75, 0.5), "d": sentence_description(75, 0.3)}
+    models |= {"e": sentence_description(150, 0.1)}
+    models["h"] = word_description("rnn", classes=50)  # as the toolkit had it
     found = {name: paper.title for name, paper in published_contrasts(models).items()}
     assert found == {"a": "3-gram KN", "c": "sRNN-75(50)", "e": "sRNN-150(10)", "h": "RNN"}
     with pytest.raises(InputError, match="'c' lacks 'size'"):
-        training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
+        measure_names.training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
 
 
 LIMITS = {"higher": (0.1, 0.2), "similar": (-0.1, 0.2), "lower": (-0.2, -0.1)}
@@ -154,7 +141,7 @@ MIRROR = {"higher": "lower", "similar": "similar", "lower": "higher"}
 
 
 @pytest.mark.parametrize(("entropy", "ratio"), [*product(("higher", "lower"), LIMITS)])
-def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) -> None:
+def test_readings_are_the_papers_in_both_directions(entropy, ratio):
     value = {"higher": 0.3, "lower": -0.3}[entropy]
     low, high = LIMITS[ratio]
     assert read_table_1(value, 0.01, low, high) == TABLE_1[entropy, ratio]
@@ -167,13 +154,11 @@ def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) ->
     limits = {"low_adjusted": low, "high_adjusted": high, "measure": CONTRASTIVE_RATIO}
     rows = [{**row, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
     found = ordered_readings(pd.DataFrame(rows)).set_index("first")["reading"]
-    assert found.to_dict() == {
-        "a": TABLE_1[entropy, ratio],
-        "b": TABLE_1[MIRROR[entropy], MIRROR[ratio]],
-    }
+    first, second = TABLE_1[entropy, ratio], TABLE_1[MIRROR[entropy], MIRROR[ratio]]
+    assert found.to_dict() == {"a": first, "b": second}
 
 
-def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
+def test_pairs_are_read_in_both_directions_and_never_across_units():
     pairs = ordered_readings(given()["contrast_differences"])
     assert not (pairs["level"] == pairs["base_level"]).any()
     assert set(pairs[pairs["unit"] == "word"]["first"]) == set(WORDS)
@@ -193,7 +178,7 @@ def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
         assert one[f"{measure}_low"] == -two[f"{measure}_high"]
 
 
-def test_table_1_has_a_block_for_each_unit_and_level() -> None:
+def test_table_1_has_a_block_for_each_unit_and_level():
     table = make("table_1")
     blocks = [(row[0], row[1]) for row in table.rows if row[0]]
     expected = [(u, d) for u in ("per word", "per sentence") for d in ("30%", "50%")]
@@ -214,7 +199,7 @@ def test_table_1_has_a_block_for_each_unit_and_level() -> None:
     assert make("table_1", contrast_differences=none).rows == []
 
 
-def test_table_2_has_every_unit_in_three_logarithms() -> None:
+def test_table_2_has_every_unit_in_three_logarithms():
     table = make("table_2")
     assert [row[0] for row in table.rows if row[0]] == ["per word", "per sentence"]
     names = [row[1] for row in table.rows]
@@ -235,13 +220,12 @@ def test_table_2_has_every_unit_in_three_logarithms() -> None:
     np.testing.assert_allclose(tidy["value_bits"] * math.log(2), tidy["value_nats"])
     np.testing.assert_allclose(tidy["deviation_log10"] * math.log(10), tidy["deviation_nats"])
     at = tidy[(tidy["model"] == "s-75-10") & (tidy["level"] == 0.5)]
-    assert at.set_index("unit")[COLUMN].to_dict() == pytest.approx(
-        {"word": math.nan, "sentence": 11.01}, nan_ok=True
-    )
+    expected = {"word": math.nan, "sentence": 11.01}
+    assert at.set_index("unit")[COLUMN].to_dict() == pytest.approx(expected, nan_ok=True)
     assert set(at["perplexity_is"]) == {"given the lengths, a stochastic lower bound"}
 
 
-def test_table_2_needs_nothing_but_contrasts() -> None:
+def test_table_2_needs_nothing_but_contrasts():
     bare = make("table_2", models={}, perplexities={}, given_lengths={})
     assert {cell(bare, "Perplexity per word", "this run", row) for row in bare.rows} == {""}
     assert "est." not in bare.note
@@ -261,7 +245,7 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     assert "LSTM: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
 
 
-def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_entropy() -> None:
+def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_entropy():
     """N cancels: the ratio of a unit is that of the other."""
     table = make("table_3")
     assert [row[0] for row in table.rows] == [LABELS.model(name) for name in MODELS]
@@ -305,22 +289,22 @@ def test_parts_stand_by_event_with_their_share_and_their_loss_a_word() -> None:
         make("parts", contrast_parts=none)
 
 
-def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_count() -> None:
+def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_count():
     for levels, shown in (
         ([level / 10 for level in range(11)], [0.1, 0.3, 0.5]),
         ([0.0, 0.2, 0.4, 0.2], [0.2, 0.4]),
         ([0.05, 0.15, 0.25, 0.35, 0.45], [0.05, 0.25, 0.45]),
         ([0.0, 0.1, 0.2, 0.3, 0.4, 0.6], [0.1, 0.3]),
     ):
-        assert table_levels(levels) == shown
+        assert measure_names.table_levels(levels) == shown
     few = make_contrasts(["lstm"]).assign(draws=2, value=-1.0)
     both = pd.concat([few, make_contrasts(["lstm"])], ignore_index=True)
-    picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)
+    picked = measure_names.pick_contrasts(both, CONTRASTIVE_ENTROPY)
     assert len(picked) == 2 * 11
     assert (picked["draws"] == 10).all()
 
 
-def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
+def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path):
     paths = []
     for source, model in product(("blimp", "own"), ("b", "a")):
         rows = make_pair_contrasts([model], ["npi", "agreement_1"]).drop(columns="source")
@@ -328,12 +312,10 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
         path.parent.mkdir(exist_ok=True)
         write_shard(path, PAIR_CONTRASTS, rows.to_dict("list"), {})
         paths.append(path)
-    table = make(
-        "pairs", Labels(models=["a", "b"]), pair_contrasts=read_input("pair_contrasts", paths)
-    )
-    assert [row[:3] for row in table.rows[:4]] == [
-        *(["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]),
-    ]
+    labels, held = Labels(models=["a", "b"]), read_input("pair_contrasts", paths)
+    table = make("pairs", labels, pair_contrasts=held)
+    names = [["blimp", "npi", "a"], ["", "", "b"], ["blimp", "agreement 1", "a"], ["", "", "b"]]
+    assert [row[:3] for row in table.rows[:4]] == names
     assert [row[0] for row in table.rows[4:]] == ["own", "", "own", ""]
     row = table.rows[0]
     assert cell(table, "Good side", "more words", row) == "−0.25"
@@ -343,7 +325,7 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
     np.testing.assert_allclose(table.tidy["per_word_bits"], 0.2 / math.log(2))
 
 
-def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
+def test_the_lengths_that_are_shown_cover_the_test_sentences():
     table = make("partition")
     lengths = [int(row[2]) for row in table.rows]
     assert lengths[0] == 1
@@ -364,23 +346,22 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 
 
-def found(question: str, **changed: object) -> pd.DataFrame:
+def found(question, **changed):
     tidy = make("findings", **changed).tidy
     return tidy[tidy["question"].str.contains(question)].set_index("about")
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_orders_agree_as_kendall_says(seed: int) -> None:
+def test_orders_agree_as_kendall_says(seed):
     one, other = np.random.default_rng(seed).integers(0, 5, (2, 8)).astype(float)
     tau, agreeing, pairs = order_agreement(list(one), list(other))
     assert tau == pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
     assert pairs == 28
-    assert agreeing == sum(
-        (one[i] - one[j]) * (other[i] - other[j]) > 0 for i in range(8) for j in range(i)
-    )
+    both = [(i, j) for i in range(8) for j in range(i)]
+    assert agreeing == sum((one[i] - one[j]) * (other[i] - other[j]) > 0 for i, j in both)
 
 
-def test_without_an_order_or_distortion_nothing_is_compared() -> None:
+def test_without_an_order_or_distortion_nothing_is_compared():
     assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
     flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
     row = found("order models", perplexities=flat).iloc[0]
@@ -393,7 +374,7 @@ def test_without_an_order_or_distortion_nothing_is_compared() -> None:
     assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
-def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
+def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from():
     rows = found("best, per word")
     assert rows.loc["LSTM", "value"] == pytest.approx(3.3 * math.sqrt(0.3))
     assert rows["quantity"].eq("H_C at 30% distortion, nats a word").all()
@@ -409,7 +390,7 @@ def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> Non
     assert "no model with a likelihood" in said
 
 
-def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
+def test_where_sentences_change_their_length_all_is_told_per_sentence():
     contrasts = make_contrasts(WORDS).query("unit == 'sentence'")
     rows = found("best, per sentence", contrasts=contrasts)
     assert rows.loc["LSTM", "value"] == pytest.approx(20 * 3.3 * math.sqrt(0.3))
@@ -421,12 +402,10 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
     assert len(draw("figure_1", contrasts=contrasts).axes) == 1
 
 
-def test_models_without_a_likelihood_are_read_against_the_others() -> None:
+def test_models_without_a_likelihood_are_read_against_the_others():
     rows = found("Without a likelihood")
-    assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
-        [1, 4, ALIKE],
-        [3, 4, "superior"],
-    ]
+    few = rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist()
+    assert few == [[1, 4, ALIKE], [3, 4, "superior"]]
     assert rows.loc["s-150-10", ["found", "of", "verdict"]].tolist() == [4, 4, "superior"]
     assert found("does not compare").index.tolist() == list(SENTENCES)
     only = make_contrasts(WORDS)
@@ -434,16 +413,14 @@ def test_models_without_a_likelihood_are_read_against_the_others() -> None:
     assert not any("Without" in row[0] for row in table.rows)
 
 
-def test_accuracy_reads_models_without_a_likelihood_against_the_others() -> None:
+def test_accuracy_reads_models_without_a_likelihood_against_the_others():
     rows = found("Accuracy without a likelihood")
-    assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
-        [3, 4, "higher"],
-        [1, 4, ALIKE],
-    ]
+    few = rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist()
+    assert few == [[3, 4, "higher"], [1, 4, ALIKE]]
 
 
-def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
-    def at(place: int, **changed: object) -> tuple[str, float, int, int]:
+def test_orders_are_compared_within_the_commonest_vocabulary():
+    def at(place, **changed):
         rows = found("order models", **changed).reset_index()
         return tuple(rows.loc[place, ["about", "value", "found", "of"]])
 
@@ -462,7 +439,7 @@ def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
     ("value", "said", "counts"),
     [(0.0, "does not rise from 70% to 80%", [1, 2]), (math.nan, "not known", [1, 1])],
 )
-def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: list[int]) -> None:
+def test_where_entropy_does_not_rise_is_said(value, said, counts):
     assert found("rise with distortion").loc["all models", ["found", "of"]].tolist() == [7, 7]
     table = make_contrasts(["lstm", "kn-3"])
     fallen = (table["model"] == "kn-3") & (table["level"] == 0.8)
@@ -472,7 +449,7 @@ def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: li
     assert rows.loc[["LSTM", "kn-3"], "verdict"].tolist() == ["rises at every step", said]
 
 
-def test_directions_over_training_and_with_its_margin() -> None:
+def test_directions_over_training_and_with_its_margin():
     training = synthetic_tables.make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
@@ -488,7 +465,7 @@ def test_directions_over_training_and_with_its_margin() -> None:
     assert rows["verdict"].eq("falls").all()
 
 
-def test_accuracy_on_external_pairs_is_over_all_phenomena() -> None:
+def test_accuracy_on_external_pairs_is_over_all_phenomena():
     pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
     first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
     pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
@@ -497,7 +474,7 @@ def test_accuracy_on_external_pairs_is_over_all_phenomena() -> None:
     assert rows["verdict"].to_dict() == {"LSTM": "highest", "RNN": "lowest"}
 
 
-def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
+def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path):
     paths = []
     for corpus in ("wikipedia", "penn"):
         path = tmp_path / corpus / "findings.csv"
@@ -508,10 +485,8 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     assert list(found) == ["wikipedia", "penn"]
     nasty = "*x* `y`_ |z| <b> \\ :role:`a`"
     found["penn"].loc[found["penn"][FIRST_PAGE], "about"] = nasty
-    tree = publish_doctree(
-        render_overview({}, {}, [], set(), None, [], {"contrastive": found}),
-        settings_overrides={"report_level": 1, "halt_level": 2},
-    )
+    page = render_overview({}, {}, [], set(), None, [], {"contrastive": found})
+    tree = publish_doctree(page, settings_overrides={"report_level": 1, "halt_level": 2})
     said = tree.astext()
     assert nasty in said
     assert "Corpus penn:" in said
@@ -521,7 +496,7 @@ def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     evaluator_oracles.check_refused("lacks the column 'about'", read_findings, paths)
 
 
-def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
+def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale():
     figure = draw("figure_1")
     own_scale = "Per sentence: no likelihood, scales of their own"
     assert [a.get_title() for a in figure.axes] == ["Per word", "Per sentence", own_scale]
@@ -544,7 +519,7 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
         draw("figure_1", contrasts=contrasts.assign(value=np.inf))
 
 
-def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
+def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size():
     axis = draw("figure_2").axes[0]
     assert len(axis.lines) == 2 * len(SENTENCES)
     training = given()["training"]
@@ -558,24 +533,23 @@ def test_figures_2_and_3_draw_both_splits_and_a_panel_for_each_size() -> None:
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "s-75-50: trained at 50%" in names
-    evaluator_oracles.check_refused(
-        "no model that is trained against distortion", draw, "figure_3", sentence_models={}
-    )
+    said = "no model that is trained against distortion"
+    evaluator_oracles.check_refused(said, draw, "figure_3", sentence_models={})
 
 
-def planned_files(**contrastive: object) -> dict[str, list[str]]:
+def planned_files(**contrastive):
     report = planned.run_of(contrastive=contrastive).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
 
-def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
+def test_what_a_run_has_files_for_is_shown_and_no_more():
     without, both = planned_files(models=[]), planned_files()
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
     none = planned.run_of(contrastive={"models": []}).report
     assert none.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
-    def shown(**changed: object) -> set[str]:
+    def shown(**changed):
         paths = planned_files(**changed)["contrastive/wikipedia"]
         return {path.split("/")[-1] for path in paths if path.endswith((".csv", ".svg"))}
 
@@ -593,7 +567,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     assert names - alone == {"table_1.csv", "figure_2.svg", "figure_3.svg"}
 
 
-def test_inputs_are_those_of_the_models_that_are_listed() -> None:
+def test_inputs_are_those_of_the_models_that_are_listed():
     run = planned.run_of(contrastive={"partition": {"proposal": "lstm"}})
     report, listed = run.report, run.config["contrastive"]["models"]
     group = "contrastive/wikipedia"

@@ -13,20 +13,8 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_rows
-from beyond_perplexity.tendencies import text_comparison
-from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers
+from beyond_perplexity.tendencies import document_files, text_comparison, tokens, word_classes
 from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows, training_shares
-from beyond_perplexity.tendencies.tokens import (
-    GRAM,
-    UNKNOWN_WORD,
-    WHOLE_TEXT,
-    TextView,
-    document_hashes,
-    gram_hashes,
-    string_hashes,
-    tokenize_batch,
-)
-from beyond_perplexity.tendencies.word_classes import StopWords
 from tests.unit.small_corpora import write_documents
 from tests.unit.text_pairs import batched, statistics_of
 
@@ -35,20 +23,20 @@ TEXTS = st.lists(
 )
 EXPECTED = """0000000000000000 dfcaa2a42bcf81d6 9590b3e10972a652 02fcc73ed6e7ea3f
 fd06d086d220c421"""
-NO_WORDS = StopWords("test", frozenset())
-CLOSED = TextView(pa.array(["a", "."]), 11)
+NO_WORDS = word_classes.StopWords("test", frozenset())
+CLOSED = tokens.TextView(pa.array(["a", "."]), 11)
 
 
-def grams(text: str, view: TextView = WHOLE_TEXT) -> list[tuple[str, ...]]:
-    tokens = text.split()[: view.maximum_tokens]
+def grams(text: str, view: tokens.TextView = tokens.WHOLE_TEXT) -> list[tuple[str, ...]]:
+    words = text.split()[: view.maximum_tokens]
     if view.words is not None:
         known = {*view.words.to_pylist(), "<unk>"}
-        tokens = [token if token in known else "<unk>" for token in tokens]
-    found = [tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)]
-    return [gram for gram in found if UNKNOWN_WORD not in gram]
+        words = [token if token in known else "<unk>" for token in words]
+    found = [tuple(words[i : i + tokens.GRAM]) for i in range(len(words) - tokens.GRAM + 1)]
+    return [gram for gram in found if tokens.UNKNOWN_WORD not in gram]
 
 
-def facts(texts, size=4, views=(WHOLE_TEXT,), **options):
+def facts(texts, size=4, views=(tokens.WHOLE_TEXT,), **options):
     found = TextFacts(views, **options)
     for batch in batched(texts, size):
         found.add(batch)
@@ -57,48 +45,46 @@ def facts(texts, size=4, views=(WHOLE_TEXT,), **options):
 
 @given(strings=st.lists(st.text(max_size=5), max_size=30))
 def test_equal_strings_alone_have_equal_hashes(strings):
-    hashes = string_hashes(pa.array(strings, pa.string()))
+    hashes = tokens.string_hashes(pa.array(strings, pa.string()))
     assert len(set(hashes.tolist())) == len(set(strings))
-    again = string_hashes(pa.array(["x", *strings], pa.string()).slice(1))
+    again = tokens.string_hashes(pa.array(["x", *strings], pa.string()).slice(1))
     assert hashes.tolist() == again.tolist()
 
 
 def test_hashes_are_the_same_on_every_machine_and_distinct():
     """Fixed numbers: a change of the hash would change no result, but should be meant."""
-    mixed = string_hashes(pa.array(["", "a", "ab", "ba", "中"]))
+    mixed = tokens.string_hashes(pa.array(["", "a", "ab", "ba", "中"]))
     assert [f"{h:016x}" for h in mixed.tolist()] == EXPECTED.split()
     short = [f"{a}{b}{c}" for a in "abcdefghij" * 3 for b in "klmnopqrst" for c in range(900)]
     long = ["x" * n for n in range(3000)] + ["x" * n + "y" + "x" * (2999 - n) for n in range(3000)]
     for strings in (short, long):
-        hashes = string_hashes(pa.array(strings))
+        hashes = tokens.string_hashes(pa.array(strings))
         assert len(np.unique(hashes)) == len(set(strings))
         assert abs(np.unpackbits(hashes.view(np.uint8)).mean() - 0.5) < 0.01
 
 
 @given(texts=TEXTS)
 def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
-    batch = tokenize_batch(pa.array(texts, pa.string()))
-    documents = document_hashes(batch).tolist()
+    batch = tokens.tokenize_batch(pa.array(texts, pa.string()))
+    documents = tokens.document_hashes(batch).tolist()
     assert len(documents) == len(texts)
     assert len(set(documents)) == len({tuple(text.split()) for text in texts})
-    found = gram_hashes(batch, UNKNOWN_WORD).tolist()
+    found = tokens.gram_hashes(batch, tokens.UNKNOWN_WORD).tolist()
     expected = [gram for text in texts for gram in grams(text)]
     assert len(found) == len(expected)
     assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
     # and not of the batch, whose types have other numbers elsewhere
     for number, text in enumerate(texts):
-        alone = tokenize_batch(pa.array([". Ü " + text, text]))
-        assert document_hashes(alone)[1] == documents[number]
+        alone = tokens.tokenize_batch(pa.array([". Ü " + text, text]))
+        assert tokens.document_hashes(alone)[1] == documents[number]
 
 
 @settings(max_examples=60, deadline=None)
 @given(reference=TEXTS, samples=TEXTS, training=TEXTS, sizes=st.tuples(*[st.integers(1, 9)] * 3))
 def test_shares_of_copied_8_grams_equal_those_of_sets(reference, samples, training, sizes):
-    views = (WHOLE_TEXT, CLOSED)
-    sample_sets = [
-        facts(texts, size, views, grams=True)
-        for texts, size in zip((reference, samples), sizes[:2], strict=True)
-    ]
+    views = (tokens.WHOLE_TEXT, CLOSED)
+    pairs = zip((reference, samples), sizes[:2], strict=True)
+    sample_sets = [facts(texts, size, views, grams=True) for texts, size in pairs]
     found = training_shares(sample_sets, batched(training, sizes[2]))
     for texts, shares in zip((reference, samples), found, strict=True):
         for view, share in zip(views, shares, strict=True):
@@ -126,7 +112,7 @@ ENDS = re.compile(r"""[.?!…。？！]["'’”»)\]」』]*$""")
     size=st.integers(1, 5),
 )
 def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, size):
-    found = dict(facts(texts, size, (TextView(None, 1),)).shares())
+    found = dict(facts(texts, size, (tokens.TextView(None, 1),)).shares())
     if not texts:
         assert not found
         return
@@ -141,24 +127,17 @@ def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, siz
 
 def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
     reference, samples = ["a b .", "a c"], ["a <unk>", "a <unk>", "b", "a"]
-    view = TextView(pa.array(["a", "."]))
+    view = tokens.TextView(pa.array(["a", "."]))
     sample_sets = tuple(statistics_of(texts, NO_WORDS, view) for texts in (reference, samples))
     told = TextFacts((view,))
     told.add(pa.array(samples), pa.array([True, False, None, False]))
     rows = text_rows(sample_sets, (facts(reference, views=(view,)), told), (None, 0.25))
     assert {row.tendency for row in rows} == {"text"}
-    assert {row.measure: row.value for row in rows} == {
-        "unknown_share": 3 / 6,
-        "unknown_share_reference": 2 / 5,
-        "unfinished_share": 2 / 4,
-        "duplicate_share": 1 / 4,
-        "duplicate_share_reference": 0,
-        "training_8grams": 0.25,
-        "cut_share": 0,
-        "cut_share_reference": 0,
-        "fragment_share": 1,
-        "fragment_share_reference": 1 / 2,
-    }
+    shares = {"unknown_share": 3 / 6, "unknown_share_reference": 2 / 5, "unfinished_share": 2 / 4}
+    shares |= {"duplicate_share": 1 / 4, "duplicate_share_reference": 0, "training_8grams": 0.25}
+    shares |= {"cut_share": 0, "cut_share_reference": 0}
+    shares |= {"fragment_share": 1, "fragment_share_reference": 1 / 2}
+    assert {row.measure: row.value for row in rows} == shares
 
 
 @given(
@@ -167,7 +146,7 @@ def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
 def test_groups_are_numbered_as_they_come(names, size):
     known: dict[object, int] = {}
     expected = [known.setdefault(name or ("own", i), len(known)) for i, name in enumerate(names)]
-    numbers = GroupNumbers()
+    numbers = document_files.GroupNumbers()
     for batch in batched(names, size):
         numbers.add(batch)
     codes = numbers.codes()
@@ -179,14 +158,14 @@ def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
     splits = ["train" if text.startswith("d") else "test" for text in texts]
     titles = ["A", "A", "B", "A", "", "", "C", "A"]
     path = write_documents(tmp_path / "d.parquet", texts, splits, titles)
-    chosen = DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")
+    chosen = document_files.DocumentFiles((path,), "test", 5, tokens.TextView(None, 2, 2), "title")
     assert pa.concat_arrays(chosen.texts()).to_pylist() == ["a b c", "a b d", "a b e", "a b f"]
     assert chosen.groups().tolist() == [0, 0, 1, 2]
-    assert DocumentFiles((path,), "test").groups() is None
+    assert document_files.DocumentFiles((path,), "test").groups() is None
     assert sum(len(batch) for batch in read_rows((path, path), ["text"], None, 9, 4)) == 9
     with pytest.raises(InputError, match=r"d\.parquet: has no column 'page'"):
-        DocumentFiles((path,), "test", None, WHOLE_TEXT, "page").groups()
-    of_one = DocumentFiles((path,), "train", None, WHOLE_TEXT, "title")
+        document_files.DocumentFiles((path,), "test", None, tokens.WHOLE_TEXT, "page").groups()
+    of_one = document_files.DocumentFiles((path,), "train", None, tokens.WHOLE_TEXT, "title")
     assert of_one.groups() is None
     assert "'title' names no groups" in of_one.note_on_groups(None)
     assert chosen.note_on_groups(chosen.groups()) == ""

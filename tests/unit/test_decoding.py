@@ -17,14 +17,12 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from beyond_perplexity import errors, random_streams
 from beyond_perplexity.decoding import beam, generation, kernels, ngram, sampling
 from beyond_perplexity.decoding.options import DECODINGS as ROWS
 from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_decoding
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.random_streams import stream
+from beyond_perplexity.models import registry, trigram
 from beyond_perplexity.storage.provenance import fingerprint
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import EOS, FAMILIES, TINY, TableModel, make, rescored, same
@@ -33,16 +31,12 @@ from tests.unit.threads import set_threads
 pytestmark = pytest.mark.usefixtures("one_thread")
 UNK = 2
 DECODINGS = [
-    {"kind": "ancestral"},
-    {"kind": "ancestral", "temperature": 0.6, "unknown": "exclude"},
-    {"kind": "nucleus", "mass": 0.7},
-    {"kind": "nucleus", "mass": 0.8, "temperature": 1.7},
+    *({"kind": "ancestral"}, {"kind": "ancestral", "temperature": 0.6, "unknown": "exclude"}),
+    *({"kind": "nucleus", "mass": 0.7}, {"kind": "nucleus", "mass": 0.8, "temperature": 1.7}),
     {"kind": "nucleus", "mass": 0.9, "temperature": 1.5, "unknown": "exclude"},
-    {"kind": "top_k", "k": 2},
+    *({"kind": "top_k", "k": 2}, {"kind": "min_p", "p": 0.3}, {"kind": "typical", "mass": 0.6}),
     {"kind": "top_k", "k": 3, "unknown": "exclude", "temperature": 1.3},
-    {"kind": "typical", "mass": 0.6},
     {"kind": "typical", "mass": 0.8, "temperature": 0.8},
-    {"kind": "min_p", "p": 0.3},
     {"kind": "min_p", "p": 0.2, "unknown": "exclude", "temperature": 1.5},
 ]
 
@@ -74,7 +68,6 @@ def truncate(p, options):
 
 
 def following(model, text):
-    """Return p of every token after a text, float64."""
     place = min(len(text), len(model.table) - 1)
     return model.table[place, text[-1] if text else 0].double().exp().numpy()
 
@@ -253,7 +246,7 @@ def test_maximum_length_cuts_and_documents_have_their_own_streams():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
     text = []
-    for number in stream(7, "test", 8).random(10):
+    for number in random_streams.stream(7, "test", 8).random(10):
         p = following(model, text).cumsum()
         text.append(int(np.searchsorted(p, number * p[-1])))
         if text[-1] == 1:
@@ -272,12 +265,12 @@ def test_wrong_options_too_long_documents_and_bad_counts_are_named():
         ({}, "decoding"),
     ):
         check_refused(message, parse_decoding, values)
-    with pytest.raises(InputError, match="maximum length: is 513"):
+    with pytest.raises(errors.InputError, match="maximum length: is 513"):
         generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
     for make_one, words in (
-        (lambda: Trigram.fit([], V), "has no document"),
-        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
-        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
+        (lambda: trigram.Trigram.fit([], V), "has no document"),
+        (lambda: trigram.Trigram(V, {"layers": 2}), r"architecture\.layers"),
+        (lambda: trigram.Trigram(3_000_000), "vocabulary: has 3000000"),
     ):
         check_refused(words, make_one)
 
@@ -329,7 +322,7 @@ def test_an_unknown_kind_is_an_error_in_both_engines(model):
         check_refused(
             r"decoding\.kind: is 'toy'", generation.make_engine, one, stale, 1, "test", 6, 12
         )
-    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
+    with pytest.raises(errors.InputError, match=r"decoding\.kind: is 'toy'"):
         sampling.draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
@@ -342,10 +335,8 @@ def test_a_row_has_title_words_and_module_and_enters_its_own_fingerprint_alone()
         assert callable(kind.draw)
         assert callable(kind.keep)
         assert isinstance(kind.LOOKS, bool)
-    code = {
-        name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
-        for name, row in ROWS.items()
-    }
+    files = {name: row.module.replace(".", "/") + ".py" for name, row in ROWS.items()}
+    code = {name: fingerprint("scripts/generate.py", file) for name, file in files.items()}
     assert (code["ancestral"], len(set(code.values()))) == (code["beam"], len(code) - 1)
     assert fingerprint("scripts/generate.py") not in code.values()
 
@@ -468,13 +459,13 @@ def counted(documents):
 
 @pytest.fixture(scope="module")
 def model():
-    return Trigram.fit(batched(corpus(), 50), V)
+    return trigram.Trigram.fit(batched(corpus(), 50), V)
 
 
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_counts_equal_a_dictionary(size):
     documents = corpus()
-    fitted = Trigram.fit(batched(documents, size), V)
+    fitted = trigram.Trigram.fit(batched(documents, size), V)
     trigrams, bigrams = counted(documents)
     owner = fitted.contexts.repeat_interleave(fitted.offsets.diff())
     held = zip(*(one.tolist() for one in (owner, fitted.successors, fitted.counts)), strict=True)
@@ -483,7 +474,7 @@ def test_counts_equal_a_dictionary(size):
     assert {(c // V, c % V): n for c, n in totals} == dict(bigrams)
     assert fitted.parameter_count() == len(trigrams)
     texts = ([documents], batched(documents, 3))
-    whole, parts = (Trigram.fit(text, V).state_dict() for text in texts)
+    whole, parts = (trigram.Trigram.fit(text, V).state_dict() for text in texts)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
@@ -530,10 +521,8 @@ def test_looked_up_scores_are_of_distributions_that_sum_to_one_and_outlive_tenso
     assert torch.equal(again(tokens), model(tokens))
 
 
-BEAMS = [
-    {"kind": "beam", "size": 3},
-    {"kind": "beam", "size": 5, "temperature": 1.3, "unknown": "exclude"},
-]
+BEAMS = [{"kind": "beam", "size": 3}]
+BEAMS += [{"kind": "beam", "size": 5, "temperature": 1.3, "unknown": "exclude"}]
 
 
 @pytest.mark.parametrize("values", [*DECODINGS, *BEAMS], ids=str)
@@ -552,7 +541,7 @@ def test_sparse_texts_equal_dense_texts(model, values):
 
 
 def test_sparse_engine_is_chosen_and_batches_do_not_matter(model, monkeypatch):
-    monkeypatch.setattr(Trigram, "step", None)  # no distribution of all ids is made
+    monkeypatch.setattr(trigram.Trigram, "step", None)  # no distribution of all ids is made
     options = parse_decoding({"kind": "ancestral"})
     machine = ngram.SamplingEngine(model, options, 1, "t", 60, 16)
     small = list(machine.documents(0, 200))

@@ -4,8 +4,6 @@ Oracles: a plain loop over one sentence with its own stream; χ² tests of rates
 independence.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare, contingency
@@ -62,7 +60,7 @@ def one_by_one(words, level, options, item):
 
 def run(tokens, lengths, level, options=HALVES, items=None, **other):
     items = np.arange(len(tokens)) if items is None else items
-    keys: dict[str, Any] = {"seed": 3, "purpose": "test", "draw": 2} | other
+    keys = {"seed": 3, "purpose": "test", "draw": 2} | other
     return distort(tokens, lengths, level, options, CANDIDATES, items=items, **keys)
 
 
@@ -94,7 +92,7 @@ def test_batch_order_and_padding_do_not_matter_draw_purpose_and_seed_do():
     padded = np.pad(tokens, ((0, 0), (0, 40)), constant_values=7)
     assert as_lists(*run(padded, lengths, 0.6, ALL_FOUR)[:2]) == whole
     tokens, lengths = sentences(20, 15)
-    others: tuple[dict[str, Any], ...] = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
+    others = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
     found = {str(as_lists(*run(tokens, lengths, 0.5, **held)[:2])) for held in others}
     assert len(found) == 4
 
@@ -184,7 +182,7 @@ def test_parts_are_applied_one_after_the_other_and_all_of_them_are_the_distortio
     lengths = rng.integers(1, 15, 60)
     tokens = np.array([50, 99, 100, 999, 1000, 4000])[rng.integers(0, 6, (60, 14))]
     owners = np.repeat(np.arange(20), 3)
-    keys: dict[str, Any] = {"seed": 3, "purpose": "test", "draw": 2, "items": np.arange(60)}
+    keys = {"seed": 3, "purpose": "test", "draw": 2, "items": np.arange(60)}
     options = DistortionOptions(0.4, 0.6)
     steps = distort_by_parts(tokens, lengths, 0.7, options, CANDIDATES, owners, **keys)
     whole, _, counts = distort(tokens, lengths, 0.7, options, CANDIDATES, **keys)
@@ -225,8 +223,8 @@ def test_parts_are_applied_one_after_the_other_and_all_of_them_are_the_distortio
 def test_orders_of_parts_are_uniform_and_no_document_knows_the_others():
     count = 6000
     tokens, items = np.zeros((count, 2), np.int64), np.arange(count)
-    given: Any = (tokens, np.full(count, 2), 0.5, HALVES, CANDIDATES)
-    keys: dict[str, Any] = {"seed": 3, "purpose": "test"}
+    given = (tokens, np.full(count, 2), 0.5, HALVES, CANDIDATES)
+    keys = {"seed": 3, "purpose": "test"}
     order = distort_by_parts(*given, items, **keys, items=items).order
     table = np.stack(
         [np.bincount(order[:, k], minlength=len(EVENT_PARTS)) for k in range(len(EVENT_PARTS))]

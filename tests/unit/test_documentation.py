@@ -32,8 +32,7 @@ import pytest
 import yaml
 
 import beyond_perplexity
-from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
-from beyond_perplexity.__main__ import main as run_subcommand
+from beyond_perplexity import __main__
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
@@ -122,14 +121,13 @@ def read_command(words, run):
 
 def _read_script(module, given, run):
     name = module.partition(".")[2].replace("_", "-")
-    if name in SUBCOMMANDS:
+    if name in __main__.SUBCOMMANDS:
         run([name, *given])
     else:
         parse_only(importlib.import_module(module).main, given)
 
 
 def parse_only(main, given):
-    """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
     def stop(parser, args=None, namespace=None):
@@ -146,17 +144,15 @@ def parse_only(main, given):
 
 
 def parse_subcommand(given):
-    """Let the parser of a subcommand read its options, and stop there."""
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
-    parse_only(main_of(given[0]), given[1:])
+    parse_only(__main__.main_of(given[0]), given[1:])
 
 
 def execute_subcommand(given):
-    """Run a subcommand as it stands."""
     with patch("sys.argv", ["beyond-perplexity", *given]):
-        run_subcommand(given)
+        __main__.main(given)
 
 
 def _read_snakemake(given):
@@ -302,17 +298,14 @@ def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_fi
     rows = re.findall(r"^\| `([A-Z_]+)` \| `schemas/(\w+)\.py` \| (.*) \|$", page, re.M)
     found = {(name, file) for name, file, _ in rows}
     folder = ROOT / "beyond_perplexity/schemas"
-    defined = {
-        (name, file.stem)
-        for file in folder.glob("*.py")
-        for name in re.findall(r"^([A-Z_]+) = columns\(", file.read_text(), re.M)
-    }
+    names = re.compile(r"^([A-Z_]+) = columns\(", re.M)
+    texts = {file.stem: file.read_text() for file in folder.glob("*.py")}
+    defined = {(name, stem) for stem, text in texts.items() for name in names.findall(text)}
     assert found == defined
     for name, _, modules in rows:
         for module in re.findall(r"`(\S+)`", modules):
-            (file,) = (
-                f for f in (ROOT / module, ROOT / "beyond_perplexity" / module) if f.exists()
-            )
+            places = ROOT / module, ROOT / "beyond_perplexity" / module
+            (file,) = (place for place in places if place.exists())
             assert re.search(rf"\b{name}\b", file.read_text()), f"{module} knows no {name}"
 
 
@@ -423,7 +416,6 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
 
 
 def run(*given):
-    """Run a subcommand, and print what it prints."""
     print(printed(*given))
 
 
@@ -494,12 +486,8 @@ LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 def examples():
     """Return the configurations that the page of latent models shows of annotated text."""
-    text = (
-        (ROOT / "docs/latent-models.md")
-        .read_text(encoding="utf-8")
-        .partition("Your own annotated text")[2]
-    )
-    section = text.partition("\n## ")[0]
+    text = (ROOT / "docs/latent-models.md").read_text(encoding="utf-8")
+    section = text.partition("Your own annotated text")[2].partition("\n## ")[0]
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
 
 

@@ -4,11 +4,10 @@ Oracles: sums over all latents, and pairs, of tiny models; the formula; draws cu
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,14 +48,7 @@ from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLE
 from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.models.latents import kglm, kglm_tagger
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas import with_columns
-from beyond_perplexity.schemas.draws import (
-    BIDIRECTIONAL,
-    LOG_Q,
-    LOG_WEIGHTS,
-    temperature_column,
-    temperature_columns,
-)
+from beyond_perplexity.schemas import draws, with_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import test_kglm
@@ -75,27 +67,25 @@ OPTIONS = BidirectionalOptions(12, (0.7, 2.0), (20, 5))
 
 
 @pytest.fixture
-def pair() -> Pair:
+def pair():
     torch.manual_seed(0)
     model, proposal = ToyModel(7, {}).eval(), ToyProposal(7, {}).eval()
     return Pair(model.requires_grad_(False), proposal.requires_grad_(False), 5, "toy/toy")
 
 
-def estimated(
-    pair: Pair, documents: list[Simulated], options=OPTIONS, runs: int = 0
-) -> dict[str, np.ndarray]:
+def estimated(pair, documents, options=OPTIONS, runs=0):
     return gather(list(estimate_simulated(pair, documents, options, range(runs))))
 
 
-def gather(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def gather(parts):
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def all_bits(length: int) -> torch.Tensor:
+def all_bits(length):
     return torch.tensor(list(product(range(2), repeat=length)))
 
 
-def log_joint(pair: Pair, instance: Instance, rows: Sequence) -> torch.Tensor:
+def log_joint(pair, instance, rows):
     """Return log p of an instance with every z."""
     held = torch.as_tensor(rows)
     with torch.no_grad():
@@ -103,12 +93,12 @@ def log_joint(pair: Pair, instance: Instance, rows: Sequence) -> torch.Tensor:
         return pair.model.log_joint(InstanceBatch.of([instance]), owner, held)
 
 
-def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
+def enumerated(pair, document, rows):
     """Return log p of a simulated document with every z, as it was simulated."""
     return log_joint(pair.as_simulated(), document.instance, rows)
 
 
-def estimable(documents: list[Simulated]) -> list[Simulated]:
+def estimable(documents):
     return [one for one in documents if one.words and not one.truncated]
 
 
@@ -174,14 +164,12 @@ def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
             assert sign * values.mean() > -4 * values.std() / math.sqrt(len(values))
         inverse = np.exp(-above)
         assert abs(inverse.mean() - 1) < 4 * inverse.std() / math.sqrt(len(inverse))
-    wide, narrow = (
-        (found["log_reverse"] - found["log_forward"])[found["n_samples"] == size].mean()
-        for size in (5, 20)
-    )
+    gaps = found["log_reverse"] - found["log_forward"]
+    wide, narrow = (gaps[found["n_samples"] == size].mean() for size in (5, 20))
     assert 0 < narrow < wide
 
 
-def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
+def simulated_of(name, count):
     """Give one short text with draws from its enumerated posterior, and log p."""
     family = FAMILIES[name]
     model, proposal = family.pair()
@@ -195,14 +183,12 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
     batch = family.batch(family.short)
     arrays = {key: value[0].numpy() for key, value in batch.arrays.items()}
     words = [str(token) for token in family.short]
-    documents = [
-        Simulated(words, Instance(number, arrays), codes[place], False)
-        for number, place in enumerate(chosen.tolist())
-    ]
+    places = enumerate(chosen.tolist())
+    documents = [Simulated(words, Instance(n, arrays), codes[k], False) for n, k in places]
     return pair, documents, float(log_p.logsumexp(0))
 
 
-def assert_enclosed(found: dict[str, np.ndarray], truth: float | list[float], runs: int) -> None:
+def assert_enclosed(found, truth, runs):
     """Of either way and side, p̂ / p or p / p̂ has the mean 1; the runs of a document share its z."""
     for method, count in (("importance_sampling", 1), ("smc", runs)):
         of_method = found["method"] == method
@@ -224,27 +210,27 @@ def test_particles_enclose_the_truth(name):
 Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
 
 
-def trees(name: str, **options: object) -> Simulating:
+def trees(name, **options):
     kind = FAMILIES[name]
     model, proposal = kind.pair(vocabulary=4, **options)
     words = ClosedVocabulary(["a"], 1)
     return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
 
 
-def labelled() -> Simulating:
+def labelled():
     made = trees("labelled", labels=("A",), maximum_open=2)
     with torch.no_grad():
         made[0].model.choice.bias[1], made[0].model.choice.bias[2] = 2.0, -1.0
     return made
 
 
-def entities() -> Simulating:
+def entities():
     model, proposal = FAMILIES["entitynlm"].pair()
     words = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
     return Pair(model, proposal, 3, "a/b"), words, lambda length: all_codes(length, 3, 2)
 
 
-def links() -> Simulating:
+def links():
     words = ClosedVocabulary(["w3", "w4"], 3)
     model = test_kglm.make(kglm.KGLM, seed=1, size=5).double()
     proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, size=5).double()
@@ -262,9 +248,8 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
     options = BidirectionalOptions(3, (1.0,), (3,), particles=3, threshold=0.9)
     documents = estimable(generate_known(pair, range(1200), options, words))[:80]
     assert len(documents) > 40
-    truth = [
-        float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
-    ]
+    joint = [enumerated(pair, one, latents(len(one.words))) for one in documents]
+    truth = [float(log_p.logsumexp(0)) for log_p in joint]
     found = estimated(pair, documents, options, 1)
     assert np.isfinite(found["log_q"]).all()
     assert_enclosed(found, truth, 1)
@@ -277,11 +262,8 @@ def test_simulated_unknown_words_have_latents_of_the_models_posterior():
     copied, and p / p̂ of 40 latents of which one is the simulated z, whose mean is 1.
     """
     pair, words, latents = links()
-    documents = [
-        one
-        for one in pair.model.simulate(3, "x", range(6000), 2, words)
-        if {"w300", "w301"} & set(one.words) and not one.truncated
-    ]
+    drawn = pair.model.simulate(3, "x", range(6000), 2, words)
+    documents = [d for d in drawn if {"w300", "w301"} & set(d.words) and not d.truncated]
     assert len(documents) >= 11
     random, ratios, surprises = np.random.default_rng(0), [], []
     for one in documents:
@@ -301,21 +283,20 @@ def test_simulated_unknown_words_have_latents_of_the_models_posterior():
 
 def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
     class Endless(ToyModel):
-        def simulate(self, *_: object) -> list[Simulated]:
+        def simulate(self, *_):
             raise InputError("no ends to simulate")
 
     pair = replace(pair, model=Endless(7, {}))
     with pytest.warns(UserWarning, match="no documents are simulated: no ends"):
         assert generate_known(pair, range(3), OPTIONS, WORDS) == []
-    nothing = {name: [] for name in BIDIRECTIONAL.names}
+    nothing = {name: [] for name in draws.BIDIRECTIONAL.names}
     write(tmp_path / "none", nothing)
     assert list(gap_rows(SimulatedRuns([tmp_path / "none"], reader))) == []
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
-    whole, first, rest = (
-        generate_known(pair, range(*part), OPTIONS, WORDS) for part in ((8,), (3,), (3, 8))
-    )
+    ranges = range(8), range(3), range(3, 8)
+    whole, first, rest = (generate_known(pair, part, OPTIONS, WORDS) for part in ranges)
     parts = first + rest
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
@@ -324,38 +305,31 @@ def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
         np.testing.assert_array_equal(column, other[name][order])
 
 
-def write(path, columns: dict[str, np.ndarray], labels=("tiny", "table")) -> None:
-    write_shard(path, BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
+def write(path, columns, labels=("tiny", "table")):
+    write_shard(path, draws.BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
 
 
 @pytest.fixture
-def reader(tmp_path) -> WeightReader:
+def reader(tmp_path):
     return WeightReader(write_weights(tmp_path, sample_columns(latent_table(2), 1.0, 25), 1.0))
 
 
-def made_up(runs: int, sigma: float = 0.4, documents: int = 30) -> dict[str, np.ndarray]:
+def made_up(runs, sigma=0.4, documents=30):
     """Return columns of runs whose p̂ is log-normal with mean 1, from both sides."""
     random = np.random.default_rng(0)
     count = documents * runs
     method = "smc" if runs > 1 else "importance_sampling"
     halves = random.normal(-(sigma**2), sigma * math.sqrt(2), (2, count))
     forward = np.logaddexp(*halves) - math.log(2)
-    return {
-        "instance_id": np.arange(documents).repeat(runs),
-        "method": np.full(count, method),
-        "temperature": np.full(count, 1.0),
-        "n_samples": np.full(count, 50),
-        "run": np.tile(np.arange(runs), documents),
-        "n_tokens": np.arange(documents).repeat(runs) + 5,
-        "log_forward": forward,
-        "log_reverse": random.normal(sigma**2 / 2, sigma, count),
-        "log_first_half": halves[0],
-        "log_second_half": halves[1],
-        "log_q": np.full(count, -3.0),
-        "ess": np.full(count, 20.0),
-        "k_hat": np.full(count, 0.3),
-        "tail": np.full(count, FITTED if runs == 1 else NOT_OF_SAMPLES),
-    }
+    columns = {"instance_id": np.arange(documents).repeat(runs), "method": np.full(count, method)}
+    columns |= {"temperature": np.full(count, 1.0), "n_samples": np.full(count, 50)}
+    columns |= {"run": np.tile(np.arange(runs), documents), "log_forward": forward}
+    columns |= {"n_tokens": np.arange(documents).repeat(runs) + 5}
+    columns |= {"log_reverse": random.normal(sigma**2 / 2, sigma, count)}
+    columns |= {"log_first_half": halves[0], "log_second_half": halves[1]}
+    columns |= {"log_q": np.full(count, -3.0), "ess": np.full(count, 20.0)}
+    tail = FITTED if runs == 1 else NOT_OF_SAMPLES
+    return columns | {"k_hat": np.full(count, 0.3), "tail": np.full(count, tail)}
 
 
 @pytest.mark.parametrize("runs", [1, 4])
@@ -422,14 +396,9 @@ def test_what_simulated_latents_show_to_be_missing():
     assert gaps.shown_lack(forward[:1], reverse[:1]) == 0.0
     assert gaps.shown_lack(np.append(forward, -np.inf), np.append(reverse, 0.0)) == 0.0
     for sigma in (0.1, 0.5, 1.0):  # p̂ is log-normal with mean p, 1/p̂ with mean 1/p
-        above = [
-            gaps.shown_lack(one, other) - max(0.0, -one.sum())
-            for one, other in zip(
-                random.normal(-(sigma**2) / 2, sigma, (300, 20)),
-                random.normal(sigma**2 / 2, sigma, (300, 20)),
-                strict=True,
-            )
-        ]
+        sides = [random.normal(sign * sigma**2 / 2, sigma, (300, 20)) for sign in (-1, 1)]
+        pairs = zip(*sides, strict=True)
+        above = [gaps.shown_lack(one, other) - max(0.0, -one.sum()) for one, other in pairs]
         assert np.mean(np.array(above) > 0) <= 0.05
     for others in (8, 10, 12):  # draws see half of p, and of the z about half are in the other
         held = np.where(np.arange(20) < others, math.log(5.0), math.log(0.5))
@@ -442,28 +411,28 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
     record = WeightLabels("tiny", "table", 1.0, "words", 50).in_record({})
     columns = weight_columns(lognormal(0.7, k=50))
     columns |= {"n_unknown": columns["n_tokens"] * 0, "latent_hash": columns["sample_id"]}
-    write_shard(tmp_path / "w.parquet", LOG_WEIGHTS, columns, record)
+    write_shard(tmp_path / "w.parquet", draws.LOG_WEIGHTS, columns, record)
     reader = WeightReader([tmp_path / "w.parquet"])
     simulated = made_up(1, 0.1)
     simulated["log_reverse"] += missing
     write(tmp_path / "a", simulated)
-    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
+    drawn = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
     options = ReductionOptions(subsets=0, bootstrap=0)
-    for held, expected in (({}, "two-sided"), (draws, "two-sided?" if missing else "two-sided")):
+    for held, expected in (({}, "two-sided"), (drawn, "two-sided?" if missing else "two-sided")):
         table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
         rows = [row for row in table if row["method"] == "two_sided"]
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
         said = "on 30 simulated documents the two-sided bounds of this setting are"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
     assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
-    (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
+    (gap,) = gaps_table(reduce_weights(reader, drawn, options)).to_pylist()
     assert (gap["at_most"] < gap["two_sided_low"]) == bool(missing)
     named = ("tiny", "table", "importance_sampling")
     assert (gap["model"], gap["proposal"], gap["method"]) == named
     assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
 
 
-def configured(**changed: object) -> Iterator[BidirectionalOptions]:
+def configured(**changed):
     smc = {"particles": 7, "runs": 2, "temperature": 1.5}  # what is not given has its default
     given = {"samples": 9, "smc": smc, "bidirectional": {"documents": 20, "maximum_words": 30}}
     for options in DRAWS["bidirectional"].settings(given | changed, [0.5, 2.0]).values():
@@ -484,12 +453,10 @@ def test_the_options_of_a_job_are_those_of_the_run():
 GRID = [0.5, 1.0, 2.0]
 
 
-def instances(*lengths: int) -> list[Instance]:
+def instances(*lengths):
     generator = np.random.default_rng(0)
     tokens = [generator.integers(2, 7, length) for length in lengths]
-    return [
-        Instance(place + 10, {"tokens": row, "bits": row % 2}) for place, row in enumerate(tokens)
-    ]
+    return [Instance(n, {"tokens": row, "bits": row % 2}) for n, row in enumerate(tokens, 10)]
 
 
 def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
@@ -498,17 +465,14 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
     whole = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
     monkeypatch.setattr(pair_module, "SAMPLES_AT_ONCE", 9)
     blocks = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
-    shards = [
-        gather(list(weigh(pair, [instance], WeightOptions(0.5), part)))
-        for instance in data
-        for part in (range(31), range(31, 70))
-    ]
+    cut = [(one, part) for one in data for part in (range(31), range(31, 70))]
+    shards = [gather(list(weigh(pair, [one], WeightOptions(0.5), part))) for one, part in cut]
     for name, values in whole.items():
         assert np.array_equal(values, blocks[name]), name
         assert np.array_equal(values, gather(shards)[name]), name
 
 
-def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair) -> None:
+def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair):
     # Oracle: p(x) by enumeration; 4 standard errors.
     (instance,) = instances(4)
     log_p = float(log_joint(pair, instance, all_bits(4)).logsumexp(0))
@@ -525,7 +489,7 @@ def test_the_mean_weight_and_beams_at_full_support_are_the_likelihood(pair: Pair
     assert sums[2] == pytest.approx(log_p, abs=1e-12)
 
 
-def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
+def test_equal_latents_have_equal_hashes_whatever_the_padding():
     # Oracle: equality of the rows themselves.
     rows = torch.randint(0, 3, (500, 6), generator=torch.Generator().manual_seed(0))
     wide = torch.cat([rows, torch.full((500, 3), PADDING)], 1)
@@ -533,7 +497,7 @@ def test_equal_latents_have_equal_hashes_whatever_the_padding() -> None:
     assert len(np.unique(hash_latents(rows))) == len(torch.unique(rows, dim=0))
 
 
-def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> None:
+def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap():
     # Oracle: the whole order, taken at once.
     data = instances(*[2] * 50)
     every = take_instances(iter(data), range(50), 1)
@@ -546,7 +510,7 @@ def test_fewer_instances_are_the_first_of_more_and_blocks_do_not_overlap() -> No
     assert take_instances(data, range(50), 2) != every
 
 
-def kglm_pair() -> tuple[Pair, list[Instance]]:
+def kglm_pair():
     model, proposal = test_kglm.make(kglm.KGLM), test_kglm.make(kglm_tagger.KGLMTagger, seed=3)
     tokens = np.array([4, 3, 2, 3, 4, 4, 3, 2, 2])
     arrays = {"tokens": tokens, "latents": np.zeros(len(tokens), int)}
@@ -565,36 +529,34 @@ def test_log_q_at_all_temperatures_is_of_the_samples_that_were_weighed(pair, nam
         own = {key: v[found["temperature"] == temperature] for key, v in found.items()}
         for key in ("instance_id", "sample_id", "latent_hash"):
             assert np.array_equal(own[key], weighed[key]), key
-        assert np.array_equal(own[temperature_column(temperature)], weighed["log_q"])
+        assert np.array_equal(own[draws.temperature_column(temperature)], weighed["log_q"])
     more = LogQOptions((0.5, 0.9, 1.0, 1.1, 2.0, 5.0))
     again = gather(list(score_temperatures(pair, data, more, range(30))))
     kept = np.isin(again["temperature"], GRID)
-    for column in map(temperature_column, GRID):
+    for column in map(draws.temperature_column, GRID):
         assert np.array_equal(again[column][kept], found[column])
 
 
-def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
+def write_both(pair, folder):
     """Write weights at all temperatures and their log q, a shard an instance."""
     weights, log_q = [], []
     for place, instance in enumerate(instances(5, 3, 4)):
         for temperature in GRID:
             weights.append(folder / f"{place}-{temperature}.parquet")
             record = WeightLabels("toy", "toy", temperature, "words").in_record({})
-            with ShardWriter(weights[-1], LOG_WEIGHTS, record) as writer:
+            with ShardWriter(weights[-1], draws.LOG_WEIGHTS, record) as writer:
                 for rows in weigh(pair, [instance], WeightOptions(temperature), range(9)):
                     writer.write(dict(rows))
         log_q.append(folder / f"{place}.parquet")
-        columns = temperature_columns(GRID)
+        columns = draws.temperature_columns(GRID)
         record = WeightLabels("toy", "toy").in_record({})
-        with ShardWriter(log_q[-1], with_columns(LOG_Q, columns), record) as writer:
+        with ShardWriter(log_q[-1], with_columns(draws.LOG_Q, columns), record) as writer:
             for rows in score_temperatures(pair, [instance], LogQOptions(tuple(GRID)), range(9)):
                 writer.write(dict(rows))
     return weights, log_q
 
 
-def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
-    pair: Pair, tmp_path: Path
-) -> None:
+def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(pair, tmp_path):
     # Oracle: log q of the drawn latents by the proposal, from one call with all temperatures.
     weights, log_q = write_both(pair, tmp_path)
     for block_rows in (1, 10_000):
@@ -602,10 +564,9 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
         assert reader.has_grid
         for held, instance in zip(reader, instances(5, 3, 4), strict=True):
             options = LogQOptions(tuple(GRID))
-            for rows, samples in zip(
-                score_temperatures(pair, [instance], options, range(9)), held.samples, strict=True
-            ):
-                expected = np.stack([rows[temperature_column(value)] for value in GRID], 1)
+            scored = score_temperatures(pair, [instance], options, range(9))
+            for rows, samples in zip(scored, held.samples, strict=True):
+                expected = np.stack([rows[draws.temperature_column(value)] for value in GRID], 1)
                 assert np.array_equal(samples.log_q_grid, expected)
     assert not WeightReader(weights).has_grid
     for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
@@ -621,7 +582,7 @@ def test_a_reader_joins_weights_and_their_log_q_and_refuses_that_of_others(
         WeightReader(weights[:1], WeightLabels(temperature=3.0), log_q=log_q)
 
 
-def test_a_store_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_store_gives_back_what_was_written(tmp_path_factory):
     # Oracle: the instances themselves; an empty array among them.
     folder = tmp_path_factory.mktemp("store")
     data = instances(3, 0, 5)
@@ -630,7 +591,6 @@ def test_a_store_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFa
     for held in (store, again):
         assert [i.instance_id for i in held] == [10, 11, 12]
         for found, expected in zip(held, data, strict=True):
-            assert {n: a.tolist() for n, a in found.arrays.items()} == {
-                n: a.tolist() for n, a in expected.arrays.items()
-            }
+            plain = [{n: a.tolist() for n, a in one.arrays.items()} for one in (found, expected)]
+            assert plain[0] == plain[1]
         assert held.lengths.tolist() == [3, 0, 5]

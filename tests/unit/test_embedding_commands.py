@@ -82,7 +82,6 @@ def stand_in(monkeypatch):
 
 
 def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
-    """Run scripts.embed."""
     texts = [*HUMAN, *MORE]
     pages = [f"page {i // 2}" if titles else "x" for i in range(len(texts))]
     splits = ["test"] * len(HUMAN) + ["train"] * len(MORE)
@@ -137,7 +136,6 @@ def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
 
 
 def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
-    """Measure sample sets, embed them, and run scripts.measure_embeddings."""
     shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in sample_sets.items()]
     vectors, tables = embedded(folder, shards), []
     for source, texts in sample_sets.items():
@@ -212,10 +210,9 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     out = tmp_path / "out"
     found = compared(tmp_path, OTHERS[0.5], out, embedding_documents=30)
     assert found.loc["mmd", "p_value"] == 0.005
-    assert (
-        found.loc["mmd", "baseline_low"] < found.loc["mmd", "baseline"] < found.loc["mmd", "value"]
-    )
-    assert found.loc["mmd", "excess"] > 0
+    mmd = found.loc["mmd"]
+    assert mmd["baseline_low"] < mmd["baseline"] < mmd["value"]
+    assert mmd["excess"] > 0
     assert 0 < found.loc["minimum_detectable_effect", "value"] <= 1
     assert found.loc["embedded", "value"] == found.loc["embedded_reference", "value"] == 30
     assert "30 of 60 documents of the reference embedded" in found.loc["mmd", "note"]
@@ -245,9 +242,7 @@ def test_wrong_numbers_of_documents_and_what_has_no_vectors_are_refused(tmp_path
     for documents in (19, 4001):
         with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
             compared(tmp_path, HUMAN, embedding_documents=documents)
-    check_refused(
-        r"word vectors: has no vectors of texts; name one of", lambda: encoder_of(Blind())
-    )
+    check_refused(r"word vectors: has no vectors of texts; name one of", encoder_of, Blind())
     check_refused(r"embedding nowhere: no such folder; give one, or", named_evaluator, "nowhere")
     check_refused(r"is no folder of sentence-transformers", named_evaluator, str(tmp_path))
     assert math.isnan(_Counter().encode(["xyz"])[0, 0])

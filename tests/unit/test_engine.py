@@ -29,13 +29,9 @@ from tests.unit import evaluator_oracles, small_models, text_pairs, threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = [name for name in small_models.TINY if name != "rnn"]
-KINDS = {
-    "ancestral": {"kind": "ancestral"},
-    "min_p": {"kind": "min_p"},
-    "top_k": {"kind": "top_k", "k": 7},
-    "nucleus": {"kind": "nucleus", "mass": 0.8},
-    "beam": {"kind": "beam", "size": 2, "temperature": 2.0},
-}
+KINDS = {kind: {"kind": kind} for kind in ("ancestral", "min_p")}
+KINDS |= {"top_k": {"kind": "top_k", "k": 7}, "nucleus": {"kind": "nucleus", "mass": 0.8}}
+KINDS |= {"beam": {"kind": "beam", "size": 2, "temperature": 2.0}}
 LENGTH, COUNT = 40, 40
 
 
@@ -103,8 +99,6 @@ def test_recorded_steps_give_the_same_texts(family, kind):
 
 
 def refuse(message):
-    """Make a function that fails."""
-
     def fail(*_):
         raise RuntimeError(message)
 
@@ -287,9 +281,8 @@ def run(folder, output, **options):
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
     with threads.set_threads(torch.get_num_threads()):  # the command sets its own
-        text_pairs.run_script(
-            script, *(part for key, value in flags.items() for part in (f"--{key}", value))
-        )
+        given = [part for key, value in flags.items() for part in (f"--{key}", value)]
+        text_pairs.run_script(script, *given)
 
 
 def test_shards_have_schema_record_and_documents_join_and_record_precision(folder, tmp_path):

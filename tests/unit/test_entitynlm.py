@@ -68,7 +68,6 @@ def make_proposal(context="peeking", vocabulary_size=9, double=True, **options):
 
 
 def make_batch(*documents):
-    """Make a batch of documents, given as tokens or as (tokens, codes)."""
     instances = []
     for number, document in enumerate(documents):
         tokens, codes = document if isinstance(document[0], tuple) else (document, None)
@@ -79,14 +78,12 @@ def make_batch(*documents):
 
 
 def rows_of(*codes):
-    """Fill codes of several lengths up to one width."""
     width = max(map(len, codes))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in codes])
 
 
 @torch.no_grad()
 def scored(module, tokens, codes, temperatures=None):
-    """Score rows of z of one document."""
     batch, owner = make_batch(tokens), torch.zeros(len(codes), dtype=torch.int64)
     if temperatures is None:
         return module.log_joint(batch, owner, torch.tensor(codes))
@@ -119,12 +116,8 @@ def test_only_canonical_rows_of_the_documents_length_are_possible():
         scored(OptimalEntities(make_model()), (3, 4, 5), strings, [1.0])[:, 0],
     ):
         assert not torch.isnan(values).any()
-        found = {
-            tuple(row)
-            for row, value in zip(strings, values.tolist(), strict=True)
-            if value > -math.inf
-        }
-        assert found == expected
+        pairs = zip(strings, values.tolist(), strict=True)
+        assert {tuple(row) for row, value in pairs if value > -math.inf} == expected
     codes = rows_of([0, 0, 0, 0, 0], [0, 0, 0], [0, 0, 0, 0])
     values = scored(make_model(), TOKENS, codes.tolist())
     assert values.isfinite().tolist() == [False, False, True]
@@ -146,9 +139,8 @@ def test_log_prob_equals_the_plain_implementation(context):
     weights = weights_of(proposal)
     values = scored(proposal, TOKENS, codes, TEMPERATURES)
     for column, temperature in enumerate(TEMPERATURES):
-        expected = [
-            plain_log_prob(weights, proposal.options, TOKENS, row, temperature) for row in codes
-        ]
+        given = weights, proposal.options, TOKENS
+        expected = [plain_log_prob(*given, row, temperature) for row in codes]
         np.testing.assert_allclose(values[:, column], expected, rtol=0, atol=1e-11)
     np.testing.assert_allclose(values.exp().sum(0), 1, atol=1e-12)
 
@@ -161,9 +153,8 @@ def test_a_long_document_equals_the_plain_implementation():
     uniforms = torch.from_numpy(np.random.default_rng(6).random((16, 180)))
     codes = proposal.sample(batch, owner, uniforms, 2.0)
     assert (codes > 0).sum(1).min() > 5
-    for value, row in zip(
-        scored(model, tokens, codes.tolist()).tolist(), codes.tolist(), strict=True
-    ):
+    values = scored(model, tokens, codes.tolist()).tolist()
+    for value, row in zip(values, codes.tolist(), strict=True):
         expected = plain_log_joint(weights_of(model), model.options, tokens, row)
         assert value == pytest.approx(expected, abs=1e-9)
 
@@ -176,10 +167,8 @@ def test_the_model_is_normalized():
         ended = begun = 0.0
         codes = all_codes(length, 2, 2)
         for tokens in itertools.product((2, 3), repeat=length):
-            begun += sum(
-                math.exp(plain_log_joint(weights, model.options, tokens, row, ended=False))
-                for row in codes
-            )
+            given = weights, model.options, tokens
+            begun += sum(math.exp(plain_log_joint(*given, row, ended=False)) for row in codes)
             if length:
                 ended += float(scored(model, tokens, codes).exp().sum())
             else:
@@ -262,9 +251,8 @@ def test_mentions_that_are_chosen():
     assert chosen_mentions(spans, 10, 5) == [MentionSpan(0, 9, "a")]
     chosen = chosen_mentions([*spans, MentionSpan(8, 9, "e")], 3, 1)
     assert chosen == [MentionSpan(3, 5, "b"), MentionSpan(6, 7, "b")]
-    codes = mention_codes(
-        [MentionSpan(1, 3, "x"), MentionSpan(4, 5, "y"), MentionSpan(5, 6, "x")], 7
-    )
+    spans = [MentionSpan(1, 3, "x"), MentionSpan(4, 5, "y"), MentionSpan(5, 6, "x")]
+    codes = mention_codes(spans, 7)
     assert codes.tolist() == [0, 2, 1, 0, 1 + RADIX, 1, 0]
 
 

@@ -114,11 +114,8 @@ def test_csv_other_widths_and_single_precision_are_read_as_parquet_is(weights, c
     expected = capsys.readouterr().out
     run("--weights", text)
     assert capsys.readouterr().out == expected
-    narrow = rewritten(
-        MINIMAL,
-        instance_id=MINIMAL["instance_id"].astype(np.int16),
-        log_p=MINIMAL["log_p"].astype(np.float32),
-    )
+    kinds = {"instance_id": np.int16, "log_p": np.float32}
+    narrow = rewritten(MINIMAL, **{name: MINIMAL[name].astype(k) for name, k in kinds.items()})
     pq.write_table(narrow, weights)
     reader = WeightReader([weights])
     assert reader.n_samples.tolist() == [[K, K, K]]
@@ -129,10 +126,8 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, capsys):
     (path,) = write_weights(tmp_path, ALL, 1.0)
     beams = write_beams(tmp_path / "beams.parquet", P, (2,))
     output = tmp_path / "estimates.parquet"
-    run(
-        *("--weights", path, "--beams", beams, "--unknown-types", 7, "--output", output),
-        *("--t-definition", "letters"),
-    )
+    flags = "--beams", beams, "--unknown-types", 7, "--output", output, "--t-definition", "letters"
+    run("--weights", path, *flags)
     said = capsys.readouterr().out
     assert "a strict upper bound" in said
     assert "T = 9 (letters)" in said
@@ -335,6 +330,5 @@ def test_wrong_flags_are_refused(weights):
     with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
         run("--weights", weights, "--output", "table.txt")
     check_refused("unknown-types: is -1", run, "--weights", weights, "--unknown-types", -1)
-    check_refused(
-        r"none\.parquet: no such file", run, "--weights", weights.with_name("none.parquet")
-    )
+    nowhere = weights.with_name("none.parquet")
+    check_refused(r"none\.parquet: no such file", run, "--weights", nowhere)

@@ -132,9 +132,8 @@ def test_every_estimator_has_the_truth_as_mean_of_many_samples():
     grid = np.log(np.stack(taus, 1))
     both = np.concatenate(list(z), 1)
     plain = log_mean_exp((LOG_P - LOG_Q)[z[1]], 1)
-    mixed = np.array(
-        [log_mean_exp(mixture_log_weights(LOG_P[row], grid[row], np.array([k, k]))) for row in both]
-    )
+    logs = [mixture_log_weights(LOG_P[row], grid[row], np.array([k, k])) for row in both]
+    mixed = np.array([log_mean_exp(one) for one in logs])
     beam = np.argsort(-Q)[:1]
     inside, log_w = LOG_P[beam[0]], LOG_P - LOG_Q
     tail = [beam_plus_tail(inside, log_w[row], ~np.isin(row, beam))[0] for row in z[1]]
@@ -159,11 +158,9 @@ def test_the_jackknife_is_what_leaving_out_gives_and_closer_to_the_truth():
 
 def test_all_pairings_have_the_product_as_mean_and_one_is_below_the_instance_level():
     weights = np.random.default_rng(3).normal(-5, 2, (3, 4))  # (N, K)
-    products = [
-        float(np.exp(log_mean_exp(weights[0] + weights[1][list(a)] + weights[2][list(b)])))
-        for a in permutations(range(4))
-        for b in permutations(range(4))
-    ]
+    orders = [list(order) for order in permutations(range(4))]
+    sums = [weights[0] + weights[1][a] + weights[2][b] for a in orders for b in orders]
+    products = [float(np.exp(log_mean_exp(one))) for one in sums]
     instance = float(np.exp(log_mean_exp(weights, 1).sum()))
     np.testing.assert_allclose(np.mean(products), instance, rtol=1e-13)
     assert np.std(products) > 0.1 * instance
@@ -195,9 +192,8 @@ def reduced(path):
 def test_orders_of_very_many_samples_are_fewer(wanted, n_samples, expected):
     """A million samples of one instance took 4.2 GB; no more than 2^25 weights are held now."""
     assert subsets.n_orders(wanted, n_samples) == expected
-    assert (
-        subsets.rows_at_once(n_samples) * n_samples <= 2**22 or subsets.rows_at_once(n_samples) == 1
-    )
+    rows = subsets.rows_at_once(n_samples)
+    assert rows * n_samples <= 2**22 or rows == 1
 
 
 @pytest.mark.parametrize("values", [1, 700, 10**9])
@@ -301,9 +297,8 @@ def test_no_set_of_discrete_weights_breaks_the_fit():
 
 def test_k_hat_and_its_threshold_do_not_depend_on_the_scale():
     log_weights = np.random.default_rng(2).normal(0, 2, 500)
-    assert tails.pareto_k_hat(log_weights + 5000)[0] == pytest.approx(
-        tails.pareto_k_hat(log_weights)[0], rel=1e-9
-    )
+    plain = tails.pareto_k_hat(log_weights)[0]
+    assert tails.pareto_k_hat(log_weights + 5000)[0] == pytest.approx(plain, rel=1e-9)
     assert (tails.k_hat_threshold(100), tails.k_hat_threshold(10_000)) == (0.5, 0.7)
     assert np.isnan(tails.k_hat_threshold(1))
 
@@ -320,9 +315,8 @@ def test_the_delta_method_in_closed_form_and_against_many_replicates():
     assert predicted == pytest.approx(np.sqrt(np.expm1(0.49) / 400), rel=0.02)
     random = np.random.default_rng(5)
     counts = np.array([300, 100])
-    draws = np.concatenate(
-        [random.normal(0, 0.3, (3000, 300)), random.normal(0.5, 0.8, (3000, 100))], 1
-    )
+    parts = [random.normal(0, 0.3, (3000, 300)), random.normal(0.5, 0.8, (3000, 100))]
+    draws = np.concatenate(parts, 1)
     predicted = np.sqrt(np.mean([tails.relative_variance(row, counts) for row in draws]))
     assert log_mean_exp(draws, 1).std() == pytest.approx(predicted, rel=0.06)
     assert np.isnan(tails.relative_variance(draws[0], np.array([399, 1])))
@@ -354,9 +348,8 @@ def test_the_bootstrap_over_samples_agrees_with_the_delta_method(counts):
     random = np.random.default_rng(6)
     log_weights = random.normal(-4000, 0.4, 200)
     replicates = tails.bootstrap_samples(log_weights, 4000, random, counts)
-    assert replicates.std(ddof=1) == pytest.approx(
-        np.sqrt(tails.relative_variance(log_weights, counts)), rel=0.06
-    )
+    predicted = np.sqrt(tails.relative_variance(log_weights, counts))
+    assert replicates.std(ddof=1) == pytest.approx(predicted, rel=0.06)
 
 
 def test_the_bootstrap_over_samples_is_exact_in_small_and_in_pieces(monkeypatch):

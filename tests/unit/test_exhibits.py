@@ -7,11 +7,9 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import signature
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,13 +30,12 @@ from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES, examples, tabulate
+from beyond_perplexity.report import TABLES, examples, tabulate, tendency_findings
 from beyond_perplexity.report.findings import Answer, read_findings
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
-from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas import contrastive, perplexity
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -70,9 +67,8 @@ def line(training, labels):
 def toys(tmp_path, monkeypatch):
     """Add a table and a figure as one does: a function in a new file, and a row."""
     (tmp_path / "toys.py").write_text(TOYS)
-    monkeypatch.setattr(
-        beyond_perplexity.report, "__path__", [*beyond_perplexity.report.__path__, str(tmp_path)]
-    )
+    places = [*beyond_perplexity.report.__path__, str(tmp_path)]
+    monkeypatch.setattr(beyond_perplexity.report, "__path__", places)
     inputs = ("training", "models")
     table = Exhibit("report.toys:count", inputs, "Toys", "How many.", optional=("models",))
     monkeypatch.setitem(TABLES, "tendencies/toy", table)
@@ -96,7 +92,7 @@ def test_every_row_says_all(row):
     assert text.startswith(f"{row.title}. ")
 
 
-def has_files(key: str, config: dict[str, Any]) -> bool:
+def has_files(key, config):
     """Return whether there is something that a row of a planned paper can be made of."""
     given = config["contrastive"]
     asked = {
@@ -135,10 +131,8 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     files = [name for name in report.files() if "/toy." in name]
     folders = [f"<results>/{kind}/tendencies/wikipedia" for kind in ("tables", "figures")]
-    assert files == [
-        *(f"{folders[0]}/toy.{suffix}" for suffix in ("csv", "tex", "html")),
-        *(f"{folders[1]}/toy.{suffix}" for suffix in ("svg", "pdf")),
-    ]
+    tables = [f"{folders[0]}/toy.{suffix}" for suffix in ("csv", "tex", "html")]
+    assert files == [*tables, *(f"{folders[1]}/toy.{suffix}" for suffix in ("svg", "pdf"))]
     found = {k: v for k, v in report.inputs(TABLES, group, "toy").items() if v}
     assert found["training"] == ["<results>/models/lstm/training.parquet"]
     assert len(found["models"]) == 2
@@ -183,11 +177,11 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
     check_refused("no list of files 'models'", read_inputs, "it", row, {"models": []})
 
 
-def run_with(**published: list[str]) -> Run:
+def run_with(**published):
     return run_of(report={"published": published})
 
 
-def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
+def test_the_key_switches_the_tables_of_its_paper_and_corpus():
     plain, switched = run_with().report, run_with(tendencies=["wikipedia"]).report
     for report, expected in ((plain, False), (switched, True)):
         labels = json.loads(report.labels("tendencies/wikipedia"))
@@ -196,18 +190,15 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
-    check_refused(
-        r"report\.published\.tendencies: no corpus is named 'x'", run_with, tendencies=["x"]
-    )
+    said = r"report\.published\.tendencies: no corpus is named 'x'"
+    check_refused(said, run_with, tendencies=["x"])
 
 
 @pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
-def test_what_is_published_goes_and_nothing_else(name: str) -> None:
+def test_what_is_published_goes_and_nothing_else(name):
     measures = synthetic_tables.make_measures(["lstm/beam", "cnn/ancestral"])
-    both, ours = (
-        tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
-        for published in (True, False)
-    )
+    labels = (Labels(published=published) for published in (True, False))
+    both, ours = (tabulate(f"tendencies/{name}", {"measures": measures}, one) for one in labels)
     kept = [place for place, one in enumerate(both.columns) if not one.published]
     assert len(kept) < len(both.columns)
     assert [list(row) for row in ours.rows] == [[row[place] for place in kept] for row in both.rows]
@@ -218,17 +209,15 @@ def test_what_is_published_goes_and_nothing_else(name: str) -> None:
     assert all(re.fullmatch("[a-z][a-z0-9_]*", column) for column in both.tidy)
 
 
-def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
-    measures = synthetic_tables.make_measures(["lstm/beam"])
-    texts = [
-        to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
-        for subject in ("", "wikipedia", "my_own-texts")
-    ]
+def test_tables_of_two_corpora_have_two_labels_in_latex():
+    given = {"measures": synthetic_tables.make_measures(["lstm/beam"])}
+    labels = [Labels(subject=subject) for subject in ("", "wikipedia", "my_own-texts")]
+    texts = [to_latex(tabulate("tendencies/table_2", given, one)) for one in labels]
     labels = [re.findall(r"\\label{(.*)}", text) for text in texts]
     assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
-def test_titles_are_shown_distinguished_and_names_are_written() -> None:
+def test_titles_are_shown_distinguished_and_names_are_written():
     """One title may stand for proposals of several models: a name is found again by both."""
     rows = [("rnng", "rnng-optimal", 1.0), ("kglm", "kglm-optimal", 2.0), ("kglm", "other", 3.0)]
     frame = pd.DataFrame(rows, columns=["model", "proposal", "value"])
@@ -261,30 +250,20 @@ KEYS = {
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
     *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
-    *(
-        "second_evaluator",
-        "second_measure",
-        "differs",
-        "resampled",
-        "open_vocabulary",
-        "scored_text",
-    ),
-    *("vocabulary", "bound", "replicate", "stage"),
+    *("second_evaluator", "second_measure", "differs", "resampled", "open_vocabulary"),
+    *("scored_text", "vocabulary", "bound", "replicate", "stage"),
 }
 
 
-def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
+def unknown(table, share):
     """Take a share of the cells away that need not be known; a count is, where all others are."""
     random = np.random.default_rng(7)
-    changed = {
-        name: table[name].mask(random.random(len(table)) < share, other=None)
-        for name in table.columns
-        if name not in KEYS and not is_integer_dtype(table[name])
-    }
+    names = [n for n in table.columns if n not in KEYS and not is_integer_dtype(table[n])]
+    changed = {n: table[n].mask(random.random(len(table)) < share, other=None) for n in names}
     return table.assign(**changed)
 
 
-CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+CHANGES = {
     "all": lambda table: unknown(table, 1.0),
     "some": lambda table: unknown(table, 0.4),
     "none": lambda table: table.iloc[:0],
@@ -293,7 +272,7 @@ READ_OTHERWISE = ("example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def inputs(tmp_path_factory):
     """Give what exhibits are made of as it should be, and with each change."""
     known = make_inputs(tmp_path_factory.mktemp("scores"))
     found = {"known": known}
@@ -304,8 +283,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     return found
 
 
-def shown_text(name: str, figure: bool, given: dict[str, Any]) -> str:
-    """Make an exhibit and return every text that it shows."""
+def shown_text(name, figure, given):
     labels = Labels(published=True)
     if figure:
         drawn = draw_figure(name, given, labels)
@@ -322,7 +300,7 @@ NAMES = [f"{name}{' (figure)' * figure}" for name, figure in EXHIBITS]
 
 @pytest.mark.parametrize("change", ["known", *CHANGES])
 @pytest.mark.parametrize(("name", "figure"), EXHIBITS, ids=NAMES)
-def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) -> None:
+def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs):
     try:
         text = shown_text(name, figure, inputs[change])
     except NothingToShowError:
@@ -334,7 +312,7 @@ def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) 
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs) -> None:
+def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs):
     """Also the ticks that drawing adds; wider than a page lying on its side, it would shrink."""
     figure = draw_figure(name, inputs["known"], Labels())
     FigureCanvasAgg(figure).draw()
@@ -343,10 +321,10 @@ def test_no_text_of_a_figure_is_below_7_points_where_it_is_printed(name, inputs)
     assert figure.get_figwidth() <= 9.5
 
 
-def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], Labels]:
+def named_by_users(given, text):
     """Put a text into every name: of models, proposals, decodings, evaluators and the test set."""
 
-    def held(kinds: Iterable[str], *columns: str) -> set[str]:
+    def held(kinds, *columns):
         tables = [given[kind] for kind in kinds if isinstance(given[kind], pd.DataFrame)]
         return {n for t in tables for name in columns if name in t for n in t[name].dropna()}
 
@@ -366,7 +344,7 @@ def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], La
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
+def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path):
     given, labels = named_by_users(inputs["known"], synthetic_tables.HOSTILE)
     files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
     for paths in files:
@@ -379,7 +357,7 @@ def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_names_are_no_markup_in_tables(name, inputs) -> None:
+def test_names_are_no_markup_in_tables(name, inputs):
     wild = r"<b>$x_1$ & \alpha 50%</b>"
     table = tabulate(name, *named_by_users(inputs["known"], wild))
     html, latex = to_html_table(table), to_latex(table)
@@ -391,20 +369,14 @@ def test_names_are_no_markup_in_tables(name, inputs) -> None:
 
 
 @pytest.mark.parametrize("change", ["known", *CHANGES])
-def test_the_first_page_is_made(change, inputs) -> None:
+def test_the_first_page_is_made(change, inputs):
     given = inputs[change]
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
-    compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
+    compared = tendency_findings.by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
     found = pd.DataFrame([{"question": "Q", **Answer("A", "W", first_page=True)._asdict()}])
-    text = render_overview(
-        told,
-        test_tables.PERPLEXITIES,
-        compared,
-        {"trained"},
-        given["estimates"],
-        [],
-        {paper: {"wikipedia": found} for paper in FOUND_TEXTS},
-    )
+    papers = {paper: {"wikipedia": found} for paper in FOUND_TEXTS}
+    shown = told, test_tables.PERPLEXITIES, compared, {"trained"}, given["estimates"], []
+    text = render_overview(*shown, papers)
     assert not re.findall(r".{0,40}\bnan\b.{0,20}", text)
 
 
@@ -413,9 +385,8 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     source = tmp_path / "contrasts.parquet"
     write_shard(source, contrastive.CONTRASTS, contrastive.CONTRASTS.empty_table(), {})
     given = {"contrasts": [str(source)]}
-    csv, _, html = synthetic_tables.run_tabulate(
-        monkeypatch, tmp_path, "contrastive/findings", given
-    )
+    made = synthetic_tables.run_tabulate(monkeypatch, tmp_path, "contrastive/findings", given)
+    csv, _, html = made
     said = "warning: table contrastive/findings: the files of 'contrasts' have no row"
     assert said in capsys.readouterr().err
     assert "have no row" in html.read_text()
@@ -428,7 +399,7 @@ NASTY = (
 )
 
 
-def write_samples(path, texts: list[str]) -> str:
+def write_samples(path, texts):
     n = len(texts)
     columns = {"doc_id": range(n), "text": texts, "n_tokens": [len(t.split()) for t in texts]}
     columns |= {"log_prob": [-6.0, *[math.nan] * (n - 1)], "log_prob_decoding": [math.nan] * n}
@@ -439,7 +410,7 @@ def write_samples(path, texts: list[str]) -> str:
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[str, str]:
+def files(tmp_path):
     """Give a shard of a model and the documents of a corpus, whose test split begins late."""
     texts = [NASTY, "b " * (examples.WORDS + 1), "c " * examples.WORDS, "never shown"]
     samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
@@ -448,21 +419,19 @@ def files(tmp_path) -> tuple[str, str]:
     return samples, small_corpora.write_documents(tmp_path / "documents.parquet", texts, splits)
 
 
-def read_examples(files: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_examples(files):
     return examples.read_example_samples([files[0]]), examples.read_example_documents([files[1]])
 
 
-def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> None:
+def test_the_first_documents_are_read_and_each_text_has_its_numbers(files):
     samples, documents = read_examples(files)
     assert (samples["doc_id"].tolist(), set(samples["source"])) == ([0, 1, 2], {"lstm/beam"})
     assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
-    check_refused(
-        r"documents\.parquet: column .* is missing", examples.read_example_samples, [files[1]]
-    )
+    said = r"documents\.parquet: column .* is missing"
+    check_refused(said, examples.read_example_samples, [files[1]])
     table = examples.examples_table(*read_examples(files), Labels())
-    assert [row[0] for row in table.rows] == ["Test set"] * examples.EXAMPLES + [
-        "LSTM"
-    ] * examples.EXAMPLES
+    names = ["Test set"] * examples.EXAMPLES + ["LSTM"] * examples.EXAMPLES
+    assert [row[0] for row in table.rows] == names
     human, model = table.rows[0], table.rows[examples.EXAMPLES :]
     assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
     words = len(NASTY.split())
@@ -471,12 +440,11 @@ def test_the_first_documents_are_read_and_each_text_has_its_numbers(files) -> No
     assert [row[5] for row in model[1:]] == ["", ""]
     assert model[1][6] == " ".join("b" * examples.WORDS) + examples.CUT
     assert examples.CUT not in model[2][6]
-    assert table.tidy["log_likelihood_a_token"][examples.EXAMPLES] == pytest.approx(
-        -6 / (words + 1)
-    )
+    a_token = table.tidy["log_likelihood_a_token"][examples.EXAMPLES]
+    assert a_token == pytest.approx(-6 / (words + 1))
 
 
-def test_texts_are_no_markup(files) -> None:
+def test_texts_are_no_markup(files):
     table = examples.examples_table(*read_examples(files), Labels())
     page = to_html_table(table)
     found = ET.fromstring(page)
@@ -492,14 +460,14 @@ def test_texts_are_no_markup(files) -> None:
     assert len(table.tidy.to_csv(index=False).splitlines()) == 1 + len(table.rows)
 
 
-def test_marks_that_act_are_not_handed_on() -> None:
+def test_marks_that_act_are_not_handed_on():
     marks = ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
     for mark, write in product(marks, (printable, escape_latex, escape_rst, examples.shorten)):
         assert mark not in write(f"a{mark}b")
     assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
 
 
-def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
+def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch):
     found = run_of().report.inputs(TABLES, "tendencies/wikipedia", "samples")
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])

@@ -37,23 +37,13 @@ from tests.unit.small_models import make
 
 ROOT = Path(__file__).parents[2]
 MODELS = "beyond_perplexity/models"
-KINDS = {
-    "counted": contract.CountedModel,
-    "trained": contract.LanguageModel,
-    "external": contract.LanguageModel,
-    "unnormalized": latent.UnnormalizedModel,
-    "latent": latent.LatentModel,
-    "proposal": latent.Proposal,
-}
+KINDS = {"counted": contract.CountedModel, "unnormalized": latent.UnnormalizedModel}
+KINDS |= dict.fromkeys(("trained", "external"), contract.LanguageModel)
+KINDS |= {"latent": latent.LatentModel, "proposal": latent.Proposal}
 # The papers' numbers are listed by family; a kind of vocabulary is called like the family with it.
-ALLOWED = {
-    "models/families.py",
-    "models/huggingface_vocabulary.py",
-    "report/importance.py",
-    "report/published.py",
-    "report/semantic_tables.py",  # columns of the paper
-    "vocabulary.py",
-}
+ALLOWED = {"models/families.py", "models/huggingface_vocabulary.py", "vocabulary.py"}
+ALLOWED |= {"report/importance.py", "report/published.py"}
+ALLOWED |= {"report/semantic_tables.py"}  # columns of the paper
 PARTIAL = {"startswith", "endswith", "removeprefix", "removesuffix"}
 
 
@@ -88,9 +78,8 @@ def test_what_a_row_names_is_there(family):
     assert (row.bring is not None) == (row.kind == "external") == bool(row.files)
     assert row.bring is None or callable(registry.find_named(row.bring))
     engines = registry.find_engines(family)
-    assert engines is None or (
-        engines.SamplingEngine and engines.BeamEngine and engines.DEFAULT_BATCH
-    )
+    names = ("SamplingEngine", "BeamEngine", "DEFAULT_BATCH")
+    assert engines is None or all(getattr(engines, name) for name in names)
     assert all((ROOT / file).is_file() for file in family_modules(family))
 
 
@@ -143,10 +132,8 @@ def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
     assert family_modules("joint") == []
     assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
     assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
-    assert family_modules("huggingface") == [
-        "beyond_perplexity/models/huggingface_bring.py",
-        "beyond_perplexity/models/huggingface_model.py",
-    ]
+    external = [f"{MODELS}/huggingface_{part}.py" for part in ("bring", "model")]
+    assert family_modules("huggingface") == external
     assert family_modules("lstm") == [f"{MODELS}/recurrent.py"]
     assert training_modules("lstm")[1:] == ["beyond_perplexity/training/learning.py"]
     assert generating_modules("lstm") == []
@@ -177,12 +164,9 @@ def names_outside(source, listed=False):
     """List the families that a module names, or, where it may list them, that it tests for."""
     tree = ast.parse(source)
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    said = {  # of which family a class is
-        id(part.value)
-        for node in classes
-        for part in node.body
-        if ast.unparse(part).startswith(("family =", "family:"))
-    }
+    held = [part for node in classes for part in node.body]
+    begin = ("family =", "family:")  # of which family a class is
+    said = {id(part.value) for part in held if ast.unparse(part).startswith(begin)}
     parts = [c for part in (_tests(tree) if listed else [tree]) for c in ast.walk(part)]
     named = [c for c in parts if isinstance(c, ast.Constant) and isinstance(c.value, str)]
     return [c.value for c in named if c.value in FAMILIES and id(c) not in said]

@@ -22,8 +22,7 @@ from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_sourc
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
-from tests.unit import synthetic_tables
-from tests.unit.evaluator_oracles import check_refused
+from tests.unit import evaluator_oracles, synthetic_tables
 from tests.unit.synthetic_tables import make_curves, make_measures, sources_of
 
 SMALL = ["external/mine"]
@@ -42,11 +41,8 @@ def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
         return synthetic_tables.make_training(models)
     if kind == "sensitivity":
         return synthetic_tables.make_sensitivity()
-    makers = {
-        "measures": make_measures,
-        "curves": make_curves,
-        "sample_size": synthetic_tables.make_sample_size,
-    }
+    sizes = synthetic_tables.make_sample_size
+    makers = {"measures": make_measures, "curves": make_curves, "sample_size": sizes}
     return makers[kind](list(sources))
 
 
@@ -127,11 +123,8 @@ def cells(figure: Figure) -> dict[tuple[int, int], tuple[str, tuple[float, ...]]
     """Return the text and the colour of each cell of the main figure, by row and column."""
     axis = figure.axes[0]
     fills = {tuple(map(round, p.get_center())): p.get_facecolor() for p in axis.patches}
-    return {
-        (int(y), int(x)): (t.get_text(), fills[int(x), int(y)])
-        for t in axis.texts
-        for x, y in [t.get_position()]
-    }
+    places = {(int(y), int(x)): t.get_text() for t in axis.texts for x, y in [t.get_position()]}
+    return {(y, x): (text, fills[x, y]) for (y, x), text in places.items()}
 
 
 def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
@@ -178,9 +171,8 @@ def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> No
 def test_colour_is_the_place_beside_the_band_and_no_star_is_on_white(place, verdict, mark) -> None:
     """Oracle: a cell of each place beside the band and each verdict, by the legend's words."""
     value = {"inside": 0.06, "above": 0.3, "below": 0.01, "no band": 0.06}[place]
-    measures = synthetic_tables.set_distance(
-        make_measures(["lstm/beam"]), "length", "ks", value, "lstm/beam"
-    )
+    plain = make_measures(["lstm/beam"])
+    measures = synthetic_tables.set_distance(plain, "length", "ks", value, "lstm/beam")
     chosen = (measures["tendency"] == "length") & (measures["measure"] == "ks")
     measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.001, 0.03 if verdict == "differs" else 0.2]
     if verdict == "withheld":
@@ -219,11 +211,8 @@ def test_every_reference_that_occurs_is_drawn_and_named() -> None:
     names = {"Test set", "Test set in the vocabulary small", "Test set in the vocabulary words"}
     for name in ("figure_1", "figure_3", "figure_6", "figure_8"):
         figure = draw(name, curves, Labels())
-        entries = {
-            text.get_text(): line
-            for legend in figure.legends
-            for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
-        }
+        pairs = [zip(one.get_texts(), one.get_lines(), strict=True) for one in figure.legends]
+        entries = {text.get_text(): line for pair in pairs for text, line in pair}
         assert names <= set(entries)
         looks = {(entries[n].get_color(), str(entries[n]._dash_pattern)) for n in names}
         assert len(looks) == 3
@@ -267,9 +256,8 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     rows = synthetic_tables.make_sensitivity()
     axis = draw("sensitivity", rows, Labels()).axes[0]
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
-    check_refused(
-        "no shift to draw", lambda: draw("sensitivity", rows.assign(relative=np.nan), Labels())
-    )
+    unknown = rows.assign(relative=np.nan)
+    evaluator_oracles.check_refused("no shift to draw", draw, "sensitivity", unknown, Labels())
 
 
 def test_bins_are_averages_weighted_by_documents() -> None:
@@ -294,12 +282,12 @@ def test_errors_say_what_is_wrong() -> None:
         draw_figure("tendencies/figure_10", {"curves": make_curves(SMALL)}, Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
-    check_refused("source 'lstm' is neither", parse_source, "lstm")
-    check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
+    evaluator_oracles.check_refused("source 'lstm' is neither", parse_source, "lstm")
+    evaluator_oracles.check_refused(r"ends in \.svg", lambda: style.save(Figure(), ["figure.gif"]))
     bad = {"{": "is no JSON", "[]": "is no JSON object", '{"model": []}': "model: unknown key"}
     bad['{"models": {}}'] = "labels.models: is {}, expected a list of str"
     for text, message in bad.items():
-        check_refused(message, Labels.from_json, text)
+        evaluator_oracles.check_refused(message, Labels.from_json, text)
 
 
 def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:
@@ -338,7 +326,7 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
-    check_refused("needs files 'measures'", plot.main)
+    evaluator_oracles.check_refused("needs files 'measures'", plot.main)
 
 
 def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
@@ -375,10 +363,8 @@ def test_far_values_are_left_out(values, kept) -> None:
 
 def test_what_is_cut_off_is_said_and_what_is_near_stays_whole() -> None:
     axis = Figure().subplots()
-    points = [
-        style.AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000")
-        for y, x in enumerate([1, 2, 3])
-    ]
+    places = enumerate([1, 2, 3])
+    points = [style.AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in places]
     far = [
         style.AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
         style.AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),

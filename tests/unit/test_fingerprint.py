@@ -259,28 +259,20 @@ def find_uncovered(entered: set[tuple[str, int]], seen: set[fingerprints.Part]) 
 
 
 def test_what_light_jobs_call_is_covered(tmp_path, monkeypatch) -> None:
-    text, words, shard, counts, merged = (
-        str(tmp_path / name)
-        for name in ("a.txt", "stop.txt", "a.parquet", "b.parquet", "c.parquet")
-    )
+    names = ("a.txt", "stop.txt", "a.parquet", "b.parquet", "c.parquet")
+    text, words, shard, counts, merged = (str(tmp_path / name) for name in names)
     Path(text).write_text("The cat sat .\nA dog , 2 cats and the mouse ran away .\n")
     Path(words).write_text("the\na\nand\n")
     classes = [row.word_class for row in SHARES.values()]
     reader = "beyond_perplexity/corpus/text_files.py"
-    jobs = {
-        "import_samples": (["--input", text, "--format", "text", "--output", shard], [reader]),
-        "count_statistics": (
-            ["--input", shard, "--kind", "samples", "--stop-words", words, "--output", counts],
-            classes,
-        ),
-        "merge_statistics": (["--inputs", counts, "--output", merged], []),
-    }
+    count = ["--input", shard, "--kind", "samples", "--stop-words", words, "--output", counts]
+    jobs = {"import_samples": (["--input", text, "--format", "text", "--output", shard], [reader])}
+    jobs |= {"count_statistics": (count, classes)}
+    jobs |= {"merge_statistics": (["--inputs", counts, "--output", merged], [])}
     for script, (arguments, others) in jobs.items():
         entered = call_traced(script, arguments, monkeypatch)
         assert len(entered) > 10
-        assert (
-            find_uncovered(entered, fingerprints.reached_parts([f"scripts/{script}.py", *others]))
-            == set()
-        )
+        reached = fingerprints.reached_parts([f"scripts/{script}.py", *others])
+        assert find_uncovered(entered, reached) == set()
         if others:  # the audit sees what is not named
             assert find_uncovered(entered, fingerprints.reached_parts([f"scripts/{script}.py"]))

@@ -63,9 +63,8 @@ def test_a_message_keeps_both_ends_and_commands_say_it_in_lines(capsys) -> None:
 @given(texts)
 def test_html_gives_the_text_back(text: str) -> None:
     assert html.unescape(foreign_text.escape_html(text)) == foreign_text.printable(text)
-    element = ET.fromstring(
-        f"<p title='{foreign_text.escape_html(text)}'>{foreign_text.escape_html(text)}</p>"
-    )
+    escaped = foreign_text.escape_html(text)
+    element = ET.fromstring(f"<p title='{escaped}'>{escaped}</p>")
     assert element.get("title") == (element.text or "") == foreign_text.printable(text)
 
 
@@ -73,10 +72,8 @@ def test_html_gives_the_text_back(text: str) -> None:
 @given(texts.filter(str.strip))
 def test_restructured_text_gives_the_text_back(text: str) -> None:
     shown = " ".join(foreign_text.printable(text).split())
-    page = docutils.core.publish_doctree(
-        f"*{foreign_text.escape_rst('x')}* {foreign_text.escape_rst(text)}.",
-        settings_overrides={"report_level": 2},
-    )
+    source = f"*{foreign_text.escape_rst('x')}* {foreign_text.escape_rst(text)}."
+    page = docutils.core.publish_doctree(source, settings_overrides={"report_level": 2})
     assert page.astext() == f"x {shown}."
 
 
@@ -85,9 +82,8 @@ def test_restructured_text_gives_the_text_back(text: str) -> None:
 def test_latex_has_no_command_of_the_user(text: str) -> None:
     """What is left without the escapes that we write has no special character."""
     found = escape_latex(text)
-    escapes = {
-        escape_latex(mark) for mark in foreign_text.printable(text) if escape_latex(mark) != mark
-    }
+    marks = {mark: escape_latex(mark) for mark in foreign_text.printable(text)}
+    escapes = {escaped for mark, escaped in marks.items() if escaped != mark}
     for ours in sorted(escapes, key=len, reverse=True):
         found = found.replace(ours, "")
     assert not set(found) & set("\\&%$#_{}~^[*")

@@ -34,8 +34,7 @@ from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import file_labels
-from beyond_perplexity.models import kneser_ney, trigram
-from beyond_perplexity.models.registry import build, load_any, open_any, save_model
+from beyond_perplexity.models import kneser_ney, registry, trigram
 from beyond_perplexity.ngrams import arpa, spelling_model
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
 from beyond_perplexity.perplexities.score_files import read_scores
@@ -183,29 +182,19 @@ CONLLU = (
     "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\tEntity=e1)|SpaceAfter=No\n\n"
 )
 GUM = "# begin document a\n0\tThe\t(animal-1-Cat\n1\tcat\tanimal-1-Cat)\n# end document\n"
-LINKED = {
-    "title": "A",
-    "tokens": ["The", "cat", "sat"],
-    "annotations": [{"id": "Q1", "source": "w", "span": [0, 2], "relation": ["@@NEW@@"]}],
-}
+LINKED = {"title": "A", "tokens": ["The", "cat", "sat"]}
+LINKED["annotations"] = [{"id": "Q1", "source": "w", "span": [0, 2], "relation": ["@@NEW@@"]}]
 ARPA = "\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.5\n-1\t</s>\n-1\ta\t-0.5\n\n"
 PAIR = {"sentence1": "a b", "sentence2": "c", "gold_label": "entailment"}
 GOOD = {"sentence_good": "a b", "sentence_bad": "b a", "UID": "order"}
-WEIGHTS: dict[str, Any] = {
-    "instance_id": pa.array([0, 0, 1]),
-    "sample_id": pa.array([0, 1, 0]),
-    "log_p": pa.array([-1.0, -2.0, -3.0]),
-    "log_q": pa.array([-1.0, -2.0, -3.0]),
-}
+WEIGHTS: dict[str, Any] = {"instance_id": pa.array([0, 0, 1]), "sample_id": pa.array([0, 1, 0])}
+WEIGHTS |= dict.fromkeys(("log_p", "log_q"), pa.array([-1.0, -2.0, -3.0]))
 CSV = "instance_id,sample_id,log_p,log_q,model\n0,0,-1.5,-2,m\n0,1,-1,-2,m\n1,0,-3,-1,m\n"
-SAMPLES: dict[str, Any] = {
-    "doc_id": pa.array([0, 1], pa.int64()),
-    "text": pa.array(["a b", "c"]),
-    "n_tokens": pa.array([2, 1], pa.int32()),
-    "log_prob": pa.array([-1.0, None], pa.float64()),
-    "log_prob_decoding": pa.array([None, None], pa.float64()),
-    "finished": pa.array([True, False]),
-}
+SAMPLES: dict[str, Any] = {"doc_id": pa.array([0, 1], pa.int64()), "text": pa.array(["a b", "c"])}
+SAMPLES |= {"n_tokens": pa.array([2, 1], pa.int32())}
+SAMPLES |= {"log_prob": pa.array([-1.0, None], pa.float64())}
+SAMPLES |= {"log_prob_decoding": pa.array([None, None], pa.float64())}
+SAMPLES |= {"finished": pa.array([True, False])}
 SCORES = "bytes,log_likelihood,doc_id,group\n12,-4.5,0,a\n9,-3,1,b\n"
 
 Case = tuple[str, Callable[[], bytes], Callable[[Path], object]]
@@ -367,16 +356,15 @@ def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
 
 @functools.cache
 def model_folder(family):
-    """Return description, weights and vocabulary of a small model."""
     text = [[np.array([3, 4, 5, 3], np.int32)]]
     sizes = {"embedding_size": 4, "hidden_size": 4, "layers": 1}
     model = {
         "trigram": lambda: trigram.Trigram.fit(text, VOCABULARY.size),
         "kneser-ney": lambda: kneser_ney.KneserNey.fit(text, VOCABULARY.size),
-        "lstm": lambda: build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
+        "lstm": lambda: registry.build({"family": "lstm", "architecture": sizes}, VOCABULARY.size),
     }[family]()
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, model, VOCABULARY, {})
+        registry.save_model(folder, model, VOCABULARY, {})
         names = ("model.json", "model.safetensors", "vocabulary.json")
         return tuple(Path(folder, name).read_bytes() for name in names)  # type: ignore[return-value]
 
@@ -395,7 +383,7 @@ def test_a_broken_file_of_a_model_is_told(family, edits, which):
     parts[which] = broken(parts[which], edits)
     with tempfile.TemporaryDirectory() as folder:
         write_folder(Path(folder), *parts)
-        check(lambda: load_any(folder), Path(folder) / "model.json")
+        check(lambda: registry.load_any(folder), Path(folder) / "model.json")
 
 
 VALUES = st.one_of(
@@ -405,7 +393,6 @@ VALUES = st.one_of(
 
 
 def places(value, path=()):
-    """List where something stands in nested objects and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
@@ -428,7 +415,7 @@ def test_another_value_in_a_description_is_told(family, data):
     replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
     with tempfile.TemporaryDirectory() as folder:
         write_folder(Path(folder), json.dumps(held).encode(), weights, vocabulary)
-        check(lambda: load_any(folder), Path(folder) / "model.json")
+        check(lambda: registry.load_any(folder), Path(folder) / "model.json")
 
 
 CHANGES = [
@@ -453,7 +440,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
         (Path(folder) / "model.json").write_text(json.dumps(held))
 
         def score():
-            model, _, _ = load_any(folder)
+            model, _, _ = registry.load_any(folder)
             with torch.inference_mode():
                 logits = model(torch.tensor([[0, 3, 4, 5]]))
             assert logits.shape == (1, 4, VOCABULARY.size)
@@ -464,7 +451,6 @@ def test_other_tensors_are_told_or_a_model_that_scores(data):
 
 @functools.cache
 def huggingface_folder():
-    """Return the files of a tiny model of Hugging Face by their names."""
     pytest.importorskip("transformers")
     from tests.unit.huggingface_models import make_gpt2
 
@@ -478,7 +464,7 @@ def open_folder(files):
         warnings.simplefilter("ignore")  # of the library, about a foreign file
         for name, content in files.items():
             Path(folder, name).write_bytes(content)
-        check(lambda: open_any(folder), Path(folder) / "x")
+        check(lambda: registry.open_any(folder), Path(folder) / "x")
 
 
 @pytest.mark.parametrize("which", ["config.json", "model.safetensors", "tokenizer.json"])

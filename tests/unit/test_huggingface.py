@@ -19,8 +19,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional
 
-from beyond_perplexity.commands import perplexity
-from beyond_perplexity.commands.library_functions import run_function
+from beyond_perplexity.commands import library_functions, perplexity
 from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
@@ -173,14 +172,10 @@ def test_greedy_texts_are_those_of_generate(family, tmp_path):
         ours, vocabulary, _ = bring({"path": str(tmp_path / str(seed))}, None)
         (document,) = texts_of(ours, {"kind": "top_k", "k": 1}, 1, maximum_length=CONTEXT - 1)
         bos, eos, _ = vocabulary.special_ids
-        written = theirs.generate(
-            torch.tensor([[bos]]),
-            attention_mask=torch.ones(1, 1, dtype=torch.int64),
-            do_sample=False,
-            max_new_tokens=CONTEXT - 1,
-            suppress_tokens=never(theirs) or None,
-            pad_token_id=eos,
-        )[0, 1:].tolist()
+        how = {"do_sample": False, "max_new_tokens": CONTEXT - 1, "pad_token_id": eos}
+        how |= {"attention_mask": torch.ones(1, 1, dtype=torch.int64)}
+        how |= {"suppress_tokens": never(theirs) or None}
+        written = theirs.generate(torch.tensor([[bos]]), **how)[0, 1:].tolist()
         ended = eos in written
         expected = written[: written.index(eos)] if ended else written
         found = torch.from_numpy(document.tokens).long()
@@ -263,15 +258,9 @@ def test_batch_and_shard_change_no_text_and_log_prob_equals_rescoring(case, deco
         assert not set(document.tokens.tolist()) & set(vocabulary.impossible)
 
 
-SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": CONTEXT,
-    "pad_token_id": None,
-}
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+SMALL |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+SMALL |= {"max_position_embeddings": CONTEXT, "pad_token_id": None}
 ARCHITECTURES = {  # what they have that the two above have not
     "mistral": {"sliding_window": 16},
     "granite": {"logits_scaling": 4.0},
@@ -307,9 +296,8 @@ def test_other_architectures(kind, tmp_path):
     found = model.output.summed_loss(features, targets, torch.float32)
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     wanted = torch.autograd.grad(expected, model.output.linear.weight, retain_graph=True)
-    assert torch.allclose(
-        torch.autograd.grad(found, model.output.linear.weight)[0], wanted[0], atol=1e-4
-    )
+    gradient = torch.autograd.grad(found, model.output.linear.weight)[0]
+    assert torch.allclose(gradient, wanted[0], atol=1e-4)
     assert len(texts_of(model, {"kind": "ancestral"}, count=5, maximum_length=16)) == 5
 
 
@@ -368,9 +356,8 @@ def test_pieces_that_mark_blanks_come_back(tmp_path):
     tokenizer.normalizer = normalizers.Sequence(marks)
     pieces = [decoders.Replace(mark, " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence([*pieces, decoders.Strip(" ", 1, 0)])
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=[*special.values(), *byte_pieces], show_progress=False
-    )
+    marks = [*special.values(), *byte_pieces]
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=marks, show_progress=False)
     tokenizer.train_from_iterator(TEXTS, trainer)
     held = json.loads(tokenizer.to_str())
     held["added_tokens"] = held["added_tokens"][:3]  # the bytes are tokens like others
@@ -511,9 +498,8 @@ def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(gpt2)
     for done in (theirs, tokenizer):
         done.save_pretrained(tmp_path)
-    check_refused(
-        r"'\[PAD\]' was added.*resize_token_embeddings", bring, {"path": str(tmp_path)}, None
-    )
+    said = r"'\[PAD\]' was added.*resize_token_embeddings"
+    check_refused(said, bring, {"path": str(tmp_path)}, None)
     theirs.resize_token_embeddings(len(tokenizer))
     theirs.save_pretrained(tmp_path)
     perplexities = []
@@ -625,9 +611,8 @@ def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, c
     assert (found["text"], found["n"]["token"]) == ("raw", sum(count for _, count in expected))
     assert found["log_prob"] == pytest.approx(sum(value for value, _ in expected), rel=1e-5)
     each = pq.read_table(rows).to_pylist()
-    assert [row["log_likelihood"] for row in each] == pytest.approx(
-        [value for value, _ in expected], rel=1e-5
-    )
+    wanted = [value for value, _ in expected]
+    assert [row["log_likelihood"] for row in each] == pytest.approx(wanted, rel=1e-5)
     record = shards.read_record(rows)
     assert list(record["options"]["source"]["weights"]) == ["model.safetensors"]
     assert record["checkpoint_hash"] is None
@@ -638,7 +623,7 @@ def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
     good, bad = TEXTS[0], TEXTS[0].replace("sat on", "on sat")
     pairs.write_text(json.dumps({"good": good, "bad": bad}) + "\n")
     flags = ["--model", folder, "--pairs", pairs, "--output", output]
-    run_function("contrast", [*map(str, flags)])
+    library_functions.run_function("contrast", [*map(str, flags)])
     (row,) = pq.read_table(output).to_pylist()
     difference = log_likelihood(folder, good)[0] - log_likelihood(folder, bad)[0]
     assert row["contrastive_entropy"] == pytest.approx(difference, rel=1e-4, abs=1e-4)

@@ -25,9 +25,8 @@ import beyond_perplexity
 import beyond_perplexity.commands
 import beyond_perplexity.figures
 import beyond_perplexity.models
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity import __main__, errors
 from beyond_perplexity.commands.library_functions import OPTION_SETS
-from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import make_gpt2
@@ -69,30 +68,22 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 def listing(folder: Path) -> dict[str, int]:
     """Return the files below a folder with when they were changed, compiled code aside."""
-    return {
-        str(path): path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {str(path): path.stat().st_mtime_ns for path in files}
 
 
 def test_the_wheel_carries_the_workflow_of_the_checkout_with_its_fingerprint(installed: Installed):
     tops = [ROOT / name for name in CARRIED]
     files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
-    wanted = {
-        f"beyond_perplexity/workflow/{path.relative_to(ROOT)}": path.read_bytes()
-        for path in files
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    kept = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
+    wanted = {f"beyond_perplexity/workflow/{p.relative_to(ROOT)}": p.read_bytes() for p in kept}
     with zipfile.ZipFile(installed.wheel) as wheel:
         held = {name: wheel.read(name) for name in wheel.namelist()}
     assert {n: c for n, c in held.items() if n.startswith("beyond_perplexity/workflow/")} == wanted
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("beyond_perplexity/**/*.py")}
     assert modules == {name for name in held if name.endswith(".py") and "/workflow/" not in name}
-    assert not {name.split("/")[0] for name in held} - {
-        "beyond_perplexity",
-        f"beyond_perplexity-{beyond_perplexity.__version__}.dist-info",
-    }
+    metadata = f"beyond_perplexity-{beyond_perplexity.__version__}.dist-info"
+    assert {name.split("/")[0] for name in held} <= {"beyond_perplexity", metadata}
     assert "beyond_perplexity/py.typed" in held
     assert not (ROOT / "beyond_perplexity" / "workflow").exists()
     # So what a checkout made is not made again by the installed package
@@ -109,7 +100,7 @@ def test_version_help_wrong_use_and_a_filter(installed: Installed) -> None:
     assert installed.call("python", "-m", "beyond_perplexity", "--version") == ["0", version, ""]
     status, said, _ = installed.call("beyond-perplexity", "--help")
     assert status == "0"
-    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in SUBCOMMANDS)
+    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in __main__.SUBCOMMANDS)
     for number in ("0", "1", "2", "130", "141", "143"):
         assert re.search(rf"\b{number}\b", said.partition("exit status")[2])
     for wrong in ([], ["compute"], ["--seed", "1"], ["compare", "--no-such"]):
@@ -157,7 +148,7 @@ def test_what_lacks_an_extra_names_it(command, lacking, extra, installed) -> Non
 
 def test_options_are_read_without_an_extra(installed: Installed) -> None:
     """Help is there for all: what a command needs is imported after its options are read."""
-    for name in sorted(SUBCOMMANDS):
+    for name in sorted(__main__.SUBCOMMANDS):
         lacking = f"{OF_MODELS} {OF_SEMANTICS} {OF_WORKFLOW}"
         status, said, error = installed.call("beyond-perplexity", name, "--help", lacking=lacking)
         assert status == "0", error
@@ -173,9 +164,8 @@ def test_the_workflow_runs_where_other_scripts_are(installed: Installed) -> None
         (place / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q", "."], cwd=installed.environment, check=True)
-    subprocess.run(
-        [*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=installed.environment, check=True
-    )
+    commit = [*git, "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(commit, cwd=installed.environment, check=True)
     (place / "config.yaml").write_text(TINY_CONFIG)
     (place / "text.txt").write_text("The cat sat on the mat, and the dog ran away.\n" * 20)
     before = listing(installed.packages)
@@ -207,9 +197,8 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
     assert yaml.safe_load((place / "config.yaml").read_text())
     (place / "config.yaml").write_text("mine")
     for folder in (".", "../new"):
-        status, _, error = installed.call(
-            "beyond-perplexity", "run", "--init", folder, folder="new"
-        )
+        given = "run", "--init", folder
+        status, _, error = installed.call("beyond-perplexity", *given, folder="new")
         assert (status, error.count("\n")) == ("1", 1)
         assert "is there already" in error
     assert (place / "config.yaml").read_text() == "mine"
@@ -229,14 +218,12 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
 def test_subcommands_are_modules_and_functions_and_extras_install_what_messages_say() -> None:
     files = {path.stem for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
     names = files - {"library_functions"} | OPTION_SETS.keys()
-    assert {name.replace("_", "-") for name in names} == set(SUBCOMMANDS)
+    assert {name.replace("_", "-") for name in names} == set(__main__.SUBCOMMANDS)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {
-        extra: {Requirement(r).name.lower() for r in held}
-        for extra, held in project["optional-dependencies"].items()
-    }
+    optional = project["optional-dependencies"].items()
+    extras = {extra: {Requirement(r).name.lower() for r in held} for extra, held in optional}
     base = {Requirement(r).name.lower() for r in project["dependencies"]}
-    for module, extra in EXTRAS.items():
+    for module, extra in errors.EXTRAS.items():
         name = {"yaml": "pyyaml", "ot": "pot"}.get(module, module)
         assert name in extras[extra]
         assert name not in base
@@ -274,9 +261,8 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [
-        r for name in ("models", "semantics", "workflow", "hf", "pretrained") for r in extras[name]
-    ]
+    chosen = ("models", "semantics", "workflow", "hf", "pretrained")
+    wanted = [requirement for name in chosen for requirement in extras[name]]
     names = {canonicalize_name(Requirement(r).name) for r in wanted + project["dependencies"]}
     names.discard(project["name"])
     assert set(pinned) == names

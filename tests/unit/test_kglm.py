@@ -31,14 +31,13 @@ from beyond_perplexity.importance.ways_to_draw import (
     SMCOptions,
     WeightOptions,
 )
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import recurrent_layers, registry
 from beyond_perplexity.models.latents import kglm, kglm_instances, kglm_words
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents import kglm_steps as simulation
 from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph, pack_strings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
-from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
 from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard
@@ -95,12 +94,10 @@ def make(kind=kglm.KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **opt
 
 
 def ids(document):
-    """Return the ids of words."""
     return [word if word < KNOWN else UNK for word in document]
 
 
 def spelled(document):
-    """Return the spellings of words."""
     return [word if word < ALIAS_WORDS and word != UNK else -1 for word in document]
 
 
@@ -115,7 +112,6 @@ def batch_of(*documents):
 
 
 def plain_joint(model, document, codes, edges=None, unknown_types=1):
-    """Score by the plain implementation."""
     return reference.log_joint(model, ids(document), codes, edges, spelled(document), unknown_types)
 
 
@@ -193,10 +189,8 @@ def test_context_is_what_its_name_says_and_unknown_words_are_copied_from_aliases
     begin = torch.zeros(1, dtype=torch.int64)
     for context, sees_own, sees_next in zip(CONTEXTS, (0, 1, 1), (0, 0, 1), strict=True):
         proposal = make(KGLMTagger, context=context).double()
-        kinds = [
-            proposal.heads.kind_log_probs(proposal._prepared(batch_of(d)), 1.0)[begin, :2]
-            for d in documents
-        ]
+        prepared = [proposal._prepared(batch_of(document)) for document in documents]
+        kinds = [proposal.heads.kind_log_probs(held, 1.0)[begin, :2] for held in prepared]
         first, other, later = kinds
         assert torch.equal(first[:, 1], other[:, 1]) != bool(sees_own)
         assert torch.equal(first, later) != bool(sees_next)
@@ -204,10 +198,8 @@ def test_context_is_what_its_name_says_and_unknown_words_are_copied_from_aliases
     model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
     found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
     assert found[300] > found[301] > found[302] == found[2]
-    costs = [
-        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
-        for word in (300, 302, 3)
-    ]
+    penalty, owner = model.unknown_penalty, torch.zeros(1, dtype=torch.int64)
+    costs = [penalty(batch_of([word]), owner, mention, 50) for word in (300, 302, 3)]
     assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
     assert costs[2].item() == 0
 
@@ -354,7 +346,6 @@ def test_loss_is_that_of_the_annotated_latents(kind):
 
 
 def fit(module, instances, folder, **options):
-    """Train a module on instances, which are its validation split too."""
     store = InstanceStore.write(folder / "store", "all", instances)
     sources = (WholeInstances(store, 400), WholeInstances(store, 400))
     chosen = TrainingOptions(batch_tokens=400, **options)
@@ -365,15 +356,8 @@ def fit(module, instances, folder, **options):
 def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     model = larger()[0]
     instances = annotated_batch(model)
-    architecture = {
-        "layers": 2,
-        "dropout": 0.1,
-        "embedding_dropout": 0.05,
-        "weight_dropout": 0.2,
-        "activation_penalty": 0.1,
-        "temporal_penalty": 0.1,
-        "embedding_size": 16,
-    }
+    architecture = {"layers": 2, "embedding_size": 16, "dropout": 0.1, "embedding_dropout": 0.05}
+    architecture |= {"weight_dropout": 0.2, "activation_penalty": 0.1, "temporal_penalty": 0.1}
     if kind is KGLMTagger:
         architecture["context"] = "bidirectional"
     torch.manual_seed(0)
@@ -430,15 +414,10 @@ def test_training_on_two_threads_repeats_itself(tmp_path):
 
 def test_encoder_drops_recurrent_weights_and_penalizes_activations():
     torch.manual_seed(0)
-    options = AWDOptions(
-        layers=1,
-        embedding_size=4,
-        dropout=0.0,
-        weight_dropout=0.5,
-        activation_penalty=2.0,
-        temporal_penalty=3.0,
-    )
-    encoder, inputs = AWDLSTM(options, 5), torch.randn(2, 6, 4)
+    chosen = {"layers": 1, "embedding_size": 4, "dropout": 0.0, "weight_dropout": 0.5}
+    chosen |= {"activation_penalty": 2.0, "temporal_penalty": 3.0}
+    options = recurrent_layers.AWDOptions(**chosen)
+    encoder, inputs = recurrent_layers.AWDLSTM(options, 5), torch.randn(2, 6, 4)
     torch.manual_seed(1)
     output, penalty = encoder(inputs)
     plain = torch.nn.LSTM(4, 5, batch_first=True)
@@ -455,7 +434,7 @@ def test_encoder_drops_recurrent_weights_and_penalizes_activations():
     plain.load_state_dict(encoder.layers[0].state_dict())
     torch.testing.assert_close(output, plain(inputs)[0])
     with pytest.raises(ValueError, match="weight_dropout"):
-        AWDOptions(weight_dropout=1.0)
+        recurrent_layers.AWDOptions(weight_dropout=1.0)
 
 
 def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_encoder():
@@ -488,7 +467,6 @@ def test_modules_are_rebuilt_latents_described_and_simulation_goes_on_as_the_enc
 
 
 def enumerated(model, document):
-    """Return all latents of a document and log p of each with it."""
     codes = torch.tensor(reference.enumerate_codes(model, len(document)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     return codes, model.log_joint(batch_of(document), owner, codes)
@@ -555,9 +533,7 @@ def foreseen(document, cutoff=2):
     model = make(graph=make_graph(LOOPS, cutoff=cutoff), held_aliases=aliases).double()
     proposal, batch = OptimalLinks(model), batch_of(document)
     state = proposal.start(batch, torch.zeros(2, dtype=torch.int64))
-    codes = torch.tensor(
-        [NEW, NEW + 2]
-    )  # entity 0, which has the word 300; entity 1, which has not
+    codes = torch.tensor([NEW, NEW + 2])  # entity 0 has the word 300; entity 1 has not
     return proposal, proposal.follow(state, 0, codes, 1.0)[1]
 
 
@@ -619,11 +595,9 @@ def test_particle_filters_are_unbiased_with_any_promise(document, candidates, mo
     truth = float(enumerated(model, document)[1].logsumexp(0))
     batch, filters = batch_of(document), 20_000
     numbers = np.random.default_rng(7).random((filters, 3, proposal.draws(batch)))
-    found = smc_log_prob(
-        FilterSetting(model, proposal, batch, 2, threshold=1.1),
-        torch.from_numpy(numbers),
-        torch.zeros(filters, dtype=torch.int64),
-    )
+    setting = FilterSetting(model, proposal, batch, 2, threshold=1.1)
+    owner = torch.zeros(filters, dtype=torch.int64)
+    found = smc_log_prob(setting, torch.from_numpy(numbers), owner)
     ratios = (found.log_prob - truth).exp().numpy()
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / filters**0.5
     assert ratios.std() < 3
@@ -657,10 +631,8 @@ def exact(model, unknown_types):
     """Return Σ_n log p(x_n) by the plain implementation."""
     total = 0.0
     for words in NUMBERED.values():
-        every = [
-            plain_joint(model, words, z, unknown_types=unknown_types)
-            for z in reference.enumerate_codes(model, len(words))
-        ]
+        latents = reference.enumerate_codes(model, len(words))
+        every = [plain_joint(model, words, z, unknown_types=unknown_types) for z in latents]
         total += float(np.logaddexp.reduce(every))
     return total
 

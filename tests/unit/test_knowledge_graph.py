@@ -14,8 +14,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from beyond_perplexity.corpus import latent_instances
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus import latent_instances, normalization
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latents import kglm, kglm_embedding, kglm_instances, kglm_tagger
 from beyond_perplexity.random_streams import stream
@@ -27,26 +26,18 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import write_documents
 
-TEXTS = {
-    "train": "alan turing was a mathematician . turing lived in london .",
-    "valid": "london is big .",
-    "test": "nothing is said here .",
-}
+TEXTS = {"train": "alan turing was a mathematician . turing lived in london ."}
+TEXTS |= {"valid": "london is big .", "test": "nothing is said here ."}
 MENTIONS = [
     *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
     (1, 0, 1, "London (city)"),
 ]
-TRIPLES = [
-    ("Alan Turing", "Born in", "London (city)"),
-    ("Alan Turing", "Died in", "London (city)"),
-    ("London (city)", "Capital of", "England"),
-]
+TRIPLES = [("Alan Turing", relation, "London (city)") for relation in ("Born in", "Died in")]
+TRIPLES += [("London (city)", "Capital of", "England")]
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
 
 
-def write_corpus(
-    folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES
-) -> latent_instances.CorpusFiles:
+def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES):
     corpus = latent_instances.CorpusFiles.of(folder)
     write_documents(corpus.documents, [*TEXTS.values()], TEXTS)
     names = ("doc_id", "start", "end", "entity")
@@ -62,10 +53,9 @@ def write_corpus(
 
 def embed_files(corpus, **options):
     options = {"dimension": 4, "epochs": 3, **options}
-    cleaning = Preprocessing()
-    kglm_embedding.embed_corpus_graph(
-        corpus, kglm_embedding.GraphOptions(**options), cleaning, 1, {}, corpus.graph
-    )
+    cleaning = normalization.Preprocessing()
+    given = kglm_embedding.GraphOptions(**options)
+    kglm_embedding.embed_corpus_graph(corpus, given, cleaning, 1, {}, corpus.graph)
     return kglm_instances.read_graph(corpus.graph)
 
 
@@ -106,12 +96,9 @@ def test_a_step_equals_its_closed_form():
 def chain(count=6):
     """Make twelve entities: i leads to i + 6 by one relation, that to i + 1 by another."""
     places = np.arange(count)
-    return np.concatenate(
-        [
-            np.stack([places, np.zeros_like(places), places + count], 1),
-            np.stack([places + count, np.ones_like(places), (places + 1) % count], 1),
-        ]
-    )
+    far = np.stack([places, np.zeros_like(places), places + count], 1)
+    back = np.stack([places + count, np.ones_like(places), (places + 1) % count], 1)
+    return np.concatenate([far, back])
 
 
 def test_true_triples_come_to_rank_above_corrupted_ones():
@@ -147,15 +134,11 @@ def test_negatives_are_false_and_differ_at_one_end_and_strings_and_ranges():
     full = np.array([(s, 0, o) for s in range(2) for o in range(2)])
     assert not len(kglm_embedding.Negatives(full, 1).pairs(full, stream(1, "test"))[0])
     empty = np.zeros((0, 3), np.int64)
-    assert kglm_embedding.embed(empty, 3, 1, kglm_embedding.TransEOptions(dimension=2), 1)[
-        0
-    ].shape == (3, 2)
-    assert kglm_instances.unpack_strings(kglm_instances.pack_strings(["é", "", "b c"])) == [
-        "é",
-        "",
-        "b c",
-    ]
-    assert kglm_instances.unpack_strings(kglm_instances.pack_strings([])) == []
+    options = kglm_embedding.TransEOptions(dimension=2)
+    assert kglm_embedding.embed(empty, 3, 1, options, 1)[0].shape == (3, 2)
+    for strings in (["é", "", "b c"], []):
+        packed = kglm_instances.pack_strings(strings)
+        assert kglm_instances.unpack_strings(packed) == strings
     owner, number = kglm_instances.ranges(torch.tensor([3, 5, 0]), torch.tensor([5, 5, 1]))
     assert owner.tolist() == [0, 0, 2]
     assert number.tolist() == [3, 4, 0]
@@ -169,10 +152,8 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     # The name without its qualifier, what training mentions read, then the table.
     assert aliases == [["alan turing", "turing", "a. m. turing"], ["england", "albion"], ["london"]]
     kinds = graph.names_of_relations()
-    edges = {
-        (names[int(key) // 3], kinds[relation], names[int(key) % 3])
-        for key, relation in zip(graph.edge_keys, graph.edge_relations, strict=True)
-    }
+    pairs = zip(graph.edge_keys, graph.edge_relations, strict=True)
+    edges = {(names[int(key) // 3], kinds[r], names[int(key) % 3]) for key, r in pairs}
     assert edges == {*TRIPLES, *((name, kglm_embedding.SELF_RELATIONS, name) for name in names)}
     owner, found = graph.edges_from(torch.tensor([2, 0]))
     assert owner.tolist() == [0, 0, 1, 1, 1]
@@ -180,18 +161,16 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     owner, found = graph.edges_between(torch.tensor([0, 0, 1]), torch.tensor([2, 1, 0]))
     assert owner.tolist() == [0, 0]
     assert {kinds[r] for r in graph.edge_relations[found]} == {"Born in", "Died in"}
-    plain, aliases = embed_files(
-        corpus, reflexive=False, name_aliases=False, surface_aliases=False, cutoff=7
-    )
+    without = dict.fromkeys(("reflexive", "name_aliases", "surface_aliases"), False)
+    plain, aliases = embed_files(corpus, cutoff=7, **without)
     assert (plain.degrees.tolist(), plain.cutoff) == ([2, 0, 1], 7)
     assert aliases == [["a. m. turing"], ["albion"], []]
     assert torch.equal(plain.entities, graph.entities), "the reflexive relation is not trained"
     corpus = write_corpus(tmp_path)
     command = [sys.executable, "-m", "scripts.embed_graph", "--corpus", str(tmp_path)]
     command += ["--options", json.dumps({"dimension": 4, "epochs": 3}), "--seed", "1"]
-    subprocess.run(
-        [*command, "--output", str(tmp_path / "other.safetensors")], check=True, cwd=ROOT
-    )
+    command += ["--output", str(tmp_path / "other.safetensors")]
+    subprocess.run(command, check=True, cwd=ROOT)
     embed_files(corpus)
     with (
         safe_open(corpus.graph, "pt") as one,
@@ -206,10 +185,8 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
 def test_bad_input_is_named(tmp_path):
     corpus = write_corpus(tmp_path, [], [], [])
     check_refused(r"mentions\.parquet: no entity", embed_files, corpus)
-    with pytest.raises(
-        InputError, match=r"is missing; make it with python -m scripts\.embed_graph"
-    ):
-        kglm_instances.read_graph(corpus.graph)
+    said = r"is missing; make it with python -m scripts\.embed_graph"
+    check_refused(said, kglm_instances.read_graph, corpus.graph)
     Path(corpus.graph).write_bytes(b"something else")
     check_refused(r"is no graph of scripts\.embed_graph", kglm_instances.read_graph, corpus.graph)
     graph, _ = embed_files(write_corpus(tmp_path))
@@ -248,18 +225,12 @@ def test_documents_are_read_with_their_codes(tmp_path):
 
 
 def test_codes_and_mentions_are_the_same():
-    graph = kglm_instances.KnowledgeGraph.of(
-        {
-            "entities": torch.zeros(3, 2),
-            "relations": torch.zeros(1, 2),
-            "edge_offsets": torch.tensor([0, 1, 1, 1]),
-            "edge_keys": torch.tensor([1]),
-            "edge_relations": torch.tensor([0]),
-            "names": kglm_instances.pack_strings(["A", "B", "C"]),
-            "relation_names": kglm_instances.pack_strings(["r"]),
-        },
-        cutoff=3,
-    )
+    tensors = {"entities": torch.zeros(3, 2), "relations": torch.zeros(1, 2)}
+    tensors |= {"edge_offsets": torch.tensor([0, 1, 1, 1]), "edge_keys": torch.tensor([1])}
+    tensors |= {"edge_relations": torch.tensor([0])}
+    tensors |= {"names": kglm_instances.pack_strings(["A", "B", "C"])}
+    tensors |= {"relation_names": kglm_instances.pack_strings(["r"])}
+    graph = kglm_instances.KnowledgeGraph.of(tensors, cutoff=3)
     edges = graph.edge_keys.numpy()
     # What overlaps a mention that starts before, or is longer, does not count.
     spans = [(0, 2, 0), (0, 1, 2), (1, 3, 2), (2, 3, 1), (5, 6, 1), (8, 10, 0)]
@@ -271,9 +242,8 @@ def test_codes_and_mentions_are_the_same():
     read = list(kglm_instances.decode_latents(codes))
     assert read == [(0, 2, 0, 2), (2, 3, 1, 3), (4, 5, 1, 3), (5, 6, 1, 2)]
     assert list(kglm_instances.decode_latents([])) == []
-    again = kglm_instances.encode_latents(
-        [(s, e, entity) for s, e, entity, _ in read], 6, edges, graph
-    )
+    spans = [(start, end, entity) for start, end, entity, _ in read]
+    again = kglm_instances.encode_latents(spans, 6, edges, graph)
     assert again.tolist() == codes.tolist()
 
 

@@ -29,10 +29,9 @@ from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import families, latent
-from beyond_perplexity.models.latents import kglm_lookahead
+from beyond_perplexity.models.latents import kglm_instances, kglm_lookahead
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_instances import Spellings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng import RNNG
@@ -94,13 +93,11 @@ def entities(context: str) -> Case:
 def graph(context: str) -> Case:
     model = test_kglm.make().double()
     optimal = context == "optimal"
-    proposal = (
-        OptimalLinks(model) if optimal else test_kglm.make(KGLMTagger, context=context, seed=3)
-    )
+    tagger = partial(test_kglm.make, KGLMTagger, context=context, seed=3)
+    proposal = OptimalLinks(model) if optimal else tagger()
     latents = partial(kglm_reference.enumerate_codes, model)
-    return Case(
-        model, proposal.double(), test_kglm.batch_of, ([4, 300, 3], [3, 4], [4, 3, 2]), latents
-    )
+    texts = [4, 300, 3], [3, 4], [4, 3, 2]
+    return Case(model, proposal.double(), test_kglm.batch_of, texts, latents)
 
 
 CONTEXTS = ("peeking", "causal", "bidirectional", "optimal")
@@ -254,17 +251,12 @@ def larger_graph(optimal: bool) -> Larger:
 
 
 SIZE = {"size": 16}
+LABELLED = [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)]
 LARGER = {
     "rnng": partial(
         larger_trees, [(RNNG, SIZE), (SpanCRF, {})], test_rnng.make, test_rnng.batch_of, (7, 3, 6)
     ),
-    "rnng-top-down": partial(
-        larger_trees,
-        [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)],
-        top_down.make,
-        top_down.batch_of,
-        (5, 2, 4),
-    ),
+    "rnng-top-down": partial(larger_trees, LABELLED, top_down.make, top_down.batch_of, (5, 2, 4)),
     **{f"entitynlm, {context}": partial(larger_entities, context) for context in CONTEXTS},
     "kglm": partial(larger_graph, False),
     "kglm, optimal": partial(larger_graph, True),
@@ -292,9 +284,8 @@ def test_rows_do_not_depend_on_their_neighbours(name):
     for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(144)):
         drawn = drawn_by.sample(batch_of(*documents), owner[rows], uniforms[rows], 1.1)
         assert torch.equal(drawn, codes[rows][:, : drawn.shape[1]])
-        for found, expected in zip(
-            values(batch_of(*documents), owner[rows], codes[rows]), whole, strict=True
-        ):
+        some = values(batch_of(*documents), owner[rows], codes[rows])
+        for found, expected in zip(some, whole, strict=True):
             assert torch.equal(found, expected[rows])
     for place, words in enumerate(documents):
         mine, alone = owner == place, batch_of(words)
@@ -485,7 +476,7 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
         encoded = words.encode([" ".join(one.words)])[0].tolist()
         assert encoded == one.instance.arrays["tokens"].tolist()
         if family == "kglm":
-            spelled = Spellings(model.graph).of(one.words, -1).tolist()
+            spelled = kglm_instances.Spellings(model.graph).of(one.words, -1).tolist()
             assert one.instance.arrays["spellings"].tolist() == spelled
 
 
@@ -685,9 +676,8 @@ def test_texts_are_as_probable_as_the_sum_over_their_latents():
 def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tmp_path):
     whole = draw(0, generation.SIMULATED_AT_ONCE + 30)
     part = draw(generation.SIMULATED_AT_ONCE - 5, 20)
-    assert [one.instance.instance_id for one in whole] == list(
-        range(generation.SIMULATED_AT_ONCE + 30)
-    )
+    numbers = [one.instance.instance_id for one in whole]
+    assert numbers == list(range(generation.SIMULATED_AT_ONCE + 30))
     expected = whole[generation.SIMULATED_AT_ONCE - 5 : generation.SIMULATED_AT_ONCE + 15]
     assert [one.words for one in part] == [one.words for one in expected]
     documents = draw(3, 40)
@@ -707,12 +697,10 @@ def test_a_document_does_not_depend_on_its_shard_which_has_words_and_no_log_p(tm
 def test_only_the_models_own_distribution_can_be_drawn_from(change):
     options = parse_decoding({"kind": "ancestral", **change})
     assert not options.ancestral
+    given = ToyModel(2, {}), WORDS, options, "p"
+    how = {"seed": 1, "first": 0, "count": 1, "maximum_length": 2}
     with pytest.raises(InputError, match="ancestral sampling alone"):
-        list(
-            generation.simulate_texts(
-                ToyModel(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
-            )
-        )
+        list(generation.simulate_texts(*given, **how))
 
 
 def planned(models: list[str], decodings: list[str], **corpora) -> Run:

@@ -27,7 +27,7 @@ import torch
 from matplotlib.figure import Figure
 
 import beyond_perplexity
-from beyond_perplexity import errors
+from beyond_perplexity import errors, random_streams
 from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import perplexity as perplexity_command
 from beyond_perplexity.commands.library_functions import run_function
@@ -37,7 +37,6 @@ from beyond_perplexity.library import audit, calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import latent_tables, test_compare
@@ -50,8 +49,7 @@ QUICK = {"subsets": 10, "bootstrap": 10}
 
 
 def texts(seed, count=60):
-    """Return documents of words with frequencies like those of a language."""
-    random = stream(seed, "library")
+    random = random_streams.stream(seed, "library")
     lengths = random.integers(8, 30, count)
     return [" ".join(f"w{k}" for k in random.zipf(1.6, n) if k < 500) or "w1" for n in lengths]
 
@@ -76,9 +74,8 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     assert printed.startswith(said)
     assert printed.splitlines()[-1] == signature  # behind what was written
     written = pd.read_csv(out / "tendencies.csv")
-    pd.testing.assert_frame_equal(
-        compared.table[list(written)].reset_index(drop=True), written, check_dtype=False
-    )
+    table = compared.table[list(written)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(table, written, check_dtype=False)
     again = beyond_perplexity.compare(iter(HUMAN), generated, **FAST)
     pd.testing.assert_frame_equal(again.table, compared.table)
 
@@ -167,10 +164,8 @@ def test_what_a_notebook_shows_is_no_markup_and_json_has_no_nan():
     summary |= {"d": pd.NA, "e": pd.NaT, "f": "\ud800", "g": pd.Timestamp("2020-01-01")}
     written = Result("x", held, summary=summary).to_json()
     found = json.loads(written.encode(), parse_constant=pytest.fail)
-    assert found["table"] == [
-        {"whole": 2**62, "real": None, "text": "é"},
-        {"whole": None, "real": 0.1, "text": None},
-    ]
+    rows = [{"whole": 2**62, "real": None, "text": "é"}, {"whole": None, "real": 0.1, "text": None}]
+    assert found["table"] == rows
     expected = {"a": None, "b": 3, "c": [1, [[1.5, None]]], "d": None, "e": None}
     assert found["summary"] == expected | {"f": "\ud800", "g": "2020-01-01T00:00:00"}
 
@@ -202,7 +197,7 @@ def test_public_names_are_there_come_late_and_have_their_keywords_documented():
 
 
 def scores(seed, shift):
-    random = stream(seed, "scores")
+    random = random_streams.stream(seed, "scores")
     sizes = np.arange(40, 140)
     noise = random.normal(0, 3, len(sizes))
     return pd.DataFrame({"bytes": sizes, "log_likelihood": -1.3 * sizes - shift * sizes + noise})
@@ -212,14 +207,12 @@ def test_models_are_compared_from_memory_as_from_files(tmp_path):
     held = {"a": scores(1, 0.0), "b": scores(2, 0.2)}
     for name, frame in held.items():
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    found = beyond_perplexity.compare_perplexity(held, flips=99)
+    found = beyond_perplexity.compare_perplexity(held)
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    again = beyond_perplexity.compare_perplexity(files, flips=99, csv=tmp_path / "d.csv")
+    again = beyond_perplexity.compare_perplexity(files, csv=tmp_path / "d.csv")
     pd.testing.assert_frame_equal(found.table, again.table)
-    bits = [
-        -frame["log_likelihood"].sum() / (frame["bytes"] + 1).sum() / math.log(2)
-        for frame in held.values()
-    ]
+    sums = [(frame["log_likelihood"].sum(), (frame["bytes"] + 1).sum()) for frame in held.values()]
+    bits = [-total / n_bytes / math.log(2) for total, n_bytes in sums]
     assert found.table["value"].tolist()[:2] == pytest.approx(bits, rel=1e-12)
     assert isinstance(found.figure("differences"), Figure)
     written = pd.read_csv(tmp_path / "d.csv")
@@ -253,7 +246,7 @@ def test_results_go_from_process_to_process(kind, compared):
     made = {
         "compare": lambda: compared,
         "compare_perplexity": lambda: beyond_perplexity.compare_perplexity(
-            {"a": scores(1, 0.0), "b": scores(2, 0.2)}, flips=99
+            {"a": scores(1, 0.0), "b": scores(2, 0.2)}
         ),
         "estimate": lambda: beyond_perplexity.estimate(pa.table(dict(SAMPLES)), options=QUICK),
         "audit": lambda: audit.Audit(
@@ -340,16 +333,12 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert found.table_of("documents")["group"].tolist() == ["1", "1", "2", "2"]
 
 
-def test_scores_of_two_models_are_compared_and_those_of_an_arpa_file_are_as_it_says(
-    folder, tmp_path
-):
+def test_two_models_are_compared_and_scores_of_an_arpa_file_are_as_it_says(folder, tmp_path):
     (tmp_path / "uniform.arpa").write_text(ARPA)
     texts = TEXTS * 10
-    scored = {
-        "lstm": beyond_perplexity.perplexity(folder, texts, **CPU),
-        "unigram": beyond_perplexity.perplexity(tmp_path / "uniform.arpa", texts, device="cpu"),
-    }
-    found = beyond_perplexity.compare_perplexity(scored, flips=99).table
+    unigram = beyond_perplexity.perplexity(tmp_path / "uniform.arpa", texts, device="cpu")
+    scored = {"lstm": beyond_perplexity.perplexity(folder, texts, **CPU), "unigram": unigram}
+    found = beyond_perplexity.compare_perplexity(scored).table
     for name, one in scored.items():
         bits = one.table.set_index("unit").loc["byte", "bits"]
         own = found[(found["first"] == name) & found["second"].isna()]
@@ -561,13 +550,10 @@ def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
     assert not [part for part in ("--", "\n", "/tmp") if part in said]
 
 
-def test_refusals_and_remarks_name_arguments_and_records_no_file_that_is_gone(
-    given, capsys, tmp_path
-):
+def test_refusals_and_remarks_name_arguments_and_records_no_lost_file(given, capsys, tmp_path):
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--spelling-model", "y"]
-    check_refused(
-        r"^spelling model: has no effect with an ARPA file", perplexity_command.main, flags
-    )
+    said = r"^spelling model: has no effect with an ARPA file"
+    check_refused(said, perplexity_command.main, flags)
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
@@ -588,7 +574,7 @@ def converted():
     numbers = {"seed": np.int64(3), "minimum_tokens": np.uint8(1), "groups": held}
     plain = {"seed": 3, "minimum_tokens": 1, "groups": groups}
     yield "compare", "human generated", numbers, plain
-    yield "compare_perplexity", "scores", {"flips": np.int32(99)}, {"flips": 99}
+    yield "compare_perplexity", "scores", {"no_count_eos": np.bool_(True)}, {"no_count_eos": True}
     options = {"subsets": np.int64(10), "bootstrap": pa.scalar(10), "confidence": np.float32(0.5)}
     plain = QUICK | {"confidence": 0.5}
     yield "estimate", "weights", {"options": options, "seed": np.int8(1)}, {
@@ -712,7 +698,7 @@ STATE = [
     ("contrast", "good bad", {}),
     ("similarity", "similar evaluator=vectors", {"threads": 3, "gold": "score"}),
     ("audit", "lstm texts", {"threads": 3, "device": "cpu", "documents": 2}),
-    ("compare_perplexity", "scores", {"flips": 9}),
+    ("compare_perplexity", "scores", {}),
     ("estimate", "weights", {"options": QUICK}),
 ]
 

@@ -40,7 +40,6 @@ DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTA
 
 
 def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
-    """Write a corpus; return its source section."""
     folder.mkdir(exist_ok=True)
     (folder / "d.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     (folder / "alias.pkl").write_bytes(pickle.dumps(aliases))
@@ -164,9 +163,7 @@ def test_mentions_of_unknown_entities_are_kept_and_counted(tmp_path, files, unkn
     # oracle: the entities, chosen so that each is known from one place: Q1 is a head, Q2 and Q3
     # are tails, Q4 has aliases (an empty list) alone, Q5 is nowhere, T::1989 names itself
     entities = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q5", "T::1990"]
-    annotations = [
-        {"source": "WIKI", "id": entity, "span": [n, n + 1]} for n, entity in enumerate(entities)
-    ]
+    annotations = [{"source": "WIKI", "id": e, "span": [n, n + 1]} for n, e in enumerate(entities)]
     source = write(tmp_path, {**DOCUMENT, "annotations": annotations}, graph={"Q1": GRAPH["Q1"]})
     for name in {"aliases", "knowledge_graph"} - set(files):
         del source[name]
@@ -271,9 +268,8 @@ def test_kinds_agree_with_a_scan_over_all_pairs(seed):
         start = at + draw.choice([0, 3, 12, RECENT_TOKENS, RECENT_TOKENS + 1])
         at = start + draw.randint(1, 3)
         mentions.append((start, at, draw.choice("abcdef")))
-    for n, (kind, (start, _, entity)) in enumerate(
-        zip(derive_kinds(mentions, heads), mentions, strict=True)
-    ):
+    kinds = derive_kinds(mentions, heads)
+    for n, (kind, (start, _, entity)) in enumerate(zip(kinds, mentions, strict=True)):
         recent = [e for _, end, e in mentions[:n] if start - end <= RECENT_TOKENS]
         related = any((other, entity) in edges for other in recent)
         assert kind == ("ongoing" if entity in recent else "related" if related else "new")

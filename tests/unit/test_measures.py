@@ -3,6 +3,8 @@
 Oracles: plain Python, scipy, a sample set against itself, documents in other batches.
 """
 
+import math
+import warnings
 from collections import Counter
 from itertools import combinations
 
@@ -10,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import binom, ks_2samp
+from scipy.stats import binom, ks_2samp, ttest_ind
 
-from beyond_perplexity import random_streams, verdicts
-from beyond_perplexity.errors import InputError
+from beyond_perplexity import errors, random_streams, signature, verdicts
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
-from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
@@ -87,16 +88,11 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
         *(("rank_frequency", f"ks_zipf_{name}") for name in ("model", "reference")),
         *((kind, f"ks_heaps_{name}") for kind in kinds for name in ("model", "reference")),
     }
-    assert tested == {
-        ("rank_frequency", "ks_empirical"),
-        *((kind, "ks_empirical") for kind in kinds),
-        *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
-        *(
-            (tendency, name)
-            for tendency in ("length", "stop_words", "symbols")
-            for name in ("mean_difference", "ks")
-        ),
-    }
+    expected = {(kind, "ks_empirical") for kind in ("rank_frequency", *kinds)}
+    expected |= {("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")}
+    per_document = ("length", "stop_words", "symbols")
+    expected |= {(of, name) for of in per_document for name in ("mean_difference", "ks")}
+    assert tested == expected
     for (tendency, name), row in as_dict(table).items():
         if name == "tvd":
             assert 0 <= row["low"] < row["value"] < row["high"]
@@ -140,9 +136,8 @@ def test_values_are_those_of_plain_programs(table):
     rows = as_dict(table)
     tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [[len(t) for t in side] for side in tokens]
-    stop = [
-        [sum(w in text_pairs.STOP.words for w in t) / len(t) for t in side if t] for side in tokens
-    ]
+    known = text_pairs.STOP.words
+    stop = [[sum(w in known for w in t) / len(t) for t in side if t] for side in tokens]
     for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
         value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
         assert value["mean"] == pytest.approx(np.mean(second))
@@ -150,10 +145,8 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(
-        rows,
-        [text_pairs.at_most(side, min(n), sample_set, 3) for sample_set, side in enumerate(tokens)],
-    )
+    equal = [text_pairs.at_most(side, min(n), k, 3) for k, side in enumerate(tokens)]
+    assert_word_values(rows, equal)
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -244,9 +237,8 @@ def test_curves_are_those_of_plain_programs(sample_sets, table):
     most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
     first = points(drawn, "rank_frequency")[0]
     assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
-    assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
-        drawn["curve"].to_pylist()
-    )
+    named = {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"}
+    assert named <= set(drawn["curve"].to_pylist())
     # A summary is the weighted mean of its curve.
     pairs = ("ks_types_model", "ks_heaps_model"), ("ks_types_empirical", "ks_empirical")
     for curve, name in pairs:
@@ -267,7 +259,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     common += ["--sample-statistics", folder / "s.parquet", "--sample-size", sizes]
     common += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
     common += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
-    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
+    with pytest.raises(errors.InputError, match="--sample-size needs --measures and the documents"):
         run_script(measure_tendencies, *common)
     for name, texts in (("reference", REFERENCE), ("sample", SAMPLES)):
         common += [f"--{name}-documents", text_pairs.write_samples(tmp_path / name, texts)]
@@ -276,7 +268,7 @@ def test_the_command_asks_for_what_its_outputs_need(folder, sample_sets, tmp_pat
     assert sizes.stat().st_size > 0
     for path, words in ((measures, "own"), (sizes, "own"), (tmp_path / "raw.parquet", "raw")):
         line = str(read_record(path)["signature"])
-        assert parts_of(line) == named_parts(
+        assert signature.parts_of(line) == named_parts(
             "kind=tendencies text=run tokens=0-all stopwords=test symbols=yes groups=none "
             "permutations=0 bootstrap=0 confidence=0.95 zipf=10000 baseline=none holm=4 "
             "embedding=none",
@@ -296,8 +288,13 @@ def documents_of(n: int, lengths: str) -> list[str]:
 @pytest.mark.parametrize("lengths", ["equal", "different"])
 @pytest.mark.parametrize(("n_first", "n_second"), [(150, 1), (1, 150), (3, 2), (2, 2)])
 def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, lengths):
-    """However few splits there are: of 151 that keep one document apart, one is the observed."""
+    """However few splits there are: of 151 that keep one document apart, one is the observed.
+
+    Oracles: all splits, for words those with as many documents of each stratum; SciPy's t.
+    """
     monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", 1)
+    monkeypatch.setattr(permuted_units, "LEAST_MOVED", 0)
+    monkeypatch.setattr(permuted_units, "SIZE_RATIO", math.inf)
     texts = documents_of(n_first + n_second, lengths)
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]
@@ -307,31 +304,63 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
     tokens = [text.split() for text in texts]
     types = sorted({word for document in tokens for word in document})
     X = np.array([list(map(Counter(document).__getitem__, types)) for document in tokens])
-    splits = []
+    sizes = np.array([len(document) for document in tokens])
+    edges = np.sort(sizes)[np.arange(n := max(1, len(sizes) // 16)) * len(sizes) // n]
+    strata = np.searchsorted(np.unique(edges), sizes, side="right")
+    splits, alike = [], []
     for chosen in combinations(range(len(tokens)), n_first):
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
         splits.append(text_pairs.plain_measures(pair, counts))
+        alike.append(
+            np.array_equal(
+                *(np.bincount(strata[side]) for side in (list(chosen), list(range(n_first))))
+            )
+        )
+        for tendency, of in (("length", len), ("stop_words", stop_share)):
+            numbers = [[float(of(document)) for document in side] for side in pair]
+            splits[-1][tendency, "mean_difference"] = t_of(*numbers)
     by_length = splits[0].keys() & {(name, "ks_empirical") for name in type_token.HISTOGRAM_OF}
-    # Types are permuted among documents of equal length alone.
-    for key in splits[0].keys() - (by_length if lengths == "different" else set()):
-        observed = splits[0][key]
-        values = [split[key] for split in splits]
+    # Types are permuted among documents of equal length alone; the total variation is held out.
+    without = by_length if lengths == "different" else set()
+    for key in splits[0].keys() - without - {("unigram", "tvd")}:
+        of_words = key[0] in ("rank_frequency", "unigram")
+        kept = [split for split, own in zip(splits, alike, strict=True) if own or not of_words]
+        observed, values = splits[0][key], [split[key] for split in kept]
         if key[1] == "mean_difference":
-            share = np.mean([abs(value) >= abs(observed) for value in values])
+            if 1 in (n_first, n_second):
+                # One document has no standard error; equal means need none.
+                assert found[key]["p_value"] == (None if observed else 1.0)
+                continue
+            share = np.mean([not abs(value) < abs(observed) - 1e-9 for value in values])
         else:
             share = np.mean([value >= observed for value in values])
         longest = lengths == "different" and 1 in (n_first, n_second)
-        if longest and key[0] in ("rank_frequency", "unigram"):
+        if longest and of_words:
             assert found[key]["value"] is found[key]["p_value"] is None
             assert found[key]["reason"] == verdicts.reason("longer_documents")
             continue
         least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, share)
-        assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
-        if (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words"):
+        assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1, key
+        if key[1] != "mean_difference" and (
+            (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words")
+        ):
             assert found[key]["value"] == pytest.approx(float(observed), abs=1e-12)
-        assert share >= 1 / len(splits)
+        assert share >= 1 / len(kept)
+
+
+def stop_share(document: list[str]) -> float:
+    return sum(word in text_pairs.STOP.words for word in document) / len(document)
+
+
+def t_of(first: list[float], second: list[float]) -> float:
+    """Welch's t by SciPy, and 0 for equal means."""
+    if np.mean(first) == np.mean(second):
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(ttest_ind(second, first, equal_var=False).statistic)
 
 
 SIZES = [20, 60]
@@ -344,7 +373,6 @@ def open_pair(cut: int = 1000):
 
 
 def members(number: int, place: int, seed: int) -> list[str]:
-    """Take the documents of a subset, by the draw that defines them."""
     rng = random_streams.stream(seed, "subset/documents", number)
     first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
@@ -412,6 +440,8 @@ def test_points_summarize_the_subsets_whatever_the_cuts_and_the_last_is_the_tabl
         point = points["unigram", "tvd", n]
         assert point["subsets"] == 3
         assert point["low"] <= point["value"] <= point["high"]
+        assert 0 < point["p_low"] <= point["p_value"] <= point["p_high"] <= 1
+        point = points["unigram", "max_difference", n]
         assert 1 / 31 <= point["p_low"] <= point["p_value"] <= point["p_high"] <= 1
     means = [points["length", "mean", n]["value"] for n in [*SIZES, len(SAMPLES)]]
     deviation = np.std([len(text.split()) for text in SAMPLES])
@@ -434,12 +464,9 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
         with pair.documents.selected(places, more) as documents:
             names = [*pair.types.to_pylist(), "never", "seen"]
             for sample_set in (0, 1):
-                chosen = [
-                    text.split()
-                    for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
-                    for text, place in zip(texts, own, strict=True)
-                    if place == sample_set
-                ]
+                sides = zip((REFERENCE, SAMPLES), places, strict=True)
+                held = [pair for texts, own in sides for pair in zip(texts, own, strict=True)]
+                chosen = [text.split() for text, place in held if place == sample_set]
                 assert documents.values(sample_set)["length"].tolist() == list(map(len, chosen))
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(sample_set), strict=True))

@@ -117,11 +117,9 @@ def raw_texts():
             gum.append(words.replace("``", '"').replace("''", '"'))
     stored = wiki + gum
     detokenizer = MosesDetokenizer("en")
-    return {
-        "stored": stored,
-        "detokenized": [detokenizer.detokenize(line.split()) for line in stored],
-        "despaced": [re.sub(r" (n't|'\w+|[^\w\s])", r"\1", line) for line in stored],
-    }
+    plain = [detokenizer.detokenize(line.split()) for line in stored]
+    despaced = [re.sub(r" (n't|'\w+|[^\w\s])", r"\1", line) for line in stored]
+    return {"stored": stored, "detokenized": plain, "despaced": despaced}
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the development data in ../shared/data")
@@ -150,10 +148,8 @@ def test_filter_and_that_it_names_the_line_of_a_wrong_encoding():
     assert b"cuts" not in done.stderr
     done = run_filter(b"a <unk>\n")
     assert done.stdout == b"a < unk >\n"
-    assert (
-        b"warning: stdin: the tokenizer cuts <unk> into three tokens (occurrences: 1; texts: 1)"
-        in done.stderr
-    )
+    said = b"warning: stdin: the tokenizer cuts <unk> into three tokens (occurrences: 1; texts: 1)"
+    assert said in done.stderr
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr
@@ -188,10 +184,8 @@ def test_punctuation_is_replaced_as_by_sacremoses_and_in_known_texts():
     assert normalization.replace_unicode_punctuation("\n".join(lines)).split("\n") == expected
     assert normalization.lower_case("ÀB\nÇ") == "àb\nç"
     assert normalization.remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
-    assert (
-        normalization.normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000")
-        == '" oui " ,\n"Hello," 1.000'
-    )
+    found = normalization.normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000")
+    assert found == '" oui " ,\n"Hello," 1.000'
 
 
 @settings(max_examples=100, deadline=None)
@@ -243,9 +237,8 @@ def test_apply_is_the_chain_of_the_oracles():
 
 
 def test_switches_are_independent_and_read_from_a_configuration():
-    none = dict.fromkeys(
-        ["replace_unicode_punctuation", "normalize_punctuation", "remove_non_printing"], False
-    )
+    off = ["replace_unicode_punctuation", "normalize_punctuation", "remove_non_printing"]
+    none = dict.fromkeys(off, False)
     plain = Preprocessing(**none, tokenizer="none", lower_case=False, remove_accents=False)
     assert plain.apply(["“É”,\r\n  don't\x85x"]) == ["“É”, don't x"]
     assert Preprocessing(**none, lower_case=False).apply(["“É” don't"]) == ["“ E ” don 't"]

@@ -15,16 +15,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "beyond_perplexity"
 
 # What a caller finds by one name in whichever module a row gives it.
-INTERFACES = {
-    "draw": "decoding/*.py",
-    "keep": "decoding/*.py",
-    "main": "commands/*.py",
-    "LOOKS": "decoding/*.py",
-    "Reader": "corpus/*.py",  # of annotated formats
-    # The engines that all models share, and those of a family that brings its own.
-    "SamplingEngine": "decoding/*.py",
-    "BeamEngine": "decoding/*.py",
-}
+INTERFACES = dict.fromkeys(("draw", "keep", "LOOKS"), "decoding/*.py")
+INTERFACES |= {"main": "commands/*.py", "Reader": "corpus/*.py"}  # of annotated formats
+# The engines that all models share, and those of a family that brings its own.
+INTERFACES |= dict.fromkeys(("SamplingEngine", "BeamEngine"), "decoding/*.py")
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {
@@ -41,10 +35,8 @@ FLOORS = {
 
 
 def module_name(file: Path) -> str:
-    """Return the name that a file of the package is imported by."""
-    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 @cache
@@ -83,20 +75,17 @@ def import_graph(trees: Mapping[str, ast.Module], late: bool = False) -> dict[st
     """Return which modules each imports; that a module's folder is loaded first is left out."""
     graph: dict[str, set[str]] = {}
     for name, tree in trees.items():
-        found = (
-            part if part in trees else part.rpartition(".")[0] for part in imported(tree, late)
-        )
+        parts = imported(tree, late)
+        found = (part if part in trees else part.rpartition(".")[0] for part in parts)
         graph[name] = {part for part in found if part in trees} - {name}
     return graph
 
 
 def folder(name: str) -> str:
-    """Return the folder right below the package, or the module there."""
     return ".".join(name.split(".")[:2])
 
 
 def folder_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return which folders the modules of each import."""
     folders: dict[str, set[str]] = defaultdict(set)
     for name, others in graph.items():
         folders[folder(name)] |= {folder(other) for other in others} - {folder(name)}
@@ -113,7 +102,6 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def toy(**texts: str) -> dict[str, set[str]]:
-    """Return the import graph of modules with some texts."""
     return import_graph({name.replace("_", "."): ast.parse(text) for name, text in texts.items()})
 
 

@@ -13,12 +13,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity import errors, vocabulary
 from beyond_perplexity.models import cnn, elman, factored, recurrent_layers, registry, word_softmax
 from beyond_perplexity.models.transformer import sinusoids
 from beyond_perplexity.models.transformer_adaptive_softmax import Bands
 from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
-from beyond_perplexity.vocabulary import BOS, EOS
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import make, prefixes
 
@@ -120,7 +119,7 @@ def test_probabilities_sum_to_one_and_those_of_marks_to_none(family, architectur
     ],
 )
 def test_wrong_options_are_named(family, architecture, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(errors.InputError, match=words):
         registry.find(family)(SIZE, architecture)
 
 
@@ -301,10 +300,8 @@ def test_the_fused_layer_and_its_steps_are_the_recurrence():
 
 def test_the_gradient_of_the_fused_layer_is_that_of_the_recurrence():
     torch.manual_seed(2)
-    layer, stream = (
-        recurrent_layers.SigmoidLayer(3, 4).double(),
-        torch.randn(2, 6, 3, dtype=torch.float64),
-    )
+    layer = recurrent_layers.SigmoidLayer(3, 4).double()
+    stream = torch.randn(2, 6, 3, dtype=torch.float64)
     layer(stream).square().sum().backward()
     weights = [w.detach().clone().requires_grad_() for w in (layer.of_input, layer.of_state)]
     units, total = torch.zeros(2, 4, dtype=torch.float64), 0.0
@@ -498,7 +495,7 @@ def test_sinusoids_are_those_of_the_paper_and_too_long_contexts_refused():
             angle = place / 10_000 ** (2 * pair / 6)
             assert table[place, pair] == pytest.approx(math.sin(angle), abs=1e-6)
             assert table[place, pair + 3] == pytest.approx(math.cos(angle), abs=1e-6)
-    with pytest.raises(InputError, match=r"maximum_length: is 81.*context_length is 80"):
+    with pytest.raises(errors.InputError, match=r"maximum_length: is 81.*context_length is 80"):
         transformer().initial_state(2, 81)
     with pytest.raises(ValueError, match="81 tokens exceed the context of 80"):
         transformer()(torch.zeros(1, 81, dtype=torch.int64))
@@ -520,10 +517,8 @@ def multiplied_out(output, features):
     head = torch.cat([features @ tables[0].T, features @ clusters.T], 1)
     head[:, output.impossible] = -torch.inf
     head = head.softmax(1)
-    tails = [
-        head[:, 10 + tail, None] * (features @ projections[tail] @ tables[tail + 1].T).softmax(1)
-        for tail in range(2)
-    ]
+    logits = [features @ projections[k] @ tables[k + 1].T for k in range(2)]
+    tails = [head[:, 10 + k, None] * held.softmax(1) for k, held in enumerate(logits)]
     return torch.cat([head[:, :10], *tails], 1)
 
 
@@ -595,8 +590,8 @@ def problem(dtype=torch.float64, scale=1.0):
     weight = torch.randn(WORDS, WIDTH, generator=generator, dtype=dtype) * scale
     bias = torch.randn(WORDS, generator=generator, dtype=dtype)
     may_end = torch.rand(POSITIONS, generator=generator) < 0.5
-    targets = torch.randint(EOS + 1, WORDS, (POSITIONS,), generator=generator)
-    targets = torch.where(may_end & (targets < 6), EOS, targets)
+    targets = torch.randint(vocabulary.EOS + 1, WORDS, (POSITIONS,), generator=generator)
+    targets = torch.where(may_end & (targets < 6), vocabulary.EOS, targets)
     counts = torch.randint(0, 4, (POSITIONS,), generator=generator)
     return features, weight, bias, Words(targets, may_end), counts
 
@@ -604,7 +599,7 @@ def problem(dtype=torch.float64, scale=1.0):
 def plain(features, weight, bias, words):
     logits = features @ weight.T + bias
     barred = torch.zeros_like(logits, dtype=torch.bool)
-    barred[:, BOS], barred[:, EOS] = True, ~words.may_end
+    barred[:, vocabulary.BOS], barred[:, vocabulary.EOS] = True, ~words.may_end
     logits = logits.masked_fill(barred, -torch.inf)
     return logits.log_softmax(1).gather(1, words.targets[:, None])[:, 0]
 
@@ -618,7 +613,7 @@ def tiles(request, monkeypatch):
 def test_values_are_those_of_the_full_softmax():
     features, weight, bias, words, counts = problem()
     expected = plain(features, weight, bias, words)
-    assert (words.targets == EOS).any()
+    assert (words.targets == vocabulary.EOS).any()
     torch.testing.assert_close(word_log_probs(features, weight, bias, words), expected)
     total, values = summed_word_log_probs(features, weight, bias, words, counts)
     torch.testing.assert_close(values, expected)
@@ -644,7 +639,7 @@ def test_words_far_below_the_smallest_number_are_scored_and_an_impossible_end_is
     expected = plain(*(part.double() for part in (features, weight, bias)), words)
     assert expected.min() < -200.0  # exp(−200) is 0 in float32
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
-    bias[EOS] = 1e4
+    bias[vocabulary.EOS] = 1e4
     expected = plain(*(part.double() for part in (features, weight, bias)), words)
     found = word_log_probs(features, weight, bias, words)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-2)

@@ -70,7 +70,6 @@ def fit(sentences, order, prune=None):
 
 
 def grams(levels, order):
-    """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
         columns.append(counting.last_words(level.keys[rows]))
@@ -195,9 +194,8 @@ def test_words_without_a_count_share_the_uniform_and_short_sentences_lower_the_o
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
-    without = counting.estimate_backoff(
-        counting.extend_words(counting.count_ngrams(flat(sentences), 3), V), possible
-    ).model
+    extended = counting.extend_words(counting.count_ngrams(flat(sentences), 3), V)
+    without = counting.estimate_backoff(extended, possible).model
     assert without.levels[0].log_probs[2] == -np.inf
     assert probabilities(without, (0, 4, 5)).sum() == pytest.approx(1, rel=1e-12)
     assert without.n_counts[0] == V - 1
@@ -232,9 +230,8 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
         ids = WordIds([], UnknownRule(), grows=True)
         counts = counting.count_parts(read_sentences([path], ids, size), 4)
         assert counts is not None
-        found.append(
-            (ids.words, counting.estimate_backoff(counting.extend_words(counts, ids.size)).model)
-        )
+        extended = counting.extend_words(counts, ids.size)
+        found.append((ids.words, counting.estimate_backoff(extended).model))
     for words, model in found[1:]:
         assert words == found[0][0]
         for one, other in zip(model.levels, found[0][1].levels, strict=True):

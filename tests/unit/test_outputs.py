@@ -28,9 +28,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.schemas import with_columns
+from beyond_perplexity.schemas import draws, with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
-from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.storage.outputs import atomic_path, check_output, check_output_folder
 from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges, from_ranges
@@ -184,9 +183,7 @@ def refuse(*_: object, **__: object) -> None:
         (refuse, None, "cannot be made"),
     ],
 )
-def test_a_shard_that_cannot_be_finished_leaves_nothing(
-    tmp_path: Path, monkeypatch, writer, raised, said
-) -> None:
+def test_a_shard_that_is_not_finished_leaves_nothing(tmp_path, monkeypatch, writer, raised, said):
     monkeypatch.setattr(pq, "ParquetWriter", writer)
     with pytest.raises(type(raised) if raised else OSError, match=said):
         write_parquet(tmp_path / "a.parquet", raised)
@@ -232,7 +229,6 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
 
 
 def start_writing(path: Path) -> subprocess.Popen[str]:
-    """Start a process that has written half of a file and writes the rest when told to."""
     code = (
         "import sys; from beyond_perplexity.storage.outputs import atomic_path\n"
         "with atomic_path(sys.argv[1]) as path, path.open('w') as file:\n"
@@ -326,10 +322,10 @@ def test_columns_are_those_of_a_schema_and_on_top_of_it_and_json_is_canonical(tm
     shards.write_shard(path, schema, {**TRIPLES, "weight": [0.5, 2.0]}, {})
     (batch,) = shards.read_batches(path, schema, ["weight"])
     assert batch.column("weight").to_pylist() == [0.5, 2.0]
-    other = with_columns(KNOWLEDGE_GRAPH, temperature_columns([1]))
+    other = with_columns(KNOWLEDGE_GRAPH, draws.temperature_columns([1]))
     with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
         list(shards.read_batches(path, other, ["subject"]))
-    assert temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]
+    assert draws.temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]
     outputs.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
     outputs.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
@@ -360,9 +356,8 @@ def test_what_follows_is_one_word(files: list[str], words: list[str]) -> None:
 
 def test_a_range_stands_for_what_bash_makes_of_it(tmp_path) -> None:
     words = ["a/{007..012}.parquet", "b/{3..5}", "c/{98..100}.x", "d/{0008..0010}"]
-    expanded = subprocess.run(
-        ["bash", "-c", f"echo {' '.join(words)}"], capture_output=True, text=True, check=True
-    ).stdout.split()
+    command = ["bash", "-c", f"echo {' '.join(words)}"]
+    expanded = subprocess.check_output(command, text=True).split()
     assert from_ranges([words[0], words[1], words[3]]) == [x for x in expanded if "c/" not in x]
     assert from_ranges([words[2]]) == [words[2]]  # never written: its ends are of two widths
     # An option takes both, and a file that is called like a range.

@@ -26,12 +26,8 @@ from beyond_perplexity.report.tendency_findings import (
 )
 from tests.unit import planned, synthetic_tables, test_tables
 
-CORPORA = {
-    "wikipedia": {
-        "splits": {"test": {"documents": 1234, "tokens": 56789}},
-        "split": {"unit": "document"},
-    }
-}
+TEST = {"documents": 1234, "tokens": 56789}
+CORPORA = {"wikipedia": {"splits": {"test": TEST}, "split": {"unit": "document"}}}
 
 
 def published(text: str) -> nodes.document:
@@ -70,13 +66,11 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
-    found = told(
-        synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE), "all"
-    )
+    held = synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE)
+    found = told(held, "all")
     assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
-    measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "baseline"] = (
-        0.3
-    )
+    distant = measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd")
+    measures.loc[distant, "baseline"] = 0.3
     baselines = {"rank-frequency": "0.020", "unigrams": "0.220–0.300", "length": "0.050"}
     for tendency, baseline in {**baselines, "symbols": "0.050"}.items():
         assert told(measures, tendency)["human text from itself"] == baseline
@@ -92,14 +86,12 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     small = measures.assign(n_reference=4000, n_samples=2000)
     assert "with 1,000 documents in each text (compared were 2,000)" in line(small, table)
     assert "p < 0.005 in 80% of the cases" in line(small, table)
-    assert told(small, "length", table)["minimum detectable effect"].startswith(
-        f"{shift:.3f} tokens"
-    )
+    least = told(small, "length", table)["minimum detectable effect"]
+    assert least.startswith(f"{shift:.3f} tokens")
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
-    assert "with 1,000 documents in each text (compared were 40, which find less)" in line(
-        tiny, table
-    )
+    few = "with 1,000 documents in each text (compared were 40, which find less)"
+    assert few in line(tiny, table)
     assert "was not measured" in line(measures, None)
     none = table.assign(minimum_detectable_effect=np.nan)
     assert told(measures, "length", none)["minimum detectable effect"] == "none"
@@ -143,8 +135,8 @@ def test_the_answer_stands_first(measures) -> None:
         "Trigram, beam farthest (1 of 7, +0.30 stop words)."
     )
     assert paragraphs[1] == (
-        "Human text is most probable under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
-        "2.50 [2.40, 2.60]."
+        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]; least under "
+        "CNN, 2.50 [2.40, 2.60]."
     )
     assert answers([], {}) == []
     assert answers([], {**bits, "other": test_tables.scored(1.0, size=99)}) == []  # of another text
@@ -152,9 +144,7 @@ def test_the_answer_stands_first(measures) -> None:
     assert answers([Compared("wikipedia", "document", unknown)], {}) == []
 
 
-def test_the_beginning_can_be_scrolled_to_and_the_figure_stands_before_the_table(
-    measures: pd.DataFrame, tmp_path
-) -> None:
+def test_the_beginning_can_be_scrolled_to_and_the_figure_is_before_the_table(measures, tmp_path):
     """Oracle: Snakemake's own page, which centres its content and so cuts off a long one."""
     page = Path(snakemake.__file__).parent / "report/html_reporter/template/components/content.js"
     centred = "items-center justify-center h-screen overflow-auto"
@@ -173,17 +163,12 @@ def test_the_beginning_can_be_scrolled_to_and_the_figure_stands_before_the_table
 
 def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), **more):  # type: ignore[assignment]
     given = {"perplexities": {}, "estimates": None, "figures": []} | more
-    return render_overview(
-        CORPORA, given["perplexities"], compared, kinds, given["estimates"], given["figures"]
-    )
+    rest = given["estimates"], given["figures"]
+    return render_overview(CORPORA, given["perplexities"], compared, kinds, *rest)
 
 
 def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alone(measures):
-    for more, known in (
-        ({"counted", "latent"}, True),
-        ({"external"}, False),
-        ({"external"}, False),
-    ):
+    for more, known in (({"counted", "latent"}, True), ({"external"}, False)):
         compared = [Compared("wikipedia", "document", measures)]
         said = published(render(compared, {"trained", *more})).astext().replace("\n", " ")
         assert ("a test split that no model has seen." in said) == known
@@ -206,9 +191,8 @@ def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
     mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}
     config["external_samples"] = {"mine": mine}
     assert '"external"' in Run(config).report.compared()
-    assert Run(config).report.sensitivities() == [
-        *Run(config).report.inputs(TABLES, "tendencies/wikipedia", "sensitivity")["sensitivity"]
-    ]
+    inputs = Run(config).report.inputs(TABLES, "tendencies/wikipedia", "sensitivity")
+    assert Run(config).report.sensitivities() == [*inputs["sensitivity"]]
 
 
 def test_the_first_page_is_sound(measures, tmp_path) -> None:

@@ -14,14 +14,13 @@ import pytest
 from scipy.special import zeta
 
 from beyond_perplexity.importance.ways_to_draw import ESTIMATORS
-from beyond_perplexity.schemas import contrastive
-from beyond_perplexity.schemas.estimates import ESTIMATES
+from beyond_perplexity.schemas import contrastive, estimates
 from beyond_perplexity.semantics import measures, word_cosines
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "docs/making"))
-from run_numbers import MEANINGS, NUMBERS, TEMPLATES, file_kinds, page_of, render  # noqa: E402
+from run_numbers import MEANINGS, NUMBERS, TEMPLATES, file_kinds, kind_of, page_of, render  # noqa: E402
 
 PAGES = sorted(TEMPLATES.glob("*.md"))
 # What the authors of contrastive entropy print, some of which the run has too, rounded.
@@ -58,7 +57,7 @@ def test_missing_numbers_are_errors_and_every_column_has_a_meaning(tmp_path):
     meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
     tables = json.loads(NUMBERS.read_text(encoding="utf-8"))["tables"]
     kinds = [*file_kinds().items(), *tables.items()]
-    own = {f"{kind.rpartition('/')[2]}.{name}" for kind, held in kinds for name in held}
+    own = {f"{kind_of(kind)}.{name}" for kind, held in kinds for name in held}
     names = {name.rpartition(".")[2] for name in own}
     assert names <= meanings.keys()
     assert meanings.keys() <= names | own
@@ -93,7 +92,7 @@ def test_diagnostics_are_columns_of_the_table():
     told = re.findall(r"^\| (`(?:ess|largest_weight|k_hat|unique)_.*?) \|", PAGE, re.MULTILINE)
     named = {name for cell in told for name in re.findall(r"`(\w+)`", cell)}
     assert len(named) >= 7
-    assert named <= set(ESTIMATES.names)
+    assert named <= set(estimates.ESTIMATES.names)
 
 
 def perplexity_of_shares(*probabilities):

@@ -3,8 +3,6 @@
 Needs Debian's `chromium`. Oracle: the width that the browser gives the page.
 """
 
-from pathlib import Path
-
 import pytest
 
 from beyond_perplexity.library.compare import compare
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory) -> dict[str, str]:
+def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     for name in ("human", "of_a_model_with_the_longest_name_that_anybody_has_ever_given"):
         lines = (f"the cat {'sat ' * (k % 7)}on mat {k} ." for k in range(60))
@@ -32,6 +30,6 @@ def pages(tmp_path_factory) -> dict[str, str]:
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", ["of a comparison", "of a wide table", "that does not fit"])
-def test_a_page_scrolls_up_and_down_alone(pages, tmp_path: Path, name: str, width: int) -> None:
+def test_a_page_scrolls_up_and_down_alone(pages, tmp_path, name, width):
     fits = measure(pages[name], width, tmp_path)["wide"] <= width
     assert fits == (name != "that does not fit")

@@ -16,9 +16,8 @@ import torch
 from beyond_perplexity.contrastive import PartitionOptions, partition
 from beyond_perplexity.contrastive.partition import GivenLength, WordProposal, draw_log_partitions
 from beyond_perplexity.inference.log_space import log_mean_exp
-from beyond_perplexity.models import registry
+from beyond_perplexity.models import registry, sentence_rnn
 from beyond_perplexity.models.registry import save_model
-from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -30,7 +29,7 @@ LENGTHS = np.arange(1, LONGEST + 1)
 
 def make(scale=4.0):
     torch.manual_seed(1)
-    model = SentenceRNN(SIZE, {"size": 5}).eval()
+    model = sentence_rnn.SentenceRNN(SIZE, {"size": 5}).eval()
     with torch.no_grad():
         model.output.mul_(scale)
     return model
@@ -119,9 +118,8 @@ def test_resampling_lowers_the_spread_and_with_the_model_itself_every_weight_is_
 def test_plain_weights_are_those_by_hand():
     """A sequence follows its own stream; its weight is e^(log score) / q, of every prefix."""
     model, q = make(), language_model()
-    weights = draw_log_partitions(
-        model, WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(5, 1), 9, "hand"
-    )
+    given = WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(5, 1)
+    weights = draw_log_partitions(model, *given, 9, "hand")
     for run in range(5):
         numbers = stream(9, "hand", run).random(2 * LONGEST)[::2]
         words: list[int] = []
@@ -315,9 +313,8 @@ def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length(
     assert (len(found), math.fsum(map(math.exp, found))) == (64, pytest.approx(1, abs=1e-6))
     mixed = [np.array(ids) for ids in SENTENCES]
     by_hand = sorted(endless_by_hand(language_model(), ids) for ids in SENTENCES)
-    assert sorted(partition.endless_log_probs(language_model(), mixed)) == pytest.approx(
-        by_hand, abs=1e-5
-    )
+    found = partition.endless_log_probs(language_model(), mixed)
+    assert sorted(found) == pytest.approx(by_hand, abs=1e-5)
 
 
 def test_the_command_refuses_what_does_not_fit(folder):

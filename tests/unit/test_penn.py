@@ -171,9 +171,8 @@ def test_reading_goes_on_after_a_tree_without_end_which_takes_few_others(tmp_pat
     trees[5] = "(S\n  (NP (NN lost))"
     found, problems = read(put(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
     assert found[0].tokens == [f"w{n}" for n in range(20) if n != 5]
-    assert problems.skips.to_json() == {
-        "unbalanced brackets": {"count": 1, "first": [f"{tmp_path / 'd.mrg'}: line 11"]}
-    }
+    first = f"{tmp_path / 'd.mrg'}: line 11"
+    assert problems.skips.to_json() == {"unbalanced brackets": {"count": 1, "first": [first]}}
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
     path = put(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
     check_refused("line 1: unbalanced brackets", read, path)
@@ -199,10 +198,8 @@ def test_a_treebank_becomes_documents_and_trees_or_trees_as_documents(tmp_path):
     first, second = put(tmp_path / "a.mrg", text), put(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
     found = run(tmp_path / "out", paths, "penn", workers=2)
-    assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == {
-        ("train", "a", "zoe runs ("),
-        ("test", "b", "the cat sits"),
-    }
+    expected = {("train", "a", "zoe runs ("), ("test", "b", "the cat sits")}
+    assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == expected
     titles = {document["doc_id"]: document["title"] for document in found["documents"]}
     trees = [(titles[row["doc_id"]], row["sentence"], row["tree"]) for row in found["trees"]]
     runs = ("a", 0, "(S (NP (NNP zoe)) (VP (VBZ runs)))")

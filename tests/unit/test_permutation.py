@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, ks_1samp, ks_2samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.histogram_draws import DocumentLabels, DocumentResample
+from beyond_perplexity.inference.histogram_draws import DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
+from beyond_perplexity.inference.permuted_units import DocumentLabels
 from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_counts, type_token, word_distances
@@ -187,10 +188,7 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
         with stored(texts, 41, cut) as counts:
             assert counts.n_documents(0) == 41
             drawn = list(counts.permutations(20, 5, "test"))
-            drawn += [
-                counts.resampled(sample_set, range(20), 5, f"test/{sample_set}")
-                for sample_set in (0, 1)
-            ]
+            drawn += [counts.resampled(k, range(20), 5, f"test/{k}") for k in (0, 1)]
             found.append(np.concatenate(drawn, axis=1))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -224,9 +222,8 @@ def test_labels_are_one_random_subset_and_resamples_multinomial(monkeypatch):
 def paired(first, second) -> tuple[tuple[np.ndarray, np.ndarray], partial]:
     """Count two samples by their values; return also what compares such counts."""
     support = np.union1d(first, second)
-    sides = (
-        np.bincount(np.searchsorted(support, x), minlength=len(support)) for x in (first, second)
-    )
+    places = [np.searchsorted(support, x) for x in (first, second)]
+    sides = (np.bincount(place, minlength=len(support)) for place in places)
     return tuple(sides), partial(compare_histograms, support.astype(float))
 
 
@@ -251,13 +248,8 @@ def test_histogram_test_converges_to_all_relabelings(measure):
 def test_mean_differences_agree_with_scipy_and_bootstraps_have_their_standard_error():
     rng = np.random.default_rng(5)
     first, second = rng.poisson(20, 300), rng.poisson(20.6, 200)
-    theirs = permutation_test(
-        (second, first),
-        lambda x, y, axis: x.mean(axis) - y.mean(axis),
-        n_resamples=4000,
-        vectorized=True,
-        rng=0,
-    )
+    sides, how = (second, first), {"n_resamples": 4000, "vectorized": True, "rng": 0}
+    theirs = permutation_test(sides, lambda x, y, axis: x.mean(axis) - y.mean(axis), **how)
     data = paired(first, second)
     observed = float(compare(*data)["mean_difference"])
     drawn = histogram_draws.permute(*data, 4000, 1, "test")["mean_difference"]
@@ -268,10 +260,9 @@ def test_mean_differences_agree_with_scipy_and_bootstraps_have_their_standard_er
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
     data = paired(first, second)
-    drawers = [
-        partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
-        for counts, name in zip(data[0], ("reference", "samples"), strict=True)
-    ]
+    sides = zip(data[0], ("reference", "samples"), strict=True)
+    draw = partial(histogram_draws.resample, seed=0)
+    drawers = [partial(draw, counts, purpose=f"test/{name}") for counts, name in sides]
     drawn = histogram_draws.bootstrap_both(drawers, len(data[0][0]), data[1], 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
@@ -377,9 +368,8 @@ def test_distances_have_their_closed_forms_and_that_to_heaps_is_a_supremum(histo
         values, counts = histogram.values[chosen], histogram.counts[chosen]
         points = np.arange(60)
         empirical = np.array([counts[values <= u].sum() / counts.sum() for u in points])
-        assert distance == pytest.approx(
-            np.abs(empirical - poisson.cdf(points, 1.2 * length**0.7)).max()
-        )
+        law = poisson.cdf(points, 1.2 * length**0.7)
+        assert distance == pytest.approx(np.abs(empirical - law).max())
 
 
 @pytest.fixture
@@ -404,10 +394,8 @@ def test_distance_by_length_is_scipys_at_each_length(histogram):
     cells, counts = paired_cells(histogram, other)
     found = type_token.ks_between(cells, *counts)
     for length, distance in zip(cells.group_lengths, found, strict=True):
-        sides = [
-            np.repeat(side.values[side.lengths == length], side.counts[side.lengths == length])
-            for side in (histogram, other)
-        ]
+        held = [(side, side.lengths == length) for side in (histogram, other)]
+        sides = [np.repeat(side.values[own], side.counts[own]) for side, own in held]
         assert distance == pytest.approx(ks_2samp(*sides, method="asymp").statistic)
     # A leading axis gives the same numbers.
     assert type_token.ks_between(cells, counts, counts[::-1])[0] == pytest.approx(found)

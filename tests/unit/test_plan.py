@@ -13,11 +13,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +27,7 @@ from beyond_perplexity.commands.progress import describe_progress, read_progress
 from beyond_perplexity.commands.run import snakemake_command
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.models.families import FAMILIES, families_of
-from beyond_perplexity.planning import job_costs, snakemake_hooks
+from beyond_perplexity.planning import job_costs, snakemake_hooks, validation
 from beyond_perplexity.planning import snakemake_hooks as run_record
 from beyond_perplexity.planning.job_costs import DAY, NEEDS, START, JobCosts, PlannedJob, Timing
 from beyond_perplexity.planning.models import ASSUMED_WEIGHTS, ASSUMED_WORDS, count_weights
@@ -43,33 +41,31 @@ from beyond_perplexity.planning.pilot import (
     targets,
 )
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from tests.unit import planned
-from tests.unit.evaluator_oracles import check_refused
+from tests.unit import evaluator_oracles, planned
 from tests.unit.planned import ROOT, SMOKE
 
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
 SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
 
 
-def load(path: str, results: str | Path, **sections: Any) -> tuple[dict[str, Any], Run]:
+def load(path, results, **sections):
     """Return a configuration as it is written, some of its sections changed, and its run."""
     given = path, {"pathvars": {"results": str(results)}}
     return planned.load(*given, **sections), planned.run_of(*given, **sections)
 
 
-def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
+def costs(path, results="/nowhere", **changes):
     return JobCosts(load(path, results, **changes)[1])
 
 
 @pytest.fixture(scope="module")
-def paper() -> JobCosts:
+def paper():
     return costs("configs/paper.yaml")
 
 
-def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper) -> None:
+def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_attempt(paper):
     for rule in ("train", "generate", "measure_perplexity", "count_samples"):
         for found in (paper.megabytes, paper.minutes):
             asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
@@ -84,12 +80,11 @@ def test_jobs_ask_for_what_was_measured_with_a_margin_and_double_with_every_atte
     assert small.megabytes("generate", SHARD) == paper.megabytes("generate", SHARD)
 
 
-def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
+def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path):
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
-    external = {
-        name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
-        for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
-    }
+    common = {"family": "huggingface", "corpus": "wikipedia"}
+    paths = {"here": str(tmp_path), "there": "someone/model"}
+    external = {name: common | {"architecture": {"path": path}} for name, path in paths.items()}
     words = {"words": {"kind": "closed", "maximum_size": 50_000}}
     found = costs(SMOKE, tmp_path, models=external, vocabularies=words)
     guess = found.models.weights("lstm")
@@ -117,8 +112,8 @@ def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_pat
     assert latent.megabytes("describe_latents", pair) > alone > 2_000
 
 
-def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) -> None:
-    def seconds(documents: int) -> float:
+def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper):
+    def seconds(documents):
         size = {"documents_per_shard": documents}
         return costs("configs/paper.yaml", generation=size).seconds("generate", SHARD)
 
@@ -148,7 +143,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
     folder = tmp_path / "corpora" / "wikipedia"
     folder.mkdir(parents=True)
 
-    def of(tokens: int) -> int:
+    def of(tokens):
         (folder / "extraction.json").write_text(json.dumps({"tokens": tokens}))
         return costs("configs/paper.yaml", tmp_path).megabytes("train", {"model": "trigram"})
 
@@ -156,7 +151,7 @@ def test_units_are_what_time_grows_with_and_counts_ask_for_what_their_corpus_hol
     assert of(10**12) == 64_000
 
 
-def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path) -> None:
+def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_path):
     text = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     for rule, (_, _, seconds) in NEEDS.items():
         assert f"\nrule {rule}:\n" in text
@@ -172,7 +167,7 @@ def test_needs_are_those_of_rules_and_of_benchmarks_the_last_attempt_counts(tmp_
     assert read_benchmark(path) == (3.5, 0.0)
 
 
-def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -> None:
+def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time():
     jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
     assert ((timing.start, timing.seconds), timing.megabytes) == (pytest.approx((7, 0.5)), 130)
@@ -191,7 +186,7 @@ def test_sizes_tell_the_start_from_the_rate_and_noise_gives_no_negative_time() -
 
 @pytest.mark.parametrize("start", [0, 0.4, 3, START])
 @pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
-def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate) -> None:
+def test_jobs_of_one_size_tell_within_a_factor_of_2_what_one_of_4_times_takes(start, rate):
     """Whatever of the time is the start."""
     for units in (1, 30, 50_000):
         known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
@@ -203,27 +198,25 @@ BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', 
 
 
 class DryJob:
-    """A job of Snakemake's plan."""
-
     resources = {"gpu": 1, "mem_mb": 700}  # noqa: RUF012
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder, number):
         self.wildcards_dict = {"model": "lstm", "decoding": "beam", "shard": f"{number:05d}"}
         self.benchmark, self.output = folder / f"{number}.jsonl", [folder / f"{number}.parquet"]
 
 
-def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
+def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path):
     """Of documents with beams of two: twice as many units."""
     known = costs(SMOKE)
 
-    def shard(number: int, seconds: float | None = None) -> PlannedJob:
+    def shard(number, seconds=None):
         job = DryJob(tmp_path, number)
         if seconds:
             job.benchmark.write_text(json.dumps({"s": seconds, "max_rss": 40}))
             job.output[0].write_bytes(b"0" * 24)
         return known.describe_job("generate", job)
 
-    def expect(job: PlannedJob, *done: PlannedJob, **planned: Any) -> PlannedJob:
+    def expect(job, *done, **planned):
         (found,) = job_costs.expect([job], done, planned.get("planned", {}))
         return found
 
@@ -244,14 +237,9 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
-def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper) -> None:
-    millions = {
-        "transformer": 204.4,
-        "transformer-adaptive-softmax": 315.0,
-        "cnn": 133.0,
-        "lstm": 59.6,
-        "trigram": 0,
-    }
+def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model(paper):
+    millions = {"transformer": 204.4, "transformer-adaptive-softmax": 315.0, "cnn": 133.0}
+    millions |= {"lstm": 59.6, "trigram": 0}
     found = {name: paper.models.weights(name) / 1e6 for name in millions}
     assert found == pytest.approx(millions, rel=0.01)
     # By hand: two directions of embeddings and biases; an LSTM has four gates
@@ -261,7 +249,7 @@ def test_the_papers_models_are_counted_and_options_change_the_count_as_the_model
     assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
 
 
-def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
+def test_every_family_has_a_count_that_grows_with_its_vocabulary():
     """The default run has all of them; what is derived or counted has none."""
     small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
     words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
@@ -275,15 +263,15 @@ def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
             assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
 
 
-def make_pilot(raw: dict[str, Any], run: Run) -> Run:
+def make_pilot(raw, run):
     small = shrink(raw, run, SIZE)
     assert yaml.safe_load(yaml.safe_dump(small)) == small
-    validate(small)
+    validation.validate(small)
     return Run(small)
 
 
 @pytest.mark.parametrize("path", ["config.yaml", *map(str, ROOT.glob("configs/*.yaml"))])
-def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
+def test_every_shipped_configuration_has_a_pilot(path, tmp_path):
     """Its shards are few: two of every sample set, and as many of each model elsewhere."""
     raw, run = load(path, tmp_path)
     before = yaml.safe_dump(raw)
@@ -301,13 +289,12 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
         assert (held.get("maximum_steps") == 3) == networks
     for name in (*run.config["models"], *run.config["proposals"]):
         steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
-        assert (steps == 3) == (
-            pilot.models.row(name).kind not in ("counted", "external")
-            and pilot.models.row(name).reference is not None
-        )
+        row = pilot.models.row(name)
+        shortened = row.kind not in ("counted", "external") and row.reference is not None
+        assert (steps == 3) == shortened
 
 
-def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path) -> None:
+def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(tmp_path):
     for name in ("models/lstm/model.json", "evaluators/word2vec/evaluator.json", "corpora/x.y"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -323,23 +310,17 @@ def test_a_pilot_takes_what_is_there_and_what_it_cannot_shorten_is_made_before(t
         (folder / "models" / "rnn").mkdir()
     assert (tmp_path / "models/lstm/model.json").exists()
     _, run = load(SMOKE, tmp_path)
-    assert prerequisites(run) == [
-        f"{tmp_path}/corpora/wikipedia/documents.parquet",
-        f"{tmp_path}/models/kn-3/model.json",
-        f"{tmp_path}/models/trigram/model.json",
-        f"{tmp_path}/vocabularies/wikipedia/words.json",
-    ]
+    files = ["corpora/wikipedia/documents.parquet", "vocabularies/wikipedia/words.json"]
+    files += [f"models/{name}/model.json" for name in ("kn-3", "trigram")]
+    assert prerequisites(run) == sorted(f"{tmp_path}/{file}" for file in files)
 
 
-def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
+def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path):
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
     _, run = load(SMOKE, tmp_path)
-    timings = {
-        "generate/lstm/beam": Timing(60, 0.25, 900, 10),
-        "generate/lstm/ancestral": Timing(0, 1, 800, 10),
-        "train/lstm": Timing(0, 2, 700, 1),
-        "of another run": Timing(0, 1, 1, 1),
-    }
+    timings = {"generate/lstm/beam": Timing(60, 0.25, 900, 10), "train/lstm": Timing(0, 2, 700, 1)}
+    timings |= {"generate/lstm/ancestral": Timing(0, 1, 800, 10)}
+    timings |= {"of another run": Timing(0, 1, 1, 1)}
     units = {"generate/lstm/beam": 60, "generate/lstm/ancestral": 30, "train/lstm": 90}
     jobs = [PlannedJob("", kind, held / part) for kind, held in units.items() for part in (2, 1)]
     lines = advise_shards(run, timings, jobs)
@@ -358,13 +339,13 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch) -> None:
+def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch):
     for name, text in (("bad", "{"), ("list", "[1]"), ("odd", "sead: 1")):
         (tmp_path / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(subprocess, "run", None)
     for given, said in REFUSED.items():
         monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
-        check_refused(said, plan.main)
+        evaluator_oracles.check_refused(said, plan.main)
 
 
 LOG = """\
@@ -402,7 +383,7 @@ Finished jobid: 2 (Rule: generate)
 """
 
 
-def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take() -> None:
+def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take():
     """Of 600 + 4 × 300 + 450 seconds of work 900 took 20 minutes; 1350 are left."""
     found = read_progress(LOG)
     assert found.planned == {"train": 1, "generate": 4, "all": 1}
@@ -415,10 +396,10 @@ def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take()
     assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
-def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
+def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
-    check_refused("no log of a run", progress.main)
+    evaluator_oracles.check_refused("no log of a run", progress.main)
     folder = tmp_path / ".snakemake/log"
     folder.mkdir(parents=True)
     (folder / "a.snakemake.log").write_text(LOG)
@@ -437,7 +418,7 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     progress.main([])
     assert capsys.readouterr().out.splitlines() == lines
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
-        check_refused(said, progress.main, [f"--log={name}"])
+        evaluator_oracles.check_refused(said, progress.main, [f"--log={name}"])
 
 
 SHA = "ab" * 32
@@ -471,18 +452,15 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
     assert [file for files in held for file in files] == shards
     assert len(blocks) == n_blocks
-    assert (
-        samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
-    )
+    merged = samples.statistics_file("lstm", "beam")
+    assert merged == "<results>/statistics/lstm/beam/merged.parquet"
     config["generation"]["documents"] += 200
     grown = Run(config).samples
     n_full = 60 // (-(-per_count // 7) * 7)
     assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
 
 
-def test_sample_sets_are_models_by_decodings_and_what_was_external_and_small_ones_are_not_merged(
-    config,
-):
+def test_sample_sets_are_models_by_decodings_and_external_ones_and_small_ones_stay_whole(config):
     samples = Run(config).samples
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
     assert (samples.sources(), samples.sources("another")) == ([*expected, "external/mine"], [])
@@ -518,12 +496,8 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     sample_sets = len(run.samples.sources("wikipedia"))
     figures, tables = ("sample_size", "figure_7", "training"), ("table_4", "sensitivity")
     named = [*((FIGURES, name) for name in figures), *((TABLES, name) for name in tables)]
-    held = {
-        (name, kind): len(files)
-        for rows, name in named
-        for kind, files in report.inputs(rows, group, name).items()
-        if files
-    }
+    kinds = {name: report.inputs(rows, group, name) for rows, name in named}
+    held = {(n, k): len(files) for n, of in kinds.items() for k, files in of.items() if files}
     assert held == {
         ("sample_size", "sample_size"): sample_sets,
         ("figure_7", "curves"): sample_sets + 2,  # human text in a vocabulary, and raw
@@ -560,11 +534,8 @@ def test_a_model_that_is_external_depends_on_its_files_and_no_vocabulary(config,
         (tmp_path / name).write_text("")
     external = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
     config["models"]["local"] = {**external, "architecture": {"path": str(tmp_path)}}
-    config["models"]["hub"] = {
-        **external,
-        "architecture": {"path": "a/b"},
-        "training": {"beta2": 1},
-    }
+    hub = {"architecture": {"path": "a/b"}, "training": {"beta2": 1}}
+    config["models"]["hub"] = external | hub
     config["generation"]["models"] += ["local", "hub"]
     run = Run(config)
     expected = ["config.json", "model.safetensors", "tokenizer.json"]
@@ -593,10 +564,8 @@ def test_the_summary_adds_up_counts_latent_models_and_names_missing_files(config
     ):
         assert said in text
     assert "missing" not in text
-    config["external_samples"]["own"] = {
-        **config["external_samples"]["mine"],
-        "path": str(tmp_path / "own.txt"),
-    }
+    own = {**config["external_samples"]["mine"], "path": str(tmp_path / "own.txt")}
+    config["external_samples"]["own"] = own
     text = summarize_run(Run(config), [])
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
@@ -634,15 +603,13 @@ time.sleep(60)
 
 
 @pytest.fixture
-def arrive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], snakemake_hooks.RunRecord]]:
+def arrive(tmp_path, monkeypatch):
     """Begin a run in this process; it ends with the test, or before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_record, "PATIENCE", 0.3)
     held = []
 
-    def begin() -> snakemake_hooks.RunRecord:
+    def begin():
         held.append(snakemake_hooks.RunRecord("results", elsewhere=False))
         return held[-1]
 
@@ -653,10 +620,10 @@ def arrive(
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
-    held: list[subprocess.Popen[str]] = []
+def start():
+    held = []
 
-    def run(kind: str = "run") -> tuple[subprocess.Popen[str], str]:
+    def run(kind="run"):
         command = [sys.executable, "-c", HOLD, kind]
         held.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         return held[-1], held[-1].stdout.readline().strip()
@@ -667,19 +634,19 @@ def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
         process.stdout.close()
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process):
     process.kill()
     process.wait()
 
 
-def lock(output: str = "results/a.parquet") -> Path:
+def lock(output="results/a.parquet"):
     snakemake_hooks.LOCKS.mkdir(parents=True, exist_ok=True)
     (snakemake_hooks.LOCKS / "0.input.lock").write_text("corpus.txt\n")
     (snakemake_hooks.LOCKS / "0.output.lock").write_text(f"{output}\n")
     return snakemake_hooks.LOCKS / "0.output.lock"
 
 
-def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start) -> None:
+def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arrive, start):
     process, _ = start()
     locked = lock()
     asked = arrive()
@@ -693,7 +660,7 @@ def test_what_a_killed_run_locked_is_unlocked_and_one_at_work_stays_locked(arriv
     assert list(snakemake_hooks.RECORDS.iterdir()) == [held.path]
 
 
-def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
+def test_a_job_that_outlives_its_run_is_at_work(arrive, start):
     process, job = start("job")
     locked = lock()
     kill(process)
@@ -706,7 +673,7 @@ def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
 
 
 @pytest.mark.parametrize("who", ["nobody known", "another boot", "a cluster", "other outputs"])
-def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: str) -> None:
+def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who):
     locked = lock("elsewhere/a.parquet" if who == "other outputs" else "results/a.parquet")
     if who != "nobody known":
         process, _ = start("elsewhere" if who == "a cluster" else "run")
@@ -721,9 +688,7 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: s
         asked.end()
 
 
-def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
-    arrive, start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(arrive, start, monkeypatch):
     kill(start("elsewhere")[0])
     lock()
     monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
@@ -734,34 +699,19 @@ def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
     assert list(snakemake_hooks.RECORDS.iterdir()) == []
 
 
-JOB = {
-    "event": LogEvent.JOB_INFO,
-    "rule_name": "generate",
-    "rule_msg": None,
-    "indent": False,
-    "wildcards": {"model": "lstm", "shard": "00001"},
-    "reason": "Missing output files: results/samples/lstm/00001.parquet",
-}
-ERROR = {
-    "event": LogEvent.JOB_ERROR,
-    "levelno": logging.ERROR,
-    "levelname": "ERROR",
-    "aux": {},
-    "rule_name": "generate",
-    "rule_msg": None,
-    "jobid": 7,
-    "conda_env": None,
-    "input": ["results/models/lstm/model.json"],
-    "output": ["results/samples/lstm/00001.parquet"],
-    "shellcmd": "python -m scripts.generate",
-}
+JOB = {"event": LogEvent.JOB_INFO, "rule_name": "generate", "rule_msg": None, "indent": False}
+JOB |= {"wildcards": {"model": "lstm", "shard": "00001"}}
+JOB |= {"reason": "Missing output files: results/samples/lstm/00001.parquet"}
+ERROR = {"event": LogEvent.JOB_ERROR, "levelno": logging.ERROR, "levelname": "ERROR", "aux": {}}
+ERROR |= {"rule_name": "generate", "rule_msg": None, "jobid": 7, "conda_env": None}
+ERROR |= {"input": ["results/models/lstm/model.json"], "shellcmd": "python -m scripts.generate"}
+ERROR |= {"output": ["results/samples/lstm/00001.parquet"]}
 
 
-def printed(*records: dict) -> str:
+def printed(*records):
     stream = io.StringIO()
-    handler = ColorizingTextHandler(
-        nocolor=True, stream=stream, formatter=DefaultFormatter(set(), show_failed_logs=True)
-    )
+    formatter = DefaultFormatter(set(), show_failed_logs=True)
+    handler = ColorizingTextHandler(nocolor=True, stream=stream, formatter=formatter)
     handler.addFilter(DefaultFilter(set(), False, False, False, True).filter)
     handler.name = "DefaultStreamHandler"
     logger = logging.Logger("a run")
@@ -773,7 +723,7 @@ def printed(*records: dict) -> str:
     return stream.getvalue()
 
 
-def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
+def test_a_job_is_a_line_and_reasons_and_commands_are_none():
     text = printed(
         {"event": LogEvent.RUN_INFO, "stats": {"generate": 2, "all": 1, "total": 3}},
         JOB,
@@ -787,13 +737,11 @@ def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
     )
     lines = [line for line in text.splitlines() if line]
     assert lines[0] == "3 jobs; each has its log in results/logs"
-    assert [line[10:] for line in lines[1:]] == [
-        "0 of 3 done  generate lstm 00001",
-        "1 of 3 done  all",
-    ]
+    done = ["0 of 3 done  generate lstm 00001", "1 of 3 done  all"]
+    assert [line[10:] for line in lines[1:]] == done
 
 
-def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -> None:
+def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path):
     log = tmp_path / "generate.log"
     log.write_text("error: no room left\n")
     error = {**ERROR, "log": [str(log)]}

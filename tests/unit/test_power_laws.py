@@ -154,10 +154,8 @@ def test_interpolated_exponents_are_those_of_the_fit_and_fewer_draws_the_first()
         log_ranks = np.log(np.arange(1, n + 1))
         weights = np.exp(-rng.uniform(1.05, 1.35) * log_ranks)
         means[row] = log_ranks @ weights / weights.sum()
-    expected = [
-        power_laws.exponent_of_mean(mean, np.log(np.arange(1, n + 1)))
-        for mean, n in zip(means, ranks, strict=True)
-    ]
+    logs = [np.log(np.arange(1, n + 1)) for n in ranks]
+    expected = list(map(power_laws.exponent_of_mean, means, logs))
     assert table.exponents(means, ranks) == pytest.approx(expected, abs=1e-8)
     assert np.isnan(table.exponents(np.zeros(3), np.array([0, 1, 40]))).all()
     # A p-value of n draws counts the first n, wherever a block ends

@@ -29,14 +29,10 @@ from tests.unit.huggingface_models import MAKERS
 from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
 
-SIZES = {
-    "lstm": {"embedding_size": 16, "hidden_size": 24, "layers": 2},
-    "gru": {"embedding_size": 16, "hidden_size": 24},
-    "rnn": {"embedding_size": 16, "hidden_size": 24, "classes": 5},
-    "cnn": {"width": 32},
-    "transformer": {"width": 32, "heads": 4, "layers": 2},
-    "transformer-adaptive-softmax": {"width": 32, "heads": 4, "layers": 2},
-}
+SMALL, ATTENTIVE = {"embedding_size": 16, "hidden_size": 24}, {"width": 32, "heads": 4, "layers": 2}
+SIZES = {"lstm": SMALL | {"layers": 2}, "gru": SMALL, "rnn": SMALL | {"classes": 5}}
+SIZES |= dict.fromkeys(("transformer", "transformer-adaptive-softmax"), ATTENTIVE)
+SIZES |= {"cnn": {"width": 32}}
 COUNTED = {"trigram": trigram.Trigram, "kneser-ney": kneser_ney.KneserNey}
 
 
@@ -116,9 +112,8 @@ def test_log_probabilities_are_those_of_the_perplexity(family):
     found = predict_tokens(model, texts, [np.empty((len(ids), 0)) for ids in texts])
     scores = likelihoods.score_documents(model, VOCABULARY, map(words_of, units))
     for ids, words, score in zip(texts, found, scores, strict=True):
-        windows = list(
-            likelihoods.cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None)))
-        )
+        sizes = (10, 5) if family == "transformer" else (None, None)
+        windows = list(likelihoods.cut_windows(0, ids, *sizes))
         with torch.no_grad():
             last = model(torch.from_numpy(windows[-1].tokens[None, :-1]))[0, -1].double()
         end = float(last.log_softmax(0)[EOS]) if last.max() > -torch.inf else -np.inf
@@ -142,14 +137,10 @@ def test_beyond_the_context_predictions_are_those_of_windows():
 
 
 def columns(model, units, vocabulary=VOCABULARY, prefix=3, decoding="argmax", positions=2048):
-    """Predict sentences: a tuple a row."""
     asked = None if prefix is None else ContinuationOptions(prefix, decoding)
     options = PredictionOptions(2, asked)
     found = predict_sentences(model, vocabulary, units, options, seed=5, batch_positions=positions)
-    held = [
-        [tuple(value) if isinstance(value, list) else value for value in column]
-        for column in found.values()
-    ]
+    held = [[tuple(v) if isinstance(v, list) else v for v in column] for column in found.values()]
     return list(zip(*held, strict=True))
 
 
@@ -197,10 +188,9 @@ def test_rows_of_sentences_and_more_samples_leave_the_first_as_they_are():
         assert rows["unknown_target"][number] == sum(word not in names for word in words)
         assert rows["unknown_predicted"][number] == best[part].count(UNK)
     model, units = made("gru"), random_units(8)
-    none, few, many = (
-        predict_sentences(model, VOCABULARY, units, PredictionOptions(n), seed=5)["samples"]
-        for n in (0, 1, 3)
-    )
+    sizes = map(PredictionOptions, (0, 1, 3))
+    given = model, VOCABULARY, units
+    none, few, many = (predict_sentences(*given, size, seed=5)["samples"] for size in sizes)
     assert [texts[:1] for texts in many] == few
     assert len({tuple(texts) for texts in many}) > 8
     assert none == [[] for _ in few]

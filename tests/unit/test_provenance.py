@@ -29,8 +29,7 @@ import beyond_perplexity.schemas
 from beyond_perplexity.commands import provenance as command
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import outputs, provenance, shards, verification
-from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage import fingerprint, outputs, provenance, shards, verification
 from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 from tests.unit.evaluator_oracles import check_refused
@@ -96,9 +95,7 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
     assert len(seen) > 1
 
 
-def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_is_distinguished(
-    tmp_path,
-):
+def test_what_is_read_has_the_hash_of_what_was_written_and_what_looks_alike_differs(tmp_path):
     with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
         writer.write(ROWS.slice(0, 2))
         writer.write(ROWS.slice(2))
@@ -185,7 +182,6 @@ def problems(tree: Path) -> dict[str, str]:
 
 
 def edit(path: Path, **columns: list[str]) -> None:
-    """Change columns and leave the footer as it is."""
     footer = pq.read_metadata(path).metadata
     pq.write_table(pa.table(columns).replace_schema_metadata(footer), path)
 
@@ -200,11 +196,9 @@ def test_what_was_written_is_verified(tree: Path) -> None:
     found = verify_tree(tree)
     assert not found.mismatches
     assert found.unrecorded == 4  # table.csv and the model's files, which no run has noted
-    assert {str(path.relative_to(tree)) for path in found.hashes} == {
-        *(f"m/s/0000{number}.parquet" for number in range(3)),
-        "merged/all.parquet",
-        "summary.json",
-    }
+    expected = {f"m/s/0000{number}.parquet" for number in range(3)}
+    expected |= {"merged/all.parquet", "summary.json"}
+    assert {str(path.relative_to(tree)) for path in found.hashes} == expected
     moved = tree.with_name("elsewhere")
     shutil.move(tree, moved)
     assert not problems(moved)
@@ -353,10 +347,8 @@ def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table.csv"], "no run record"),
-        (["nothing"], "no such file"),
-        (["--verify", "table.csv"], "is no folder"),
-        (["m/vocabulary.json"], "no run record"),
+        *((["table.csv"], "no run record"), (["nothing"], "no such file")),
+        *((["--verify", "table.csv"], "is no folder"), (["m/vocabulary.json"], "no run record")),
     ],
 )
 def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
@@ -420,7 +412,7 @@ def make(monkeypatch) -> None:
     """Write a shard as the command would, by a process of its own."""
     write_aliases("in.parquet")
     arguments = notes.arguments_in(COMMAND.format(threads=1, memory=2000))
-    monkeypatch.setattr(sys, "argv", [str(ROOT / SCRIPT), *arguments])
+    monkeypatch.setattr(sys, "argv", [str(fingerprint.ROOT / SCRIPT), *arguments])
     provenance.forget_reads()
     list(shards.read_batches("in.parquet", ALIASES, ["entity"]))
     record = provenance.run_record(SCRIPT, {"note": "two words"})
@@ -483,11 +475,9 @@ def test_nvidia_smi_is_asked_about_this_gpu_and_records_have_what_was_used(tmp_p
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)
-    cuda = SimpleNamespace(
-        is_available=lambda: True,
-        get_device_properties=lambda device: SimpleNamespace(name="A GPU", uuid="7"),
-        max_memory_reserved=lambda device: 3_000_000_000,
-    )
+    reserved, gpu = lambda device: 3_000_000_000, SimpleNamespace(name="A GPU", uuid="7")
+    cuda = SimpleNamespace(is_available=lambda: True, max_memory_reserved=reserved)
+    cuda.get_device_properties = lambda device: gpu
     stand_in = SimpleNamespace(cuda=cuda, device=torch.device)
     monkeypatch.setitem(sys.modules, "torch", stand_in)
     record = provenance.run_record("scripts/generate.py", {}, device="cuda")

@@ -83,9 +83,8 @@ def test_no_place_of_weight_zero_is_drawn(scale, uniform):
 
 def test_goals_are_below_totals_and_are_plain_products_but_for_the_smallest():
     generator = np.random.default_rng(1)
-    totals = torch.from_numpy(
-        generator.random(10_000) * 2.0 ** generator.integers(-900, 900, 10_000)
-    )
+    shares = generator.random(10_000)
+    totals = torch.from_numpy(shares * 2.0 ** generator.integers(-900, 900, 10_000))
     for uniform in (0.0, 0.3, LAST):
         uniforms = torch.full_like(totals, uniform)
         found = goals(totals, uniforms)

@@ -27,10 +27,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beyond_perplexity.corpus import formats, readers
+from beyond_perplexity.corpus import formats, moses, readers
 from beyond_perplexity.corpus.external import GroupField, check_file, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
-from beyond_perplexity.corpus.moses import tokenize_lines
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
@@ -53,8 +52,7 @@ from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import BUILT_KINDS, ClosedVocabulary
-from scripts import count_statistics, import_samples, measure_tendencies
-from scripts.verify_download import take
+from scripts import count_statistics, import_samples, measure_tendencies, verify_download
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_corpora import put, write_documents
 from tests.unit.test_extract_corpus import run_options
@@ -123,12 +121,10 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
     lines = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(60_000)]
     whole = pack("\n".join(lines).encode())
     path = put(tmp_path / "cut", whole[: len(whole) // 2])
-    check_refused(
-        f"{path}: decompressed byte .*truncated or damaged archive", texts, read_text, path
-    )
-    with pytest.raises(
-        inputs.DamagedError, match=r"cut: decompressed byte \d+: truncated or damaged"
-    ):
+    damaged = f"{path}: decompressed byte .*truncated or damaged archive"
+    check_refused(damaged, texts, read_text, path)
+    said = r"cut: decompressed byte \d+: truncated or damaged"
+    with pytest.raises(inputs.DamagedError, match=said):
         inputs.read_whole(path)
     problems = readers.Problems(skip=True)
     kept = [record.text for record in read_text(path, problems)]
@@ -171,9 +167,8 @@ def test_skips_count_all_and_list_the_first():
         skips.merge(more)
     listed = skips.to_json()["short"]
     assert listed["count"] == 3 * (readers.LISTED - 5)
-    assert listed["first"] == [f"0.{n}" for n in range(readers.LISTED - 5)] + [
-        f"1.{n}" for n in range(5)
-    ]
+    first = [f"0.{n}" for n in range(readers.LISTED - 5)]
+    assert listed["first"] == [*first, *(f"1.{n}" for n in range(5))]
 
 
 def test_every_format_has_a_reader_and_options_of_the_configuration():
@@ -185,10 +180,8 @@ def test_every_format_has_a_reader_and_options_of_the_configuration():
     # The oracle is what the sections of the configuration allow
     assert choices_of(keys_of(configuration.Source)["format"].hint) == list(formats.FORMATS)
     assert set(keys_of(configuration.Source)) == {field.name for field in fields(SourceOptions)}
-    assert choices_of(keys_of(configuration.External)["format"].hint) == [
-        formats.AUTOMATIC,
-        *formats.TEXT_FORMATS,
-    ]
+    known = [formats.AUTOMATIC, *formats.TEXT_FORMATS]
+    assert choices_of(keys_of(configuration.External)["format"].hint) == known
     assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *formats.PARSERS]
     vocabularies = typing.get_args(keys_of(configuration.Configuration)["vocabularies"].hint)[1]
     assert list(variants(vocabularies)[1]) == list(BUILT_KINDS)
@@ -201,9 +194,8 @@ def test_a_row_and_a_module_make_a_reader(tmp_path, monkeypatch):
         readers.Record(str(path), "", text) for text in path.read_text().split("|")
     )
     monkeypatch.setitem(sys.modules, "beyond_perplexity.corpus.toy_reader", module)
-    monkeypatch.setitem(
-        formats.FORMATS, "bars", formats.Format("texts between bars", "toy_reader:read_bars")
-    )
+    bars = formats.Format("texts between bars", "toy_reader:read_bars")
+    monkeypatch.setitem(formats.FORMATS, "bars", bars)
     path = put(tmp_path / "a.bars", "a b|c")
     assert list(read_cleaned(path, WHITE_SPACE_ONLY, "bars")) == [["a b", "c"]]
 
@@ -236,7 +228,6 @@ def table(column):
 
 
 def written(table):
-    """Give the bytes of a table's Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return sink.getvalue().to_pybytes()
@@ -282,7 +273,7 @@ def test_a_line_break_in_a_record_ends_no_sentence(tmp_path):
 def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_once(tmp_path, capsys):
     """Oracles: counts by hand, and the tokens of Moses."""
     words = ["<unk>", "@-@", "[UNK]", "<UNK>"]
-    assert [len(line.split()) for line in tokenize_lines(words)] == [3] * len(words)
+    assert [len(line.split()) for line in moses.tokenize_lines(words)] == [3] * len(words)
     path = tmp_path / "x.txt"
     path.write_text("a <unk> b <unk> 5 @-@ c\n[UNK]\n<UNK> d\na < b > [UN] @ unk &lt;\n" * 3000)
     groups = GroupField("g", False)
@@ -323,11 +314,9 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
     check_refused(r"'k4', and 94 more: name that", read_cleaned, many, None)
     named = {"format": "jsonl", "paths": {"train": [str(path)]}, "field": "body"}
     lines = {"format": "text", "paths": {"train": [str(plain(tmp_path / "a.txt"))]}}
-    first, second = (
-        run_options(tmp_path / source["format"], {"source": source})["documents"]
-        for source in (named, lines)
-    )
-    assert (first, len(first)) == (second, 3)
+    first, second = (run_options(tmp_path / s["format"], {"source": s}) for s in (named, lines))
+    assert first["documents"] == second["documents"]
+    assert len(first["documents"]) == 3
 
 
 def configured(path, **more):
@@ -423,13 +412,8 @@ def test_other_kinds_are_named(tmp_path, start, what):
     ],
 )
 def test_what_cannot_be_opened_is_told(name, message):
-    for read in (
-        inputs.open_input,
-        inputs.check_input,
-        inputs.read_whole,
-        readers.resolve_path,
-        check_file,
-    ):
+    opened = inputs.open_input, inputs.check_input, inputs.read_whole, readers.resolve_path
+    for read in (*opened, check_file):
         with pytest.raises(InputError, match=message) as caught:
             read(Path(name) if read is check_file else name)
         assert len(str(caught.value)) < 600
@@ -450,9 +434,8 @@ def test_a_file_of_somebody_else_is_unreadable_not_damaged(tmp_path):
     )
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code, path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     said = f"InputError {path}: cannot be read (Permission denied); "
     assert [line.startswith(said) for line in done.stdout.splitlines()] == [True, True]
 
@@ -503,14 +486,14 @@ def test_members_of_archives_are_copied_part_by_part_or_told(tmp_path, monkeypat
 
     inputs.copy_member(tmp_path / "a.zip", "a.txt", Target())
     assert (sum(sizes), max(sizes)) == (1000, 64)
-    take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
+    verify_download.take(str(tmp_path / "a.zip"), "a.txt", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"A" * 1000
     archive(tmp_path / "a.zip")
     with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
-        take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
+        verify_download.take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
     (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
-        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
+        verify_download.take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -527,7 +510,7 @@ def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, me
     for magic, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
         content[(content.find(magic) if place < 100 else 0) + place] = value
     path.write_bytes(content)
-    check_refused(message, take, str(path), "a.txt", tmp_path / "out")
+    check_refused(message, verify_download.take, str(path), "a.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -561,7 +544,6 @@ def test_json_with_a_mark_of_its_byte_order_is_read_and_brief_forms_take_little(
 
 
 def invalid(value):
-    """Make a string array of bytes that are no UTF-8."""
     return pa.array([value], pa.binary()).view(pa.string())
 
 
@@ -687,16 +669,12 @@ def test_a_body_is_measured_in_its_vocabulary_and_raw_whatever_the_shards(files)
     lengths = [len(drawn(1, 150)[i].split()) for i in human]
     assert read["vocabulary", "documents_reference"] == sum(n >= 3 for n in lengths)
     assert read["text", "training_8grams"] == pytest.approx(copied(texts))
-    baselines = [
-        row["baseline"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"
-    ]
-    assert 0 < baselines[0] < 1
+    distances = [row for row in found["measures"].to_pylist() if row["measure"] == "tvd"]
+    assert 0 < distances[0]["baseline"] < 1
     assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
     whole = measured(files, [write_samples(files / "s.parquet", texts, known=True)])
-    parts = [
-        write_samples(files / f"{start}.parquet", texts[start:end], start, known=True)
-        for start, end in ((0, 7), (7, 30), (30, 40))
-    ]
+    cuts = (0, 7), (7, 30), (30, 40)
+    parts = [write_samples(files / f"{a}.parquet", texts[a:b], a, known=True) for a, b in cuts]
     again = measured(files, parts)
     assert all(whole[name].equals(again[name]) for name in whole)
 

@@ -5,7 +5,6 @@ Oracles: SciPy's logsumexp, enumeration, whole tables of files cut otherwise, th
 
 import ast
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -22,7 +21,6 @@ from beyond_perplexity.importance import ways_to_draw as ways
 from beyond_perplexity.importance.draw_files import Beams, WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.reduction import (
-    Reduction,
     band,
     curves_table,
     estimates_table,
@@ -51,14 +49,13 @@ SAMPLING = {"method": "importance_sampling", "measure": "perplexity"}
 INSTANCE = {**SAMPLING, "aggregation": "instance"}
 
 
-def weights(tau: float) -> np.ndarray:
-    """Return log w, (N, K), of the samples as drawn."""
+def weights(tau):
     columns = COLUMNS[tau]
     return (columns["log_p"] - columns["log_q"]).reshape(len(P), K)
 
 
 @pytest.fixture(scope="module")
-def reduction(tmp_path_factory: pytest.TempPathFactory) -> Reduction:
+def reduction(tmp_path_factory):
     folder = tmp_path_factory.mktemp("weights")
     paths = [path for tau in GRID for path in write_weights(folder, COLUMNS[tau], tau)]
     reader = WeightReader(paths)
@@ -66,12 +63,12 @@ def reduction(tmp_path_factory: pytest.TempPathFactory) -> Reduction:
     return reduce_weights(reader, {"beams": beams}, OPTIONS, seed=3)
 
 
-def select(table: pa.Table, **wanted: object) -> list[dict]:
+def select(table, **wanted):
     rows = table.to_pylist()
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def one(table: pa.Table, **wanted: object) -> dict:
+def one(table, **wanted):
     (row,) = select(table, **wanted)
     return row
 
@@ -99,11 +96,8 @@ def test_unknown_words_are_charged(reduction):
     table = estimates_table(reduction)
     keys = ("method", "basis", "temperature", "pairing", "beam_size")
     for plain in select(table, measure="perplexity"):
-        charged = [
-            row
-            for row in select(table, measure="unknown_penalized_perplexity")
-            if all(row[k] == plain[k] for k in keys)
-        ]
+        others = select(table, measure="unknown_penalized_perplexity")
+        charged = [row for row in others if all(row[k] == plain[k] for k in keys)]
         assert len(charged) == 1
         factor = np.exp(6 * np.log(50) / T)  # 0 + 1 + 2 + 3 unknown tokens of 50 types
         for name in ("low", "high") if plain["basis"] else ("value",):
@@ -127,9 +121,8 @@ def test_the_mixture_uses_every_temperature(reduction):
     rows = one(estimates_table(reduction), method="mixture", measure="perplexity")
     names = temperature_columns(GRID).names
     log_p = np.concatenate([COLUMNS[tau]["log_p"].reshape(len(P), K) for tau in GRID], 1)
-    grid = np.concatenate(
-        [np.stack([COLUMNS[tau][c].reshape(len(P), K) for c in names], 2) for tau in GRID], 1
-    )  # (N, 3 K, J)
+    parts = [np.stack([COLUMNS[tau][c].reshape(len(P), K) for c in names], 2) for tau in GRID]
+    grid = np.concatenate(parts, 1)  # (N, 3 K, J)
     log_w = log_p - (logsumexp(grid, 2) - np.log(3))
     wanted = (logsumexp(log_w, 1) - np.log(3 * K)).sum()
     assert (rows["log_likelihood"], rows["n_samples"]) == (pytest.approx(wanted, rel=1e-13), 3 * K)
@@ -205,13 +198,13 @@ def test_diagnostics_name_instances_and_estimators(reduction):
     assert summary["largest_weight_max"] == max(row["largest_weight"] for row in rows)
 
 
-def cuts(folder: Path, name: str) -> tuple[list[Path], int]:
+def cuts(folder, name):
     """Write the same samples in one of several ways; the last is the rows held at once."""
     random = np.random.default_rng(0)
-    paths: list[Path] = []
+    paths = []
     for tau in GRID:
         columns = COLUMNS[tau]
-        parts: list[slice] = []
+        parts = []
         if name == "blocks of samples":
             by_sample = np.argsort(columns["sample_id"], kind="stable")
             columns = {key: column[by_sample] for key, column in columns.items()}
@@ -244,20 +237,20 @@ def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     labels = WeightLabels(temperature=1.0)
     reader = WeightReader([tmp_path / "groups.parquet"], labels, block_rows=K)
     file = reader._groups[0][0].file
-    read: list[int] = []
+    read = []
     batches = file.batches
     file.batches = lambda columns, group=0: read.append(group) or batches(columns, group)  # type: ignore[method-assign,func-returns-value]
     assert [instance.instance_id for instance in reader] == [3, 10, 17, 24]
     assert read == [0, 1, 2, 3]
 
 
-def reduced(tmp_path: Path, columns: dict[str, np.ndarray], options=OPTIONS, seed=0) -> Reduction:
+def reduced(tmp_path, columns, options=OPTIONS, seed=0):
     pq.write_table(pa.table(columns), tmp_path / "weights.parquet")
     reader = WeightReader([tmp_path / "weights.parquet"])
     return reduce_weights(reader, options=options, seed=seed)
 
 
-def estimated(tmp_path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
+def estimated(tmp_path, columns):
     return estimates_table(reduced(tmp_path, columns))
 
 
@@ -315,7 +308,7 @@ def test_one_sample_of_one_instance_is_enough_and_nothing_is_drawn_unless_wanted
     assert {row["standard_error_samples"] for row in rows} == {None}
 
 
-def weight_columns(counts: Sequence[int], log_p: np.ndarray) -> dict[str, np.ndarray]:
+def weight_columns(counts, log_p):
     """Return columns of so many samples of each instance, of 5 tokens; log q is 0."""
     ids = np.arange(len(counts)).repeat(counts)
     numbers = np.concatenate([np.arange(count) for count in counts])
@@ -323,7 +316,7 @@ def weight_columns(counts: Sequence[int], log_p: np.ndarray) -> dict[str, np.nda
     return columns | {"log_p": log_p, "log_q": np.zeros(len(ids))}
 
 
-def log_normal(tmp_path: Path, sigma: float, seed: int) -> pa.Table:
+def log_normal(tmp_path, sigma, seed):
     """Return the estimates from 8 instances with 100 log-normal weights of mean 1 each."""
     drawn = np.random.default_rng([9, seed]).normal(-(sigma**2) / 2, sigma, 800)
     columns = weight_columns([100] * 8, drawn)
@@ -343,11 +336,8 @@ def test_the_errors_that_are_given_are_those_of_independent_repetitions(tmp_path
     for level, wanted in levels.items():
         rows = [one(table, **wanted) for table in tables]
         values = np.log([row["value"] for row in rows])
-        errors = {
-            name: np.array([row[name] / row["value"] for row in rows])
-            for name in ERRORS
-            if rows[0][name] is not None
-        }
+        known = [name for name in ERRORS if rows[0][name] is not None]
+        errors = {name: np.array([row[name] / row["value"] for row in rows]) for name in known}
         given[level] = set(errors)
         # The deviation over pairings is of one pairing, such as that by ids; of good weights it
         # leaves out much of the spread, as the samples stay the same.
@@ -455,13 +445,10 @@ def test_a_row_says_all_that_is_asked(method):
 
 
 def test_every_estimator_has_its_row_and_no_title_stands_twice():
-    found = {
-        f"{path.stem}:{node.name}"
-        for path in FOLDER.glob("*.py")
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef)
-        and any(ast.unparse(base).endswith("Estimator") for base in node.bases)
-    }
+    nodes = [(p.stem, node) for p in FOLDER.glob("*.py") for node in ast.parse(p.read_text()).body]
+    classes = [(stem, node) for stem, node in nodes if isinstance(node, ast.ClassDef)]
+    bases = {f"{stem}:{node.name}": [*map(ast.unparse, node.bases)] for stem, node in classes}
+    found = {name for name, held in bases.items() if any(b.endswith("Estimator") for b in held)}
     assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
     titles = [estimator.title for estimator in ways.load_estimators().values()]
     assert len(set(titles)) == len(titles)
@@ -469,7 +456,7 @@ def test_every_estimator_has_its_row_and_no_title_stands_twice():
 
 
 def test_the_code_of_a_run_is_that_whose_draws_it_has():
-    def named(*kinds: str) -> set[str]:
+    def named(*kinds):
         return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
     plain = {"ImportanceSampling", "Jackknife", "Mixture", "TwoSided"}
@@ -498,7 +485,7 @@ class Largest(contract.Estimator):
     trust_note = "of the largest weight 1"
     heading, summary = "largest", "the largest weight"
 
-    def estimate(self, instance: contract.SampledInstance) -> contract.InstanceEstimate:
+    def estimate(self, instance):
         log_weights = self.samples(instance).log_weights
         return contract.InstanceEstimate(float(log_weights.max()) - 5.0, len(log_weights))
 
@@ -508,9 +495,8 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.test_reduction:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
-    assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [
-        (tau, "perplexity") for tau in GRID
-    ]
+    settings = [(tau, "perplexity") for tau in GRID]
+    assert [(row["temperature"], row["measure"]) for row in rows[::2]] == settings
     for row in rows[::2]:
         wanted = weights(row["temperature"]).max(1).sum() - 5.0 * len(P)
         assert row["log_likelihood"] == pytest.approx(wanted)
@@ -537,9 +523,9 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     assert f"     - {lowest:,.1f}" in page
 
 
-def compared_texts(tree: ast.AST) -> set[object]:
+def compared_texts(tree):
     """Return the texts that something is compared with, also in a list, a pattern or ``isin``."""
-    operands: list[ast.AST] = []
+    operands = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             operands += [node.left, *node.comparators]

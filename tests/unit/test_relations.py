@@ -37,15 +37,11 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
     for model, own in bits.items():
         n = len(own)
         columns = {name: [0] * n for name in perplexity.DOCUMENT_SCORES.names}
-        columns |= {
-            "doc_id": range(n),
-            "scored_text": [text] * n,
-            "group": pa.nulls(n, pa.string()) if group is None else list(group),
-            "log_likelihood": [-float(b) * math.log(2) for b in own],
-            "log_likelihood_open_vocabulary": [spelled] * n,
-            "bytes": [99] * n,
-            "ended": [True] * n,
-        }
+        columns |= {"doc_id": range(n), "bytes": [99] * n, "ended": [True] * n}
+        columns |= {"scored_text": [text] * n, "log_likelihood_open_vocabulary": [spelled] * n}
+        columns |= {"group": pa.nulls(n, pa.string()) if group is None else list(group)}
+        columns |= {"title": pa.nulls(n, pa.string())}
+        columns |= {"log_likelihood": [-float(b) * math.log(2) for b in own]}
         table = pa.table(columns, perplexity.DOCUMENT_SCORES)
         paths += write(folder / f"{model}.parquet", perplexity.DOCUMENT_SCORES, table)
     return paths
@@ -56,7 +52,6 @@ def gathered(*files, **named):
 
 
 def drawn_bits(seed=1, **shift):
-    """Draw bits of documents that are hard or easy for all models alike."""
     random = np.random.default_rng(seed)
     shared = random.normal(200, 30, DOCUMENTS)
     return {m: shared + s + random.normal(0, 5, DOCUMENTS) for m, s in shift.items()}
@@ -208,10 +203,8 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     assert found["p", "t", measures.OVER_ROWS]["value"] == pytest.approx(over)
     each = [spearmanr([1, 3, 2], [texts[m, d] for m in models]).statistic for d in ("x", "y")]
     assert found["p", "t", measures.WITHIN_DECODINGS]["value"] == pytest.approx(np.mean(each))
-    assert (
-        found["p", "t", measures.OVER_ROWS]["rows"],
-        found["p", "t", measures.OVER_ROWS]["models"],
-    ) == (6, 3)
+    over = found["p", "t", measures.OVER_ROWS]
+    assert (over["rows"], over["models"]) == (6, 3)
 
 
 def test_measures_of_models_alone_count_each_model_once_and_external_texts_are_rows():

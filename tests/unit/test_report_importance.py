@@ -51,9 +51,8 @@ from tests.unit.evaluator_oracles import check_refused
 from tests.unit.test_entitynlm import make_model, make_proposal
 from tests.unit.toy_latent import STOP, ToyModel, ToyProposal
 
-LABELS = Labels(
-    families={"mine": "entitynlm", "other": "rnng"}, data={"mine": "books (test)", "other": "trees"}
-)
+FAMILIES = {"mine": "entitynlm", "other": "rnng"}
+LABELS = Labels(families=FAMILIES, data={"mine": "books (test)", "other": "trees"})
 PROPOSALS = {
     "mine": {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)},
     "other": {"crf": (1.0,)},
@@ -186,27 +185,23 @@ def test_no_estimates_are_an_error(make):
     check_refused("the estimates hold none", make, estimates().iloc[:0], labels=LABELS)
 
 
+def visible(figure):
+    return [axis for axis in figure.axes if axis.get_visible()]
+
+
 def test_the_curves_fall_and_seconds_and_evaluations_stand_side_by_side():
-    figure = importance.perplexity_by_samples(curves(), LABELS)
-    visible = [axis for axis in figure.axes if axis.get_visible()]
-    assert [axis.get_title() for axis in visible] == ["mine", "other"]
-    assert [len(axis.lines) for axis in visible] == [3, 1]
-    for line in visible[0].lines:
+    shown = visible(importance.perplexity_by_samples(curves(), LABELS))
+    assert [axis.get_title() for axis in shown] == ["mine", "other"]
+    assert [len(axis.lines) for axis in shown] == [3, 1]
+    for line in shown[0].lines:
         assert list(line.get_ydata()) == [150.0, 105.0, 100.5]
-    levels = [
-        axis.get_title()
-        for axis in importance.aggregation(curves(), LABELS).axes
-        if axis.get_visible()
-    ]
+    levels = [axis.get_title() for axis in visible(importance.aggregation(curves(), LABELS))]
     assert levels == ["mine, instance level", "mine, corpus level"]
     check_refused("no curves", importance.aggregation, curves().iloc[:0], LABELS)
     figure = importance.gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
     left, right = figure.axes
-    points = {
-        tuple(np.round(line.get_xydata()[0], 6))
-        for line in right.lines
-        if len(line.get_xdata()) == 1
-    }
+    single = [line for line in right.lines if len(line.get_xdata()) == 1]
+    points = {tuple(np.round(line.get_xydata()[0], 6)) for line in single}
     assert (160.0, importance.SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
     assert (600.0, 0.1) in points
     (line,) = [c for c in left.lines if len(c.get_xdata()) == 3 and c.get_xdata()[-1] == 1.5]
@@ -219,8 +214,8 @@ def test_the_curves_fall_and_seconds_and_evaluations_stand_side_by_side():
 def test_densities_need_eight_replicates_and_levels_are_of_the_model_with_most_proposals():
     many = replicates()
     many.loc[0, "value"] = float("inf")
-    few = [axis for axis in importance.densities(replicates(7), LABELS).axes if axis.get_visible()]
-    full = [axis for axis in importance.densities(many, LABELS).axes if axis.get_visible()]
+    few = visible(importance.densities(replicates(7), LABELS))
+    full = visible(importance.densities(many, LABELS))
     assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
     assert [len(axis.lines) for axis in full] == [6, 2]
     for line in full[0].lines[1::2]:
@@ -252,14 +247,12 @@ def test_a_tree_has_the_room_of_its_height(tree):
 def test_what_a_panel_cuts_off_is_said_and_no_tag_meets_the_names_below():
     high, far = curves(), replicates()
     high["mean"] = high["mean"].where(high["temperature"] != 0.5, 1000 * high["mean"])
-    first, second = (
-        axis for axis in importance.perplexity_by_samples(high, LABELS).axes if axis.get_visible()
-    )
+    first, second = visible(importance.perplexity_by_samples(high, LABELS))
     assert [text.get_text() for text in first.texts] == ["cut at 10,050"]  # 100 x 100.5
     assert first.get_ylim()[1] == pytest.approx(10_050 * 1.1)
     assert not second.texts
     far["value"] = far["value"].where(far["temperature"] != 0.5, 9 * far["value"])
-    first, second = (axis for axis in importance.densities(far, LABELS).axes if axis.get_visible())
+    first, second = visible(importance.densities(far, LABELS))
     assert [text.get_text() for text in first.texts] == ["τ = 0.5: 905 →"]  # 9 x 100.55
     assert first.get_xlim()[1] < 200
     assert not second.texts
@@ -280,11 +273,9 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     smc["standard_error"] = 2.0
     table.loc[len(table)] = pd.Series(smc)
     mine, other = bounds(table, None, LABELS).axes
-    names = [label.get_text() for label in mine.get_yticklabels()]
-    assert names == [
-        *("Beam marginalization, k = 1", "Beam marginalization, k = 10", "Importance sampling"),
-        "Sequential Monte Carlo",
-    ]
+    names = [f"Beam marginalization, k = {size}" for size in (1, 10)]
+    names += ["Importance sampling", "Sequential Monte Carlo"]
+    assert [label.get_text() for label in mine.get_yticklabels()] == names
     points = [line.get_xydata()[0] for line in mine.lines]
     drawn = {(round(y), x) for x, y in points}
     assert (3, 90.0) in drawn
@@ -294,11 +285,8 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     alone = bounds(table[table["temperature"] != 0.5], None, LABELS).legends[0].get_texts()
     assert "stochastic upper bound" in [text.get_text() for text in alone]
     # Two errors on each side: by the delta method where it is known, else by bootstrap.
-    ends = {
-        round(float(segment[1][0] - segment[0][0]), 6)
-        for bars in mine.collections
-        for segment in bars.get_segments()
-    }
+    segments = [segment for bars in mine.collections for segment in bars.get_segments()]
+    ends = {round(float(segment[1][0] - segment[0][0]), 6) for segment in segments}
     assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
     assert len(bounds(table[table["method"] != "beam"], None, LABELS).axes) == 2
@@ -309,12 +297,9 @@ def test_latents_are_drawn_word_by_word():
     text = "the old man saw a dog that he had known since he was young and it was small"
     words = text.split()
     again = {"entity": "Man", "kind": "related", "relation": "@@REFLEXIVE@@"}
-    mentions = [
-        {"start": 0, "end": 3, "entity": "Man", "kind": "new"},
-        {"start": 4, "end": 6, "entity": "Dog", "kind": "related"}
-        | {"relation": "pet", "parent": "Man"},
-        {"start": 7, "end": 8, **again},
-    ]
+    dog = {"entity": "Dog", "kind": "related", "relation": "pet", "parent": "Man"}
+    mentions = [{"start": 0, "end": 3, "entity": "Man", "kind": "new"}]
+    mentions += [{"start": 4, "end": 6, **dog}, {"start": 7, "end": 8, **again}]
     tree = {"model": "a", "title": "b", "tokens": words[:4], "tree": "(S (NP #0 #1 #2) (X #3))"}
     chain = {"model": "c", "title": "d", "tokens": words, "mentions": mentions}
     figure = latent_states([tree, chain], LABELS)
@@ -542,12 +527,8 @@ def bits_estimates(values: dict[tuple, float], model: str = "bits") -> pd.DataFr
 
 
 SAMPLING, SMC = "importance_sampling", "smc"
-TEST = {
-    ("q", SAMPLING, 0.5): 90.0,
-    ("q", SAMPLING, 1.0): 95.0,
-    ("q", SMC, 1.0): 93.0,
-    ("q", "mixture", None): 97.0,
-}
+TEST = {("q", SAMPLING, 0.5): 90.0, ("q", SAMPLING, 1.0): 95.0, ("q", SMC, 1.0): 93.0}
+TEST[("q", "mixture", None)] = 97.0
 
 
 def test_validation_chooses_and_without_it_no_temperature_is_chosen():
@@ -558,11 +539,8 @@ def test_validation_chooses_and_without_it_no_temperature_is_chosen():
     assert row["chosen_by"] == importance_choice.BY_NOTHING
     valid = bits_estimates({**TEST, ("q", SAMPLING, 1.0): 80.0, ("q", SAMPLING, 0.5): 85.0})
     (row,) = importance_choice.choose_estimates(bits_estimates(TEST), valid).to_dict("records")
-    assert (row["temperature"], row["value"], row["chosen_by"]) == (
-        1.0,
-        95.0,
-        importance_choice.BY_VALIDATION,
-    )
+    assert (row["temperature"], row["value"]) == (1.0, 95.0)
+    assert row["chosen_by"] == importance_choice.BY_VALIDATION
     other = bits_estimates({("r", SMC, 1.0): 1.0})
     with pytest.raises(InputError, match="bits: no estimate has a finite bound"):
         importance_choice.choose_estimates(bits_estimates(TEST), other)
@@ -570,12 +548,8 @@ def test_validation_chooses_and_without_it_no_temperature_is_chosen():
 
 def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
     table = bits_estimates(TEST)
-    beams = [(1, 120.0), (10, 110.0)]
-    strict = [
-        {**BASE, **SIZES, "model": "bits", "proposal": "q", "method": "beam", "beam_size": size}
-        | {"bound": "strict", "value": value}
-        for size, value in beams
-    ]
+    beam = {**BASE, **SIZES, "model": "bits", "proposal": "q", "method": "beam", "bound": "strict"}
+    strict = [{**beam, "beam_size": k, "value": value} for k, value in ((1, 120.0), (10, 110.0))]
     whole = pd.concat([table, pd.DataFrame(strict, columns=ESTIMATES.names)], ignore_index=True)
     shown = importance_choice.choice_table(whole, bits_estimates(TEST), Labels())
     parts = ["Needs no choice", "", "Speaks for the model", "Least strict bound"]
@@ -589,14 +563,12 @@ def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
 
 def paired(groups: int, gap: float, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Instances of 10 tokens whose difference is `gap` ± `spread`, in turn."""
-    scores, own = [], []
+    scores, own, method = [], [], {"proposal": "q", "method": SMC, "temperature": 1.0}
+    beside = {"beside": "lstm", "log_likelihood": -50.0, "n_unknown": 2}
     for place in range(groups):
         less = gap + (spread if place % 2 else -spread)
         common = {"model": "bits", "instance_id": place, "n_tokens": 10}
-        scores.append(
-            {**common, "beside": "lstm", "group": place, "log_likelihood": -50.0, "n_unknown": 2}
-        )
-        method = {"proposal": "q", "method": SMC, "temperature": 1.0}
+        scores.append({**common, **beside, "group": place})
         own.append({**common, **method, "log_likelihood": -50.0 - 10 * less})
     return pd.DataFrame(own, columns=IMPORTANCE_DIAGNOSTICS.names), pd.DataFrame(scores)
 
@@ -833,7 +805,6 @@ WORDS = [f"w{number}" for number in range(6)]
 
 
 def document(length: int, mentions: list[tuple[int, int]], number: int = 7) -> Instance:
-    """Make a document whose mentions, (place, entity), are one word long."""
     codes = np.zeros(length, np.int64)
     for place, entity in mentions:
         codes[place] = 1 + RADIX * entity

@@ -20,27 +20,15 @@ from beyond_perplexity.storage import outputs, shards
 from tests.unit.evaluator_oracles import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
-SUMMARY = {
-    "text": "raw",
-    "split": "test",
-    "documents": 3,
-    "unknown_share": 0.0,
-    "n": {"token": 7, "byte": 50},
-    "perplexity": {"token": 20.0},
-    "bits": {"byte": 1.5},
-    "interval": {"perplexity": {"token": [18.0, 23.0]}, "bits": {"byte": [1.25, 1.75]}},
-    "record": {"script": "scripts/measure_perplexity.py", "seed": 5, "options": {"split": "test"}},
-    "cleaned": {
-        "text": "cleaned",
-        "documents": 3,
-        "unknown_share": 0.5,
-        "n": {"token": 6, "byte": 48},
-        "perplexity": {"token": None},
-        "unknown_penalized": {"perplexity": {"token": 64.0}},
-        "open_vocabulary": {"bits": {"byte": 2.5}},
-        "interval": {"open_vocabulary": {"bits": {"byte": [2.0, 3.0]}}},
-    },
-}
+SUMMARY = {"text": "raw", "split": "test", "documents": 3, "unknown_share": 0.0}
+SUMMARY |= {"n": {"token": 7, "byte": 50}, "perplexity": {"token": 20.0}, "bits": {"byte": 1.5}}
+SUMMARY |= {"interval": {"perplexity": {"token": [18.0, 23.0]}, "bits": {"byte": [1.25, 1.75]}}}
+RECORD = {"script": "scripts/measure_perplexity.py", "seed": 5, "options": {"split": "test"}}
+CLEANED = {"text": "cleaned", "documents": 3, "unknown_share": 0.5, "n": {"token": 6, "byte": 48}}
+CLEANED |= {"perplexity": {"token": None}, "unknown_penalized": {"perplexity": {"token": 64.0}}}
+CLEANED |= {"open_vocabulary": {"bits": {"byte": 2.5}}}
+CLEANED |= {"interval": {"open_vocabulary": {"bits": {"byte": [2.0, 3.0]}}}}
+SUMMARY |= {"record": RECORD, "cleaned": CLEANED}
 
 
 def write(path: Path, schema: pa.Schema, *rows: dict[str, object]) -> None:
@@ -82,9 +70,8 @@ def test_only_what_is_there_is_named_by_its_pattern_and_kind(tree) -> None:
     assert not hasattr(results, "semantics")
     with pytest.raises(KeyError, match="has no 'semantics'; there are perplexity"):
         results["semantics"]
-    assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
-        ["wiki", "gru", 0.5]
-    ]
+    rows = results.contrastive[["corpus", "model", "value"]].to_numpy().tolist()
+    assert rows == [["wiki", "gru", 0.5]]
     assert results["contrastive_differences"]["first"].tolist() == ["gru"]
     page = results._repr_html_()  # names of folders are no markup
     assert "some" not in page

@@ -46,7 +46,6 @@ SENTENCES = ([4, 3, 8, 8, 5], [6], [7, 2, 5], [3, 5])
 
 
 def everything():
-    """Return a batch of sentences and all trees of each."""
     trees = [reference.all_trees(len(words)) for words in SENTENCES]
     owner = owners(*map(len, trees))
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
@@ -57,16 +56,14 @@ def everything():
 def test_joint_is_that_of_the_plain_program(options):
     model = make(**options)
     batch, owner, latents = everything()
-    expected = [
-        reference.log_joint(model, SENTENCES[place], [a for a in row if a != PADDING])
-        for place, row in zip(owner.tolist(), latents.tolist(), strict=True)
-    ]
+    pairs = zip(owner.tolist(), latents.tolist(), strict=True)
+    trees = [(place, [a for a in row if a != PADDING]) for place, row in pairs]
+    expected = [reference.log_joint(model, SENTENCES[place], tree) for place, tree in trees]
     found = model.log_joint(batch, owner, latents)
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-6, rtol=0)
-    assert model.n_tokens(batch).tolist() == [
-        len(words) + options.get("eos", True) for words in SENTENCES
-    ]
+    ends = options.get("eos", True)
+    assert model.n_tokens(batch).tolist() == [len(words) + ends for words in SENTENCES]
 
 
 @torch.no_grad()
@@ -129,10 +126,8 @@ def test_stack_memory_has_the_gradients_of_indexing():
 
     weights = torch.randn(4, 3, dtype=torch.float64)
     torch.testing.assert_close(with_memory(), with_indexing())
-    found, expected = (
-        torch.autograd.grad((value() * weights).sum(), first)[0]
-        for value in (with_memory, with_indexing)
-    )
+    values = [(way() * weights).sum() for way in (with_memory, with_indexing)]
+    found, expected = (torch.autograd.grad(value, first)[0] for value in values)
     torch.testing.assert_close(found, expected)
 
 
@@ -201,9 +196,8 @@ def test_weights_of_a_long_sentence_are_those_of_plain_loops():
     words = generator.integers(2, 9, 17).tolist()
     batch = batch_of(words, [3, 4])
     uniforms = torch.from_numpy(generator.random((16, crf.draws(batch))))
-    expected = reference.weigh_by_loops(
-        model, crf, words, uniforms.tolist(), 2.0, TEMPERATURES, anew=False
-    )
+    given = model, crf, words, uniforms.tolist(), 2.0, TEMPERATURES
+    expected = reference.weigh_by_loops(*given, anew=False)
     owner = torch.zeros(16, dtype=torch.int64)
     latents = crf.sample(batch, owner, uniforms, 2.0)
     assert latents.tolist() == [tree for tree, _, _ in expected]
@@ -257,10 +251,8 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
     torch.manual_seed(1)
     together = float(model.loss(batch_of(*SENTENCES)))
     assert together == float(model.loss(batch_of(*SENTENCES)))
-    one, other = (
-        Instance(number, {"tokens": np.array(words), "actions": np.zeros(1)})
-        for number, words in ((2, [7, 2]), (9, [7, 2, 3, 4, 5]))
-    )
+    given = {2: [7, 2], 9: [7, 2, 3, 4, 5]}.items()
+    one, other = (Instance(n, {"tokens": np.array(w), "actions": np.zeros(1)}) for n, w in given)
     expected = sum(float(model.loss(InstanceBatch.of([alone]))) for alone in (one, other))
     assert float(model.loss(InstanceBatch.of([one, other]))) == pytest.approx(expected, rel=1e-6)
 
@@ -288,11 +280,8 @@ def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
     assert rnng_instances.find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
     model = RNNG.create({"unknown_classes": True}, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)
-    ids = {
-        int(i)
-        for one in model.instances(treebank, "test", VOCABULARY)
-        for i in one.arrays["tokens"]
-    }
+    held = [one.arrays["tokens"] for one in model.instances(treebank, "test", VOCABULARY)]
+    ids = set(np.concatenate(held).tolist())
     assert VOCABULARY.size in ids
     assert 2 not in ids
     assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
@@ -300,10 +289,8 @@ def test_instances_of_a_split_and_classes_of_unknown_words(treebank):
 
 def test_trees_are_binarized_labelled_and_readable_or_of_a_missing_document(treebank, tmp_path):
     files = treebank._replace(trees=tmp_path / "trees.parquet")
-    for row, named in (
-        ((500, 0, "(S (DT a))"), "document 500"),
-        ((3, 7, "(S (DT a)"), "document 3, sentence 7"),
-    ):
+    rows = {"document 500": (500, 0, "(S (DT a))"), "document 3, sentence 7": (3, 7, "(S (DT a)")}
+    for named, row in rows.items():
         columns = {name: [value] for name, value in zip(TREES.names, row, strict=True)}
         write_shard(files.trees, TREES, columns, {})
         check_refused(named, make().instances, files, "train", VOCABULARY)

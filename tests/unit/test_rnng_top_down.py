@@ -11,8 +11,7 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.models.latent import PADDING
-from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.latents.rnng_instances import labelled_actions, parse
+from beyond_perplexity.models.latents import rnng_discriminative, rnng_instances
 from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
@@ -22,12 +21,8 @@ from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_a
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 # (labels, phrases opened in a row): trees over 1, 2, ... words
-COUNTS = {
-    (1, 1): [1, 2, 6, 22],
-    (1, 2): [2, 9, 63, 540],
-    (2, 1): [2, 6, 30, 186],
-    (2, 2): [6, 70, 1386, 33754],
-}
+COUNTS = {(1, 1): [1, 2, 6, 22], (1, 2): [2, 9, 63, 540], (2, 1): [2, 6, 30, 186]}
+COUNTS |= {(2, 2): [6, 70, 1386, 33754]}
 SENTENCES = ([4, 3, 8], [6], [7, 2])
 
 
@@ -51,7 +46,6 @@ def trees_of(model, length):
 
 
 def everything(model):
-    """Return a batch of sentences and all trees of each."""
     trees = [trees_of(model, len(words)) for words in SENTENCES]
     owner = torch.arange(len(trees)).repeat_interleave(torch.tensor([len(t) for t in trees]))
     return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
@@ -67,7 +61,7 @@ def test_all_trees_and_no_others_are_possible(labels, run):
     """Both are positive on exactly the known number of trees; q sums to 1 over them."""
     names = tuple("ABC"[:labels])
     model = make(labels=names, maximum_run=run, size=3)
-    proposal = make(DiscriminativeRNNG, labels=names, maximum_run=run, size=3)
+    proposal = make(rnng_discriminative.DiscriminativeRNNG, labels=names, maximum_run=run, size=3)
     for length, count in enumerate(COUNTS[labels, run], 1):
         trees = trees_of(model, length)
         assert len(set(trees)) == count
@@ -80,7 +74,7 @@ def test_all_trees_and_no_others_are_possible(labels, run):
 @pytest.mark.parametrize("options", [{}, {"layers": 2}, {"maximum_open": 2}])
 @torch.no_grad()
 def test_probabilities_are_those_of_the_plain_programs(options):
-    model, proposal = make(**options), make(DiscriminativeRNNG, **options)
+    model, proposal = make(**options), make(rnng_discriminative.DiscriminativeRNNG, **options)
     batch, owner, latents = everything(model)
     chosen = torch.arange(0, len(owner), 23)
     owner, latents = owner[chosen], latents[chosen]
@@ -111,7 +105,7 @@ def test_probabilities_of_all_sentences_approach_one():
     assert 0.9 < sums[-1] <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+@pytest.mark.parametrize("kind", [TopDownRNNG, rnng_discriminative.DiscriminativeRNNG])
 def test_gradients_are_those_of_finite_differences(kind):
     model = make(kind, layers=2)
     trees = [trees_of(model, len(words))[-3] for words in SENTENCES]
@@ -135,20 +129,17 @@ def test_gradients_are_those_of_finite_differences(kind):
 
 
 def test_labels_become_actions_and_trees_beyond_the_limits_are_left_out(tmp_path, treebank):
-    one = parse("(S (NP (DT the) (NN man)) (FRAG (VBD ate)))")
+    one = rnng_instances.parse("(S (NP (DT the) (NN man)) (FRAG (VBD ate)))")
     labels = ("NP", "S", "X")
-    assert labelled_actions(one, labels, 100, 2) == [3, 2, 0, 0, 1, 4, 0, 1, 1]
-    assert labelled_actions(one, labels, 1, 2) is None
-    assert labelled_actions(one, labels, 100, 1) is None
-    assert labelled_actions(one, ("NP", "S"), 100, 2) is None
+    assert rnng_instances.labelled_actions(one, labels, 100, 2) == [3, 2, 0, 0, 1, 4, 0, 1, 1]
+    assert rnng_instances.labelled_actions(one, labels, 1, 2) is None
+    assert rnng_instances.labelled_actions(one, labels, 100, 1) is None
+    assert rnng_instances.labelled_actions(one, ("NP", "S"), 100, 2) is None
     model = make(labels=labels)
     row = torch.tensor([3, 2, 0, 0, 1, 4, 0, 1, 1, -1])
     assert model.readable(Instance(0, {}), row) == {"tree": "(S (NP #0 #1) (X #2))"}
-    rows = {
-        "doc_id": [0, 0, 119],
-        "sentence": [0, 1, 0],
-        "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
-    }
+    rows = {"doc_id": [0, 0, 119], "sentence": [0, 1, 0]}
+    rows |= {"tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"]}
     write_shard(tmp_path / "trees.parquet", TREES, rows, {})
     files = treebank._replace(trees=tmp_path / "trees.parquet")
     model = make(labels=("NP", "S", "VP"), maximum_run=1)
@@ -160,12 +151,12 @@ def test_labels_become_actions_and_trees_beyond_the_limits_are_left_out(tmp_path
 
 
 @pytest.mark.parametrize("options", [{"maximum_run": 0}, {"layers": 0}, {"dropout": -1.0}])
-@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+@pytest.mark.parametrize("kind", [TopDownRNNG, rnng_discriminative.DiscriminativeRNNG])
 def test_wrong_options_are_errors(kind, options):
     check_refused("architecture", kind, 9, options, labels=("A",))
 
 
-@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+@pytest.mark.parametrize("kind", [TopDownRNNG, rnng_discriminative.DiscriminativeRNNG])
 def test_training_beats_an_untrained_model(treebank, kind, tmp_path):
     torch.manual_seed(0)
     options = {"size": 16, "dropout": 0.1, "unknown_classes": True}

@@ -70,18 +70,10 @@ def literals() -> dict[str, set[str]]:
 def test_names_stand_in_rows_alone() -> None:
     """Published values are keyed by names; the list of stop words is a key of the configuration."""
     held = literals()
-    rows, published = (
-        "beyond_perplexity/tendencies/definitions.py",
-        "beyond_perplexity/report/published.py",
-    )
-    listed = {
-        "stop_words": {
-            "beyond_perplexity/planning/corpora.py",
-            "beyond_perplexity/planning/configuration_file.py",
-            "beyond_perplexity/report/comparison_page.py",
-            "beyond_perplexity/tendencies/statistics.py",
-        }
-    }
+    package = "beyond_perplexity"
+    rows, published = f"{package}/tendencies/definitions.py", f"{package}/report/published.py"
+    files = ("planning/corpora", "planning/configuration_file", "report/comparison_page")
+    listed = {"stop_words": {f"{package}/{name}.py" for name in (*files, "tendencies/statistics")}}
     for name in SHARES:
         assert held[name] - listed.get(name, set()) <= {rows, published}
     for name in set(DECODINGS) - {"beam"}:  # beams are searched in importance sampling too

@@ -5,11 +5,8 @@ Oracles: tables of `semantic_tables`, the paper's sentences, SciPy's average lin
 
 import math
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import yaml
@@ -24,11 +21,8 @@ from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.planning import run, validation
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.relations.readers import PERPLEXITY
-from beyond_perplexity.report import TABLES, published, semantic_tables, tabulate
+from beyond_perplexity.report import TABLES, latex, overview, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.layout import Table
-from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.semantic_evaluators import beaten
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
 from beyond_perplexity.semantics.differences import (
@@ -53,22 +47,18 @@ FAMILIES = {"evaluator/glove": "vectors", "evaluator/infersent": "infersent"}
 LABELS = Labels(models=list(SKILLS), names=TITLES, families=FAMILIES, published=True)
 
 
-def described(family: str, sampling: str | None = None) -> dict[str, Any]:
+def described(family, sampling=None):
     training = {"scheduled_sampling": sampling} if sampling else {}
     return {"family": family, "config": {"size": 1}, "training": training, "vocabulary": {}}
 
 
-MODELS = {
-    "gru": described("gru"),
-    "gru-ss": described("gru", "linear"),
-    "lstm": described("lstm", "none"),
-    "lstm-ss": described("lstm", "exponential"),
-    "transformer": described("transformer-adaptive-softmax"),
-}
+MODELS = {"gru": described("gru"), "gru-ss": described("gru", "linear")}
+MODELS |= {"lstm": described("lstm", "none"), "lstm-ss": described("lstm", "exponential")}
+MODELS |= {"transformer": described("transformer-adaptive-softmax")}
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def compared(tmp_path_factory):
     """Compare five models whose predictions differ a lot, so that tests are clear."""
     paths = write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences(90))
     paired = read_paired_scores(paths, 1_000)
@@ -78,26 +68,17 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-def related() -> dict[str, pd.DataFrame]:
+def related():
     """Relate five models by perplexity and a tendency of opposite order, two decodings."""
     names = ("decoding", "subject", "measure", "title", "value", "direction")
+    length = ("tendencies", "tendencies/length.ks", "Length (KS), excess")
     rows = [
         {"model": model, "error": 0.01, "note": "", **dict(zip(names, one, strict=True))}
         for place, model in enumerate(SKILLS)
         for one in (
             (None, "perplexity", "perplexity", "Bits per byte", 2.0 + place / 10, -1),
             (None, "semantics", "semantics/glove.wmd", "WMD", 0.4 + place / 50, 1),
-            *(
-                (
-                    d,
-                    "tendencies",
-                    "tendencies/length.ks",
-                    "Length (KS), excess",
-                    0.5 - place / 10,
-                    -1,
-                )
-                for d in ("beam", "nucleus")
-            ),
+            *((d, *length, 0.5 - place / 10, -1) for d in ("beam", "nucleus")),
         )
     ]
     order = dict.fromkeys(RELATION_ORDERS.names) | {"measure": "tendencies/length.ks", "note": ""}
@@ -112,7 +93,7 @@ def related() -> dict[str, pd.DataFrame]:
     }
 
 
-def given(**changed: Any) -> dict[str, Any]:
+def given(**changed):
     return {
         "semantics": make_semantics(SKILLS),
         "models": MODELS,
@@ -126,15 +107,15 @@ def given(**changed: Any) -> dict[str, Any]:
     }
 
 
-def make(name: str, labels: Labels = LABELS, **changed: Any) -> Table:
+def make(name, labels=LABELS, **changed):
     return tabulate(name, given(**changed), labels)
 
 
-def found_of(table: Table, question: str) -> pd.DataFrame:
+def found_of(table, question):
     return table.tidy[table.tidy["question"].str.contains(question)].reset_index(drop=True)
 
 
-def test_the_printed_tables_repeat_what_the_note_says() -> None:
+def test_the_printed_tables_repeat_what_the_note_says():
     """Oracle: all cells against all others of their table."""
     repeated = set()
     for table, rows in published.PUBLISHED_SEMANTICS.items():
@@ -143,12 +124,9 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
         cells = [((table, m, k), cell) for m, row in rows.items() for k, cell in row.items()]
         for place, (name, cell) in enumerate(cells):
             repeated |= {(name[1:], other[1:]) for other, c in cells[:place] if c == cell}
-    assert repeated == {
-        (("LSTM", "bleu_4"), ("GRU", "bleu_4")),
-        (("LSTM-SS", "bleu_4"), ("GRU", "bleu_4")),
-        (("LSTM-SS", "bleu_4"), ("LSTM", "bleu_4")),
-        (("GRU-SS", "transformer"), ("GRU", "skipthought")),
-    }
+    alike = [("LSTM", "GRU"), ("LSTM-SS", "GRU"), ("LSTM-SS", "LSTM")]
+    expected = {((one, "bleu_4"), (other, "bleu_4")) for one, other in alike}
+    assert repeated == expected | {(("GRU-SS", "transformer"), ("GRU", "skipthought"))}
     assert "15 of 20 cells, below Transformer in 11" in semantic_tables.PUBLISHED_FAULTS
     assert published.published_lower("infersent", "skipthought") == (15, 20)
     assert published.published_lower("infersent", "transformer") == (11, 20)
@@ -159,7 +137,7 @@ def test_the_printed_tables_repeat_what_the_note_says() -> None:
     assert min(printed, key=lambda row: row["perplexity"])["bleu_2"] == (31.49, 30.29)
 
 
-def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs() -> None:
+def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs():
     names = {name: semantic_tables.paper_model(one) for name, one in MODELS.items()}
     assert tuple(names.values()) == published.PAPER_MODELS
     assert semantic_tables.paper_model(described("cnn")) is None
@@ -182,7 +160,7 @@ def test_models_find_their_counterparts_and_tables_have_our_numbers_above_theirs
     assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
-def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() -> None:
+def test_every_measure_has_its_line_and_values_stand_beside_their_baselines():
     lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
     assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
@@ -191,13 +169,9 @@ def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() ->
     table = make("semantics/values")
     lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
-    assert lines["glove: WMD"][gru : gru + 5] == [
-        "0.300 [0.280, 0.320]",
-        "0.300",
-        "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}"),
-        "0.200 [0.180, 0.220]",
-        "0.200 [0.180, 0.220]",
-    ]
+    excess = "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}")
+    cells = ["0.300 [0.280, 0.320]", "0.300", excess, *["0.200 [0.180, 0.220]"] * 2]
+    assert lines["glove: WMD"][gru : gru + 5] == cells
     assert lines["Cross-entropy"][gru + 1] == ""
     assert "GRU 5.0% and 2.0%" in table.note
     # facts are said once with their models
@@ -210,7 +184,7 @@ def test_every_measure_has_its_line_and_values_stand_beside_their_baselines() ->
     assert note.count("another.") == 1
 
 
-def test_differences_have_their_stars_and_probes_say_who_notices(compared: dict[str, Any]) -> None:
+def test_differences_have_their_stars_and_probes_say_who_notices(compared):
     table = make("semantics/differences", **compared)
     assert len(table.rows) == 2 * 10
     line = next(row for row in table.rows if row[0] == "GRU less Transformer")
@@ -223,16 +197,11 @@ def test_differences_have_their_stars_and_probes_say_who_notices(compared: dict[
     assert line[1:] == ["1.000", "0.0%", "0.400", "90.0%", "1.000", "0.0%"]
 
 
-def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
+def test_what_does_not_beat_the_average_of_vectors_says_so():
     # The more a measure errs the lower it correlates; as all err alike, a little less is clear.
-    errors = {
-        ("word2vec", "average"): 0.5,
-        ("glove", "average"): 1.7,
-        ("glove", "wmd"): 1.7,
-        ("glove", "greedy_f1"): 1.9,
-        ("infersent", "similarity"): 1.6999,
-        ("minilm", "similarity"): 1.5,
-    }
+    errors = {("word2vec", "average"): 0.5, ("glove", "average"): 1.7, ("glove", "wmd"): 1.7}
+    errors |= {("glove", "greedy_f1"): 1.9, ("infersent", "similarity"): 1.6999}
+    errors |= {("minilm", "similarity"): 1.5}
     scores = make_pair_scores(errors)
     rows = scores.groupby(["evaluator", "measure"])
     human = make_human({key: spearmanr(own["gold"], own["value"])[0] for key, own in rows})
@@ -250,7 +219,7 @@ def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
     assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
 
 
-def test_findings_of_meaning_and_of_an_order_against_perplexity(compared: dict[str, Any]) -> None:
+def test_findings_of_meaning_and_of_an_order_against_perplexity(compared):
     table = make("semantics/findings", **compared)
     helps = found_of(table, "scheduled sampling help").set_index(["about", "verdict"])
     own = helps.loc["gru-ss against GRU"]
@@ -260,9 +229,8 @@ def test_findings_of_meaning_and_of_an_order_against_perplexity(compared: dict[s
     chance = found_of(table, "chance")
     assert chance["value"].iloc[0] != chance["value"].iloc[1]
     unnoticed = found_of(table, "unnoticed")
-    assert "glove: average of vectors" in set(
-        unnoticed.loc[unnoticed["quantity"].str.endswith(": shuffled"), "about"]
-    )
+    blind = unnoticed.loc[unnoticed["quantity"].str.endswith(": shuffled"), "about"]
+    assert "glove: average of vectors" in set(blind)
     people = found_of(table, "people gave").iloc[0]
     assert people["about"] == "glove: WMD"
     assert people["quantity"].endswith("sts")
@@ -283,7 +251,7 @@ def test_findings_of_meaning_and_of_an_order_against_perplexity(compared: dict[s
     assert now["verdict"].eq("both clear").any()
 
 
-def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_misses() -> None:
+def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_misses():
     table = make("relations/measures")
     assert [row[:2] for row in table.rows[:2]] == [["GRU", "Nucleus"], ["GRU", "Beam"]]
     assert len(table.rows) == 10
@@ -294,7 +262,7 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
         ("Distance of generated text to human text", "Length (KS), excess ↓"),
     ]
     assert table.rows[1][2:] == ["2.000 ± 0.010", "0.400 ± 0.010", "0.500 ± 0.010"]
-    assert r"$\uparrow$" in to_latex(table)
+    assert r"$\uparrow$" in latex.to_latex(table)
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
@@ -315,7 +283,7 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
 
 
 @pytest.mark.parametrize("leaves", [2, 3, 7, 20])
-def test_the_tree_is_scipys(leaves: int) -> None:
+def test_the_tree_is_scipys(leaves):
     condensed = np.random.default_rng(leaves).random(leaves * (leaves - 1) // 2)
     merges, order = correlation_matrix.average_linkage(squareform(condensed))
     expected = linkage(condensed, "average")
@@ -330,10 +298,8 @@ def test_the_tree_is_scipys(leaves: int) -> None:
 
 
 def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(compared):
-    strong, weak = (
-        correlation_matrix.ShownCorrelation(-0.95, -1, -0.8),
-        correlation_matrix.ShownCorrelation(0.1, -0.5, 0.6),
-    )
+    shown = correlation_matrix.ShownCorrelation
+    strong, weak = shown(-0.95, -1, -0.8), shown(0.1, -0.5, 0.6)
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
     merges, order = correlation_matrix.cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)
@@ -348,7 +314,7 @@ def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(c
     assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
 
 
-def test_correlations_of_few_models_are_scatters_with_their_rho(compared: dict[str, Any]) -> None:
+def test_correlations_of_few_models_are_scatters_with_their_rho(compared):
     """Oracle: SciPy's correlation of the values of the table; the points are those values."""
     measures = related()["relation_measures"].sort_values("model")
     texts, bits = (measures["measure"] == n for n in ("tendencies/length.ks", PERPLEXITY))
@@ -391,11 +357,8 @@ def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
         assert f"of the {title} split" in axis.get_xlabel()
         orders.append([tick.get_text().split("  ")[0] for tick in axis.get_yticklabels()])
         places = [orders[-1].index(one) for one in ("BLEU-2", "Accuracy")]
-        (row,) = table[
-            (table["split"] == split)
-            & (table["first_measure"] == "bleu_2")
-            & (table["second_measure"] == "accuracy")
-        ].to_dict("records")
+        pair = (table["first_measure"] == "bleu_2") & (table["second_measure"] == "accuracy")
+        (row,) = table[pair & (table["split"] == split)].to_dict("records")
         texts = {t.get_position()[::-1]: t.get_text() for t in axis.texts}
         drawn.append(texts[max(places), min(places)])
         assert drawn[-1] == f"{row['value']:.2f}".lstrip("0")
@@ -405,13 +368,11 @@ def test_both_splits_are_drawn_as_the_paper_has_them(name, over, compared):
     assert "test split" in axis.get_xlabel()
 
 
-def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_6() -> None:
+def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_6():
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
     for expected in (False, True):
-        held = {
-            **deepcopy(config),
-            "report": {"published": {"semantics": ["wikipedia"] * expected}},
-        }
+        report = {"published": {"semantics": ["wikipedia"] * expected}}
+        held = {**deepcopy(config), "report": report}
         validation.validate(held)
         report = run.Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
@@ -423,7 +384,7 @@ def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_
     head = semantics["measure"] == "head"
     semantics.loc[head, "value"] = 0.25
 
-    def column(rows: pd.DataFrame) -> tuple[list[str], str]:
+    def column(rows):
         table = make("semantics/table_1", semantics=rows)
         place = [one.title for one in table.columns].index("InferSent")
         return [row[place] for row in table.rows if row[1] == "this run"], table.note
@@ -436,7 +397,7 @@ def test_captions_speak_of_printed_values_that_stand_and_infersents_is_equation_
     assert "equation 6" not in note
 
 
-def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -> None:
+def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order():
     figure = draw_figure("semantics/figure_3", given(), LABELS)
     drawn = [np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()]
     assert float(np.interp(0.8, *drawn[2].T)) == pytest.approx(0.5)
@@ -449,14 +410,14 @@ def test_the_curve_is_that_of_equation_13_and_measures_have_titles_and_order() -
     assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
 
 
-def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str, Any]) -> None:
+def test_the_first_page_has_the_lines_of_both(tmp_path, compared):
     found = {}
     for paper in ("semantics", "relations"):
         path = tmp_path / paper / "my *corpus*" / "findings.csv"
         path.parent.mkdir(parents=True)
         make(f"{paper}/findings", **compared).tidy.to_csv(path, index=False)
         found[paper] = read_findings([path])
-    page = render_overview({}, {}, [], set(), None, [], found)
+    page = overview.render_overview({}, {}, [], set(), None, [], found)
     tree = publish_doctree(page, settings_overrides={"report_level": 2, "halt_level": 2})
     text = tree.astext()
     assert "Does what the models predict mean what is there?" in text

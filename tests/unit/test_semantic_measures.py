@@ -29,13 +29,12 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
-from beyond_perplexity.semantics import differences
+from beyond_perplexity.semantics import differences, movers
 from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
-from beyond_perplexity.semantics.movers import movers_distances
 from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refused
@@ -106,9 +105,8 @@ def test_bleu_by_hand_and_of_sentences_shorter_than_its_orders():
     assert bleu_of(count_bleu([("a b c d", "a b c d")]), 4) == 1
     short = bleu_of(count_bleu([("a b c", "a b c d e")]), 2)
     assert short == pytest.approx(math.exp(1 - 5 / 3))
-    assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(
-        math.sqrt(3 / 5 * 2 / 4)
-    )
+    mean = math.sqrt(3 / 5 * 2 / 4)
+    assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(mean)
 
 
 def test_aligned_cosines_and_greedy_alignment_are_loops_over_words():
@@ -146,17 +144,15 @@ def test_pairwise_cosines_are_a_loop_over_places(k):
     texts = [[text.replace("<unk>", "a").replace("</s>", "b") for text in part] for part in texts]
     ids = read(*texts)
     near, far = (lambda gap: 1 - gap / (k + 1)), (lambda gap: gap / k)
-    found = {
-        name: cosines.pairwise_cosines(UNITS, *ids, k, name) for name in ("normalized", "weighted")
-    }
+    names = ("normalized", "weighted")
+    found = {name: cosines.pairwise_cosines(UNITS, *ids, k, name) for name in names}
     printed = cosines.pairwise_cosines(UNITS, *ids, k, "printed")
     for place, (one, other) in enumerate(zip(*texts, strict=True)):
         total, weights = pairwise_loop(one, other, k, near)
         own = [pairwise_loop(text, text, k, near)[0] for text in (one, other)]
         assert found["weighted"][place] == pytest.approx(total / weights, abs=1e-6)
-        assert found["normalized"][place] == pytest.approx(
-            total / math.sqrt(own[0] * own[1]), abs=1e-6
-        )
+        normalized = total / math.sqrt(own[0] * own[1])
+        assert found["normalized"][place] == pytest.approx(normalized, abs=1e-6)
         sums = pairwise_loop(one, other, k, far)[0]
         assert printed[place] == pytest.approx(sums / (len(one.split()) * k), abs=1e-6)
 
@@ -180,14 +176,18 @@ def test_equation_11_by_hand_and_only_normalized_a_text_is_nearest_to_itself():
     target = index.read(["a b a"] * len(texts))
     candidates = index.read(texts)
     itself = texts.index("a b a ")
-    best = {
-        name: cosines.pairwise_cosines(units, candidates, target, 2, name)
-        for name in ("normalized", "weighted", "printed")
-    }
+    given, names = (units, candidates, target, 2), ("normalized", "weighted", "printed")
+    best = {name: cosines.pairwise_cosines(*given, name) for name in names}
     assert best["normalized"].argmax() == itself
     assert (np.delete(best["normalized"], itself) < 1).all()
     for name in ("weighted", "printed"):
         assert best[name].max() > best[name][itself]
+
+
+def as_long(texts, others):
+    """Repeat the words of others, up to the lengths of texts."""
+    pairs = [(len(text.split()), other.split()) for text, other in zip(texts, others, strict=True)]
+    return [" ".join((words * 12)[:length]) for length, words in pairs]
 
 
 def linear_program(one: str, other: str) -> float:
@@ -205,11 +205,8 @@ def linear_program(one: str, other: str) -> float:
 def test_movers_distances_are_a_linear_program(equal):
     texts = [random_texts(seed, 80) for seed in (9, 10)]
     if equal:  # an assignment, other than transport
-        texts[1] = [
-            " ".join((other.split() * 12)[: len(one.split())])
-            for one, other in zip(*texts, strict=True)
-        ]
-    found = movers_distances(UNITS, *read(*texts))
+        texts[1] = as_long(*texts)
+    found = movers.movers_distances(UNITS, *read(*texts))
     theirs = [linear_program(one, other) for one, other in zip(*texts, strict=True)]
     assert found == pytest.approx(theirs, abs=1e-6)
 
@@ -221,13 +218,13 @@ def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
     held.add_vectors(WORDS, VECTORS)
     rng = random.Random(11)
     texts = [[" ".join(rng.choices(WORDS, k=rng.randint(1, 15))) for _ in range(40)] for _ in "ab"]
-    found = movers_distances(UNITS, *read(*texts))
+    found = movers.movers_distances(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         assert value == pytest.approx(held.wmdistance(one.split(), other.split()), abs=1e-3)
     rng = random.Random(12)
     texts = [[" ".join(rng.choices(WORDS, k=size))] for size in (150, 151)]
-    once = movers_distances(UNITS, *read(*texts))
-    thrice = movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
+    once = movers.movers_distances(UNITS, *read(*texts))
+    thrice = movers.movers_distances(UNITS, *read(*([" ".join(part * 3)] for part in texts)))
     assert once == pytest.approx(thrice)
 
 
@@ -267,11 +264,7 @@ def test_measures_of_a_pair_do_not_depend_on_others(weighting):
 def test_a_text_and_itself_have_the_most():
     texts = random_texts(17, 60)
     texts = [text.replace("<unk>", "rare").replace("</s>", "w9") for text in texts]
-    others = random_texts(18, 60)
-    others = [
-        " ".join((other.split() * 12)[: len(text.split())])
-        for text, other in zip(texts, others, strict=True)
-    ]
+    others = as_long(texts, random_texts(18, 60))
     same, another = (measure_vectors(VECTORS, *read(x, texts), OPTIONS) for x in (texts, others))
     for name in VECTOR_MEASURES:
         assert MEASURES[name].reaches
@@ -347,7 +340,6 @@ def changed(path, **columns):
 
 
 def with_values(folder, part, values):
-    """Compare three models after the values of one file have been changed."""
     paths = write_scores(folder, SKILLS, sentences())
     (path,) = (one for one in paths if part in one)
     changed(path, value=values(pq.read_table(path)))
@@ -407,9 +399,8 @@ def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
 
 def bleu_by_loop(scores, model, kind, groups):
     own = scores[(scores["model"] == model) & (scores["kind"] == kind)]
-    return np.array(
-        [np.sum(own.loc[own["unit_id"] == g, "statistics"].tolist(), axis=0) for g in groups], float
-    )
+    of_groups = [own.loc[own["unit_id"] == g, "statistics"].tolist() for g in groups]
+    return np.array([np.sum(rows, axis=0) for rows in of_groups], float)
 
 
 def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path):
@@ -494,9 +485,8 @@ def test_the_level_of_the_test_holds(tmp_path):
 def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
     one, other = paired(shards, 60), paired(cut, 60)
-    assert differences.compare_semantics(one, TESTS).equals(
-        differences.compare_semantics(other, TESTS)
-    )
+    found = [differences.compare_semantics(held, TESTS) for held in (one, other)]
+    assert found[0].equals(found[1])
     assert differences.correlate_measures(one).equals(differences.correlate_measures(other))
 
 
@@ -583,10 +573,9 @@ def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     """Oracle: SciPy model by model; the jackknife in a loop, as there are fewer than 50 groups."""
     scores = frames(shards)
     scores = scores.query("split == 'test' and kind == @PREDICTED")
-    wide = {
-        model: rows.pivot(index=["unit_id", "sentence"], columns="measure", values="value")
-        for model, rows in scores[scores["measure"].isin(["wmd", "bleu_3"])].groupby("model")
-    }
+    rows = scores[scores["measure"].isin(["wmd", "bleu_3"])].groupby("model")
+    how = {"index": ["unit_id", "sentence"], "columns": "measure", "values": "value"}
+    wide = {model: own.pivot(**how) for model, own in rows}
 
     def mean(keep):
         found = [scipys(own.loc[keep, "wmd"], own.loc[keep, "bleu_3"]) for own in wide.values()]
@@ -634,10 +623,8 @@ def test_what_does_not_vary_is_left_out_and_what_follows_from_another_has_no_wid
 def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_path, shards):
     paths = write_scores(tmp_path, {name: k / 5 for k, name in enumerate("abcdef")}, sentences())
     held = paired(paths)
-    values = [
-        held.sums[ScoreKey("test", "glove", measure, PREDICTED)].numerators.sum(axis=0)
-        for measure in ("wmd", "average")
-    ]
+    keys = [ScoreKey("test", "glove", measure, PREDICTED) for measure in ("wmd", "average")]
+    values = [held.sums[key].numerators.sum(axis=0) for key in keys]
     found = correlations(paths, "models")
     found = found[(found["split"] == "test") & (found["method"] == "spearman")]
     own = row(found, first_measure="wmd", second_measure="average")

@@ -22,14 +22,12 @@ from benchmarks.calibration_semantics import coverages
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.schemas import semantics
+from beyond_perplexity.semantics import model_measures, scored_pairs
 from beyond_perplexity.semantics import probes as probing
-from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.evaluators import contract, word_vectors
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_vectors
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
-from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
 from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
 from beyond_perplexity.storage.shards import write_shard
@@ -39,10 +37,10 @@ NOT_CONTINUED = {"continued": None, "given": None}
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 
 
-class Vectors(Evaluator):
+class Vectors(contract.Evaluator):
     """Word vectors of a few words; "cat" has none."""
 
-    measures = WordVectorEvaluator.measures
+    measures = word_vectors.WordVectorEvaluator.measures
 
     def __init__(self) -> None:
         self._rows = {word: k for k, word in enumerate(WORDS) if word != "cat"}
@@ -51,7 +49,7 @@ class Vectors(Evaluator):
     def score(self, pairs):
         index = WordIndex(self._rows)
         predicted, target = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
-        return measure_vectors(self._table, predicted, target, MeasureOptions())
+        return word_vectors.measure_vectors(self._table, predicted, target, MeasureOptions())
 
     def describe(self):
         return {"title": "toy"}
@@ -82,7 +80,6 @@ def scored(rows, evaluator=None, name="words"):
 
 
 def write_scores(folder, rows, *evaluators):
-    """Write predictions and their scores, and return the paths of both."""
     given = folder / "predictions.parquet"
     write_shard(given, semantics.PREDICTIONS, pa.Table.from_pylist(rows, semantics.PREDICTIONS), {})
     paths = []
@@ -95,7 +92,7 @@ def write_scores(folder, rows, *evaluators):
 def summary(folder, rows, *evaluators, seed=1):
     folder.mkdir(exist_ok=True)
     paths = write_scores(folder, rows, *(evaluators or [("words", WordEvaluator())]))
-    table = summarize_scores(*paths, "lstm", 49, seed)
+    table = model_measures.summarize_scores(*paths, "lstm", 49, seed)
     assert table.schema.equals(semantics.SEMANTICS)
     return table.to_pandas()
 
@@ -120,16 +117,11 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
 
     for row in rows[:12]:
         place = row["unit_id"], row["sentence"]
-        told = {
-            "predicted": [row["predicted"]],
-            "sampled": row["samples"],
-            "continued": [] if row["continued"] is None else [row["continued"]],
-        }
+        told = {"predicted": [row["predicted"]], "sampled": row["samples"]}
+        told["continued"] = [] if row["continued"] is None else [row["continued"]]
         for measure, (kind, texts) in itertools.product(("aligned_cosine", "wmd"), told.items()):
-            for name, other in (
-                (kind, row["target"]),
-                (semantics.PARTNER_OF[kind], row["partner"]),
-            ):
+            partner = semantics.PARTNER_OF[kind], row["partner"]
+            for name, other in ((kind, row["target"]), partner):
                 if texts:
                     first = 2 if kind == "continued" else 0  # words that were given count nowhere
                     cut = [" ".join(text.split()[first:]) for text in (other, *texts)]
@@ -158,12 +150,10 @@ def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words(
     """Bit for bit."""
     table = pa.Table.from_pylist(predictions(documents=40), semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
-        tables = [
-            pa.concat_tables(
-                score_predictions(table.to_batches(max_chunksize=size), evaluator, "m", "e")
-            ).sort_by([(name, "ascending") for name in ("measure", "unit_id", "sentence", "kind")])
-            for size in (1, 7, 1000)
-        ]
+        order = [(name, "ascending") for name in ("measure", "unit_id", "sentence", "kind")]
+        batches = [table.to_batches(max_chunksize=size) for size in (1, 7, 1000)]
+        parts = [score_predictions(some, evaluator, "m", "e") for some in batches]
+        tables = [pa.concat_tables(part).sort_by(order) for part in parts]
         assert tables[0].equals(tables[1])
         assert tables[0].equals(tables[2])
     frame = scored(predictions(aligned=False), Vectors(), "glove").to_pandas()
@@ -212,9 +202,8 @@ def test_means_baselines_and_excesses_are_those_of_the_rows(tmp_path, kind):
     scores = scored(rows, Vectors(), "glove").to_pandas()
     for measure in ("wmd", "cosine_scaled", "aligned_cosine"):
         part = scores[(scores.measure == measure) & (scores.split == "test")]
-        own, baseline = (
-            part[part.kind == name].value.to_numpy() for name in (kind, semantics.PARTNER_OF[kind])
-        )
+        names = kind, semantics.PARTNER_OF[kind]
+        own, baseline = (part[part.kind == name].value.to_numpy() for name in names)
         found = row_of(frame, split="test", measure=measure, kind=kind)
         groups = groups_of(rows, "test")
         named = {"value": own, "baseline": baseline, "excess": own - baseline}
@@ -253,11 +242,8 @@ def test_bleu_is_of_all_sentences_and_its_mean_stands_beside(tmp_path):
 def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(tmp_path):
     rows = [row for row in predictions(documents=90) if row["split"] == "test"]
     frame = summary(tmp_path, rows)
-    right = sum(
-        one == other != "<unk>"
-        for row in rows
-        for one, other in zip(row["predicted"].split(), row["target"].split(), strict=True)
-    )
+    pairs = [zip(row["predicted"].split(), row["target"].split(), strict=True) for row in rows]
+    right = sum(one == other != "<unk>" for pair in pairs for one, other in pair)
     words = sum(row["words"] for row in rows)
     accuracy = row_of(frame, measure="accuracy", kind="predicted")
     assert accuracy.value == pytest.approx(right / words)
@@ -290,9 +276,8 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy_and_what_lacks_is_said(
 def expected(kind, truth, told):
     """Return what a model expects to score where the next word is A or B, by enumeration."""
     found = 0.0
-    for (word, p), (one, q), (other, r) in itertools.product(
-        truth.items(), told.items(), told.items()
-    ):
+    triples = itertools.product(truth.items(), told.items(), told.items())
+    for (word, p), (one, q), (other, r) in triples:
         agrees = float(one == word)
         spread = float(one == other)
         found += p * q * r * (agrees - spread / 2 if kind == "proper" else agrees)
@@ -321,11 +306,9 @@ def test_only_the_proper_score_is_best_for_the_truth_and_of_accuracy_is_briers(t
         pairs = counts.sum() * (counts.sum() - 1)
         among = (counts * (counts - 1)).sum() / pairs
         brier += share[word] - among / 2
-        rows.append(
-            predictions()[0]
-            | {"unit_id": unit, "group": None, "words": 1, "split": "test", "partner": "mat"}
-            | {"target": WORDS[word], "predicted": WORDS[0], "samples": samples}
-        )
+        row = predictions()[0] | {"unit_id": unit, "group": None, "words": 1, "split": "test"}
+        row |= {"partner": "mat", "target": WORDS[word], "predicted": WORDS[0]}
+        rows.append(row | {"samples": samples})
     frame = summary(tmp_path, rows)
     found = row_of(frame, measure="accuracy", kind="proper")
     assert found.value == pytest.approx(brier / 30)
@@ -348,7 +331,7 @@ def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name
                 table = scored(rows[begin : begin + size], evaluator, name)
                 write_shard(paths[-1], semantics.SEMANTIC_SCORES, table, {})
         given = [tmp_path / "whole" / "predictions.parquet"]
-        cut = summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
+        cut = model_measures.summarize_scores(paths, given, "lstm", 49, 1).to_pandas()
         pd.testing.assert_frame_equal(cut, whole, check_exact=True)
 
 
@@ -380,7 +363,7 @@ def test_commands_score_and_measure_and_bad_flags_are_one_line(tmp_path, one_thr
     assert not output.exists()
 
 
-class SharedWords(Evaluator):
+class SharedWords(contract.Evaluator):
     """Share of words, whatever their order: |A ∩ B| / |A ∪ B|; nothing of texts with "x"."""
 
     measures = ("average",)
@@ -499,9 +482,8 @@ def test_intervals_of_probes_are_over_groups():
     size, z = 39.0, stats.t.ppf(0.975, 38)
     middle = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
-    assert (row["noticed_low"], row["noticed_high"]) == pytest.approx(
-        (middle - half, middle + half)
-    )
+    limits = middle - half, middle + half
+    assert (row["noticed_low"], row["noticed_high"]) == pytest.approx(limits)
 
 
 def tied(seed: int, size: int):
@@ -634,10 +616,8 @@ def test_the_command_writes_all_three_tables(tmp_path, one_thread):
     texts = [f"{text} ." for text in some_texts(40, 20, words)]
     write_documents(corpus, texts, ("test", "test"))
     pairs.write_text("one\ttwo\tscore\n" + "a b c\ta b d\t1\n" + "a b\ta b\t2\n")
-    outputs = {
-        f"--{name}": tmp_path / f"{name}.parquet"
-        for name in ("output", "correlations", "pair-scores")
-    }
+    names = ("output", "correlations", "pair-scores")
+    outputs = {f"--{name}": tmp_path / f"{name}.parquet" for name in names}
     flags = [part for pair in outputs.items() for part in pair]
     flags += ["--documents", corpus, "--sentences", 50, "--evaluator", "words", "--seed", 1]
     run_script("probe_evaluator", *flags, "--human", json.dumps({"mine": [str(pairs), "score"]}))

@@ -14,9 +14,8 @@ from scipy.stats import norm
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
-from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.inference import histogram_draws, two_sample_test
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, sensitivity, shifts, type_token
@@ -35,6 +34,7 @@ PERMUTATIONS = 199
 TWO_TESTS = ("ks", "mean_difference")
 N = 200
 HOW = SensitivityOptions(documents=(N,), level=0.05, power=0.8, pairs=400)
+BY_SIZE = {"index": ["tendency", "measure"], "columns": "n"}
 
 
 def draw_texts(n: int) -> list[str]:
@@ -120,7 +120,7 @@ def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
 
 
 def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return rank_ks(top_ranks(first, None), top_ranks(second, None))
+    return two_sample_test.rank_ks(top_ranks(first, None), top_ranks(second, None))
 
 
 def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:
@@ -250,13 +250,10 @@ def test_the_search_finds_a_known_shift(guess):
 
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
-    found = minimum_detectable_effects(
-        reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference"
-    )
+    texts = [pa.array(TEXTS)]
+    found = minimum_detectable_effects(reference, texts, MeasurementOptions(), how, 1, "reference")
     assert found.schema == SENSITIVITY
-    rows = found.to_pandas().pivot(
-        index=["tendency", "measure"], columns="n", values="minimum_detectable_effect"
-    )
+    rows = found.to_pandas().pivot(**BY_SIZE, values="minimum_detectable_effect")
     assert len(rows) == 11
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)
     assert rows[2].isna().any()
@@ -271,9 +268,8 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
 def by_groups(reference):
     how = SensitivityOptions(documents=(60, 600, 60_000), level=0.05, pairs=200)
     own = {"groups": np.arange(len(TEXTS)) // 5, "classes": ClassOptions(WORDS, True)}
-    return minimum_detectable_effects(
-        reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", **own
-    )
+    given = reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r"
+    return minimum_detectable_effects(*given, **own)
 
 
 def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
@@ -283,9 +279,7 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
         ("unigram", "max_difference"),
         *((name, m) for name in ("length", "stop_words", "symbols") for m in TWO_TESTS),
     }
-    rows = found.pivot(
-        index=["tendency", "measure"], columns="n", values="minimum_detectable_effect"
-    )
+    rows = found.pivot(**BY_SIZE, values="minimum_detectable_effect")
     assert rows[60].isna().all()  # 12 groups allow no verdict
     assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
     assert "whole groups" in sensitivity_table(found, Labels()).note
@@ -308,9 +302,8 @@ def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
     assert cells.sum(axis=0) / cells.sum() == pytest.approx(inner.probabilities(0), abs=1e-12)
     means = cells @ np.arange(cells.shape[1]) / cells.sum(axis=1)
     assert means == pytest.approx(np.bincount(codes, lengths) / 5, rel=0.2)
-    drawn = document_shifts.NumberSwapShift(
-        inner, document_shifts.GroupedDocuments(codes, lengths), lengths
-    )
+    grouped = document_shifts.GroupedDocuments(codes, lengths)
+    drawn = document_shifts.NumberSwapShift(inner, grouped, lengths)
     pairs = shifts.PairDraw(500, 400, 1, "test")
     shifted = drawn.draw(pairs, 0.5)["mean_difference"]
     assert shifted.mean() == pytest.approx(0.5 * lengths.mean(), rel=0.03)

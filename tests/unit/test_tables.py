@@ -9,16 +9,13 @@ import math
 import statistics
 from html.parser import HTMLParser
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beyond_perplexity import verdicts
-from beyond_perplexity.errors import InputError
+from beyond_perplexity import errors, verdicts
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
     MINUS,
@@ -69,11 +66,11 @@ SOURCES = [
         (math.nan, ""),
     ],
 )
-def test_shown(value: float | None, text: str) -> None:
+def test_shown(value, text):
     assert shown(value) == text
 
 
-def test_stars_ranges_shares_and_signs() -> None:
+def test_stars_ranges_shares_and_signs():
     marks = [stars(p) for p in (0.0049, 0.005, 0.049, 0.05, math.nan, None)]
     assert marks == ["**", "*", "*", "", "", ""]
     assert [shown_p(p) for p in (1 / 1001, 0.02, None)] == ["< 0.001", "0.020", ""]
@@ -89,13 +86,13 @@ def test_stars_ranges_shares_and_signs() -> None:
     assert signed == ["+0.010", f"{MINUS}0.001", "0.000", "0.000", ""]
 
 
-def _value(tendency: str, measure: str, family: str, kind: str) -> float:
+def _value(tendency, measure, family, kind):
     found = published(tendency, measure, family, kind)
     assert found is not None
     return found.value
 
 
-def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
+def test_published_values_agree_with_the_sentences_of_the_paper():
     # "text generated from an LSTM using random sampling follows all three the closest of any model"
     for tendency in ("length", "stop_words", "symbols"):
         random = {f: _value(tendency, "ks", f, "ancestral") for f in PUBLISHED_FAMILIES}
@@ -122,13 +119,11 @@ def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
         assert published(*nothing) is None
 
 
-def test_standard_deviations_are_over_resamples() -> None:
+def test_standard_deviations_are_over_resamples():
     parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
     table = sensitivity.reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
-    values = [
-        float(part.query("tendency == 'length' and measure == 'mean'")["value"].iloc[0])
-        for part in parts
-    ]
+    lengths = [part.query("tendency == 'length' and measure == 'mean'") for part in parts]
+    values = [float(length["value"].iloc[0]) for length in lengths]
     row = table.tidy.query("tendency == 'length'").iloc[0]
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
@@ -143,86 +138,84 @@ def test_standard_deviations_are_over_resamples() -> None:
         assert table.rows[0][1] == "1.3000"
 
 
-def _description(family: str, parameters: int) -> dict[str, object]:
+def _description(family, parameters):
     return {"family": family, "parameters": parameters, "vocabulary": {"kind": "closed"}}
 
 
-def test_models_table() -> None:
+def test_models_table():
     models = {"small": _description("lstm", 59_000_000), "trigram": _description("trigram", 7)}
-    perplexities = {
-        "small": {
-            "perplexity": {"token": 81.5, "word": 90.25},
-            "unknown_penalized": {"perplexity": {"token": 280.5, "word": 300.5}},
-        },
-        "trigram": {"perplexity": {"token": None, "word": None}},
-    }
+    small = {"perplexity": {"token": 81.5, "word": 90.25}}
+    small |= {"unknown_penalized": {"perplexity": {"token": 280.5, "word": 300.5}}}
+    perplexities = {"small": small, "trigram": {"perplexity": {"token": None, "word": None}}}
     table = model_table(models, perplexities, Labels())
     numbers = ["59.00", "59.000", "81.50", "90.25", "300.5", "49.29"]
     assert (table.rows[0], table.rows[1][4]) == (["small", "closed", *numbers], "∞")
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
-    with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
+    with pytest.raises(errors.InputError, match="model 'small' lacks 'parameters'"):
         model_table({"small": {"family": "lstm"}}, {}, Labels())
 
 
-def scored(byte: float | None, size: int = 90, unknown: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "perplexity": {"token": 3.0, "word": 4.0},
-        "bits": {"character": 1.0, "byte": byte},
-        "documents": 2,
-        "n": {"byte": size},
-        "unknown": unknown,
-        "unknown_share": unknown / 10,
-        "text": "cleaned",
-        **more,
-    }
+def scored(byte, size=90, unknown=0, **more):
+    held = {"perplexity": {"token": 3.0, "word": 4.0}, "bits": {"character": 1.0, "byte": byte}}
+    held |= {"documents": 2, "n": {"byte": size}, "text": "cleaned"}
+    return {**held, "unknown": unknown, "unknown_share": unknown / 10, **more}
 
 
+INTERVAL = {"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}}
 PERPLEXITIES = {
     "closed": scored(
         1.3,
         unknown=3,
         open_vocabulary={"bits": {"byte": 2.1}},
-        interval={"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}},
+        interval=INTERVAL,
+        interval_by_document={"open_vocabulary": {"bits": {"byte": [2.05, 2.15]}}},
     ),
-    "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
+    "open": scored(
+        2.3,
+        interval={"bits": {"byte": [None, None]}, "note": "fewer than 20 effective groups"},
+        interval_by_document={"bits": {"byte": [2.1, 2.5]}},
+    ),
     "free": scored(1.2, unknown=3),
     "impossible": scored(None, unknown=3, open_vocabulary={"bits": {"byte": None}}),
     "external": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
 }
 
 
-def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
+def test_bits_per_byte_are_of_one_text_with_every_word_spelled():
     models = {name: _description("lstm", 7) for name in PERPLEXITIES}
     table = model_table(models, PERPLEXITIES, Labels())
     heads = [column.title for column in table.columns]
     cleaned, raw = heads.index(SPELLED), heads.index(RAW_BITS)
     shown_bits = {row[0]: (row[cleaned], row[raw]) for row in table.rows}
-    assert shown_bits == {
-        "closed": ("2.100", ""),
-        "open": ("2.300", ""),
-        "free": ("", ""),
-        "impossible": ("∞", ""),
-        "external": ("1.900", "0.900"),
-    }
+    expected = {"closed": ("2.100", ""), "open": ("2.300", ""), "free": ("", "")}
+    expected |= {"impossible": ("∞", ""), "external": ("1.900", "0.900")}
+    assert shown_bits == expected
     tidy = table.tidy.set_index("model")
-    limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
-    assert limits.tolist() == [2.0, 2.2]
+    limits = tidy.loc["closed"].filter(like="cleaned_")
+    assert limits.dropna().to_dict() == {
+        "bits_per_byte_cleaned_low": 2.0,
+        "bits_per_byte_cleaned_high": 2.2,
+        "bits_per_byte_cleaned_low_by_document": 2.05,
+        "bits_per_byte_cleaned_high_by_document": 2.15,
+    }
     assert "one segmentation" in table.note
     alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
     assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
     mixed = {"closed": PERPLEXITIES["closed"], "open": scored(2.0, size=91)}
-    with pytest.raises(InputError, match=r"'closed' and 'open' .* \(90 and 91 bytes\)"):
+    with pytest.raises(errors.InputError, match=r"'closed' and 'open' .* \(90 and 91 bytes\)"):
         model_table(models, mixed, Labels())
     # on the first page, with their interval
     text = overview.render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
-    assert "2.10 [2.00, 2.20]" in cells
+    assert "2.10 [2.00, 2.20] by page, [2.05, 2.15] by document" in cells
+    few = "2.30 (fewer than 20 effective groups) by page, [2.10, 2.50] by document"
+    assert few in cells
     assert cells.count("—") == 5
     assert "per character" not in text
 
 
-def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> None:
+def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned():
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
     table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
@@ -239,9 +232,8 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
     lines = to_text(measured.table_3(make_measures(SOURCES), Labels())).splitlines()
     assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
-    table = measured.measured_table(
-        measured.MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels()
-    )
+    made = make_measures(["<b>/beam", "lstm/beam"])
+    table = measured.measured_table(measured.MEASURED_TABLES[2], made, Labels())
     html = to_html_table(table)
     parser = _Rows()
     parser.feed(html)
@@ -252,23 +244,23 @@ def test_latex_and_html_are_escaped_and_rectangular_and_text_is_aligned() -> Non
 
 
 class _Rows(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.rows: list[int] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         if tag == "tr":
             self.rows.append(0)
         if tag in ("td", "th"):
             self.rows[-1] += int(dict(attrs).get("colspan") or 1)
 
 
-def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
+def _run(monkeypatch, tmp_path, name, *arguments, **inputs):
     monkeypatch.chdir(tmp_path)
     synthetic_tables.run_tabulate(monkeypatch, tmp_path, f"tendencies/{name}", inputs, *arguments)
 
 
-def test_command_reads_files(monkeypatch, tmp_path) -> None:
+def test_command_reads_files(monkeypatch, tmp_path):
     rows = pa.Table.from_pandas(make_measures(SOURCES), TENDENCY_MEASURES)
     write_shard(tmp_path / "m.parquet", TENDENCY_MEASURES, rows, {"start": ""})
     folder = tmp_path / "my_model"
@@ -292,14 +284,14 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     assert (row["model"], row["perplexity_per_word"]) == ("my_model", 4)
 
 
-def test_command_errors(monkeypatch, tmp_path) -> None:
+def test_command_errors(monkeypatch, tmp_path):
     check_refused("table_2 needs files 'measures'", _run, monkeypatch, tmp_path, "table_2")
     (tmp_path / "model.json").write_text("[]")
-    with pytest.raises(InputError, match="holds no JSON object"):
+    with pytest.raises(errors.InputError, match="holds no JSON object"):
         _run(monkeypatch, tmp_path, "table_1", models=["model.json"])
-    with pytest.raises(InputError, match="not a readable Parquet file"):
+    with pytest.raises(errors.InputError, match="not a readable Parquet file"):
         _run(monkeypatch, tmp_path, "table_3", measures=["model.json"])
-    with pytest.raises(InputError, match="table 3: the measures have none of"):
+    with pytest.raises(errors.InputError, match="table 3: the measures have none of"):
         measured.table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()
 
@@ -308,7 +300,7 @@ TOO_FEW_OF_8 = reason(verdicts.TOO_FEW, draws=99, level=0.05, family=8, needed=1
 ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
-def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
+def cell(table, row, heading, part=OWN):
     (place,) = (i for i, c in enumerate(table.columns) if (c.group, c.title) == (heading, part))
     return table.rows[row][place]
 
@@ -340,7 +332,7 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ),
     ],
 )
-def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: str) -> None:
+def test_a_verdict_is_by_the_adjusted_p_alone(changed, said, mark):
     row = ROW | changed
     assert (verdict(row), verdict_mark(row)) == (said, mark)
 
@@ -348,7 +340,7 @@ def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: st
 FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
 
 
-def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
+def test_reasons_are_told_from_notes_and_too_few_permutations_once():
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
     measures.loc[tested, ["family", "draws"]] = 8, 99
@@ -376,7 +368,7 @@ def test_reasons_are_told_from_notes_and_too_few_permutations_once() -> None:
     assert reason_withheld({**ROW, "reason": held}) == ""
 
 
-def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() -> None:
+def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band():
     """Where the texts were made smaller for the baseline, the value itself is of other sizes."""
     row = {"value": 9.0, "baseline": 0.125, "baseline_low": 0.0625, "baseline_high": 0.25}
     places = [beyond_baseline(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
@@ -394,7 +386,7 @@ def test_stars_are_of_adjusted_values_and_distances_are_held_against_the_band() 
 
 
 @pytest.mark.parametrize("specification", [*measured.MEASURED_TABLES.values(), measured.RAW_TABLE])
-def test_csv_has_every_column_in_full_precision(specification) -> None:
+def test_csv_has_every_column_in_full_precision(specification):
     measures = make_measures(SOURCES)
     table = measured.measured_table(specification, measures, Labels())
     text = table.tidy.to_csv(index=False)
@@ -412,7 +404,7 @@ def test_csv_has_every_column_in_full_precision(specification) -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_baselines_stand_above_excesses_and_shares_of_the_text_beside() -> None:
+def test_baselines_stand_above_excesses_and_shares_of_the_text_beside():
     for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
         table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())
         names = measured.TEXT_SHARES.values()
@@ -438,7 +430,7 @@ def test_baselines_stand_above_excesses_and_shares_of_the_text_beside() -> None:
     assert ("Unigram TVD", PAPER) not in heads  # the paper has none
 
 
-def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -> None:
+def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup():
     measures = withhold(make_measures(SOURCES), "length", "ks", WITHHELD_NOTE)
     table = measured.table_3(measures, Labels())
     for row in range(2, len(table.rows)):
@@ -458,16 +450,15 @@ def test_withheld_verdicts_are_marked_and_their_reasons_noted_without_markup() -
     assert "only 3 documents; 3 more in the CSV." in note
     assert "Length KS of LSTM beam: only 2 documents" in note
     nasty = "<script>alert(1)</script> \\input{x} $y_ \u202e\x1b[31m"
-    table = measured.table_3(
-        withhold(make_measures(["lstm/beam"]), "length", "ks", nasty), Labels()
-    )
+    held = withhold(make_measures(["lstm/beam"]), "length", "ks", nasty)
+    table = measured.table_3(held, Labels())
     assert "<script>" not in to_html_table(table)
     assert "\u202e" not in to_html_table(table)
     assert r"\textbackslash{}input\{x\} \$y\_" in latex.to_latex(table)
     assert "\x1b" not in latex.to_latex(table)
 
 
-def test_both_fits_of_zipf_stand_side_by_side() -> None:
+def test_both_fits_of_zipf_stand_side_by_side():
     table = measured.table_5(make_measures(["lstm/beam"]), Labels())
     titles = [c.title for c in table.columns if c.group == "Zipf s, split fit"]
     assert titles == [OWN, "95% interval", "ranks"]
@@ -481,7 +472,7 @@ def test_both_fits_of_zipf_stand_side_by_side() -> None:
     assert not [c for c in table.columns if c.title == measured.EXCESS]
 
 
-def test_published_value_stands_beside_the_family_and_kind() -> None:
+def test_published_value_stands_beside_the_family_and_kind():
     labels = Labels(families={"my_model": "cnn"}, kinds={"warm": "nucleus"})
     table = measured.table_3(make_measures(SOURCES), labels)
     rows = {(row[0], row[1]): place for place, row in enumerate(table.rows)}
@@ -492,30 +483,26 @@ def test_published_value_stands_beside_the_family_and_kind() -> None:
     assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
     # the raw table has every distance and no published value
     table = measured.measured_table(measured.RAW_TABLE, make_measures(["lstm/beam"]), Labels())
-    assert {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))} == {
-        OWN,
-        measured.EXCESS,
-    }
+    titles = {c.title for c in table.columns if c.group.endswith(("KS", "TVD"))}
+    assert titles == {OWN, measured.EXCESS}
     assert "raw text" in table.title
     own = {(c.tendency, c.measure) for c in measured.RAW_TABLE.columns}
-    assert own == synthetic_tables.BASELINES.keys() - {
-        ("unigram", "tvd_1000"),
-        ("unigram", "max_difference_known"),
-    }
+    others = {("unigram", name) for name in ("tvd_1000", "max_difference_known")}
+    assert own == synthetic_tables.BASELINES.keys() - others
 
 
-def write(path: Path, *jobs: object) -> None:
+def write(path, *jobs):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(job)}\n" for job in jobs))
 
 
-def job(seconds: float, megabytes: float, minutes: int, asked: int, gpus: int = 0) -> object:
+def job(seconds, megabytes, minutes, asked, gpus=0):
     resources = {"runtime": minutes, "mem_mb": asked, "gpu": gpus, "tmpdir": "/tmp"}
     used = {"s": seconds, "max_rss": megabytes, "cpu_time": 2 * seconds}
     return {**used, "resources": resources}
 
 
-def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path: Path) -> None:
+def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path):
     write(tmp_path / "generate/a/00000.jsonl", job(60, 500, 10, 1000, gpus=1))
     write(tmp_path / "generate/a/00001.jsonl", job(180, 900, 10, 2000, gpus=1))
     write(tmp_path / "generate/a/00002.jsonl", job(120, 600, 20, 1000, gpus=1))

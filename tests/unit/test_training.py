@@ -45,19 +45,10 @@ from tests.unit.evaluator_oracles import check_refused
 from tests.unit.small_models import Fixed, TableModel, make
 
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
-TRAINING = {
-    "batch_tokens": 64,
-    "maximum_length": 40,
-    "maximum_epochs": 4,
-    "validation_steps": 7,
-    "warmup_steps": 4,
-    "checkpoint_steps": 3,
-}
-CONFIG = {
-    "family": "lstm",
-    "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3},
-    "training": TRAINING,
-}
+TRAINING = {"batch_tokens": 64, "maximum_length": 40, "maximum_epochs": 4, "validation_steps": 7}
+TRAINING |= {"warmup_steps": 4, "checkpoint_steps": 3}
+CONFIG = {"family": "lstm", "training": TRAINING}
+CONFIG |= {"architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3}}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +69,6 @@ def fit(data, output, checkpoints, config=CONFIG, seed=1):
 
 @pytest.fixture(scope="module")
 def whole(data):
-    """Train without interruption."""
     fit(data, data / "whole", data / "whole-checkpoints")
     return data / "whole"
 
@@ -384,9 +374,8 @@ def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_im
         held = {"avx512_f": True, **instructions} if instructions else {}
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda held=held: held)
         able = instructions.get("avx512_bf16", False)
-        assert factored.fastest_products.__wrapped__() == (
-            torch.bfloat16 if able else torch.float32
-        )
+        expected = torch.bfloat16 if able else torch.float32
+        assert factored.fastest_products.__wrapped__() == expected
 
 
 def save(folder, step):
@@ -454,7 +443,6 @@ def tokens(rows=6, places=9, size=6):
 
 
 def certain(token, size=6):
-    """Make a model that predicts one token, whatever came before."""
     return Fixed([float(one == token) for one in range(size)])
 
 

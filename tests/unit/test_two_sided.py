@@ -49,15 +49,10 @@ def lognormal(sigma: float, n: int = 40, k: int = 100, seed: int = 0) -> np.ndar
 
 
 def weight_columns(log_weights: np.ndarray, n_tokens: int = 10) -> dict[str, np.ndarray]:
-    """Return the columns of a file whose weights, (N, K), are these."""
     n, k = log_weights.shape
-    return {
-        "instance_id": np.arange(n).repeat(k),
-        "sample_id": np.tile(np.arange(k), n),
-        "n_tokens": np.full(n * k, n_tokens),
-        "log_p": log_weights.ravel() - 2.0,
-        "log_q": np.full(n * k, -2.0),
-    }
+    columns = {"instance_id": np.arange(n).repeat(k), "sample_id": np.tile(np.arange(k), n)}
+    columns |= {"n_tokens": np.full(n * k, n_tokens)}
+    return columns | {"log_p": log_weights.ravel() - 2.0, "log_q": np.full(n * k, -2.0)}
 
 
 def estimates(path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
@@ -94,9 +89,8 @@ def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
     for chosen in product(range(3), repeat=total):
         latents = np.array(chosen)
         drawn_by = np.repeat([0, 1], counts)
-        log_w = temperature_mixture.mixture_log_weights(
-            np.log(P[latents]), np.log(grid[latents]), np.array(counts)
-        )
+        logs = np.log(P[latents]), np.log(grid[latents])
+        log_w = temperature_mixture.mixture_log_weights(*logs, np.array(counts))
         found = log_half_means(log_w, np.array(counts))
         share = grid[latents, drawn_by].prod()
         upper += share * sides.tangent_bound(found, 0.1)
@@ -117,9 +111,8 @@ def test_the_tangent_and_its_constant_in_closed_form_and_where_weights_are_alike
     np.testing.assert_allclose(sides.half_ratio(halves), [(4 + 0.25) / 2, 1.0])
     # The lowest bound of the others is at the mean of their ratios.
     ratios = np.array([1.1, 2.0, 4.0, np.inf])
-    np.testing.assert_allclose(
-        np.exp(tuned_constant(ratios)), [3.0, 2.55, 1.55, np.mean([1.1, 2.0, 4.0])]
-    )
+    means = [3.0, 2.55, 1.55, np.mean([1.1, 2.0, 4.0])]
+    np.testing.assert_allclose(np.exp(tuned_constant(ratios)), means)
     tried = np.linspace(0.5, 6.0, 1101)
     others = np.log(tried) + ratios[1:3, None] / tried - 1  # (2, C)
     assert tried[others.mean(0).argmin()] == pytest.approx(3.0, abs=0.006)
@@ -240,21 +233,15 @@ def test_the_limit_of_k_hat_is_that_of_the_fewest_samples(k, limit):
 def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
     """Oracle: log p of the tiny models."""
     p = model(20, 8)
-    paths = [
-        path for tau in GRID for path in write_weights(tmp_path, sample_columns(p, tau, 200), tau)
-    ]
+    columns = {tau: sample_columns(p, tau, 200) for tau in GRID}
+    paths = [path for tau in GRID for path in write_weights(tmp_path, columns[tau], tau)]
     reader = weight_files.WeightReader(paths)
     random = np.random.default_rng(0)
     log_p = np.log(p.sum(1))
-    runs = {
-        "instance_id": reader.instance_ids.repeat(6),
-        "run": np.tile(np.arange(6), 20),
-        "n_particles": np.full(120, 50),
-        "n_tokens": reader.n_tokens.repeat(6),
-        "n_unknown": np.zeros(120, int),
-        "log_likelihood": (log_p[:, None] + random.normal(-0.02, 0.2, (20, 6))).ravel(),
-        "ess_min": np.full(120, 12.0),
-    }
+    runs = {"instance_id": reader.instance_ids.repeat(6), "run": np.tile(np.arange(6), 20)}
+    runs |= {"n_particles": np.full(120, 50), "n_tokens": reader.n_tokens.repeat(6)}
+    runs |= {"n_unknown": np.zeros(120, int), "ess_min": np.full(120, 12.0)}
+    runs |= {"log_likelihood": (log_p[:, None] + random.normal(-0.02, 0.2, (20, 6))).ravel()}
     write_shard(tmp_path / "smc.parquet", SMC, runs, {})
     draws = {"smc": draw_files.SMCRuns([tmp_path / "smc.parquet"], reader)}
     table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
@@ -317,11 +304,8 @@ def test_zero_weights_single_instances_and_uneven_tokens_have_the_ends_they_allo
     half, none = lognormal(0.5, k=40), lognormal(0.5, k=40)
     half[7, ::2] = none[7] = -np.inf
     lost = "1 instances have no positive weight in a half"
-    for log_w, infinite, said in (
-        (lognormal(0.5, n=1), 0, "a single instance: no error over instances"),
-        (half, 0, lost),
-        (none, 1, lost),
-    ):
+    single = lognormal(0.5, n=1), 0, "a single instance: no error over instances"
+    for log_w, infinite, said in (single, (half, 0, lost), (none, 1, lost)):
         (row,) = two_sided_rows(tmp_path / "w.csv", weight_columns(log_w))
         assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
         assert row["n_infinite"] == infinite
@@ -361,9 +345,8 @@ def test_the_command_writes_two_sided_bounds_unless_it_is_left_out(tmp_path, cap
     assert "taken as given of these weights" in plain["note"]
     assert "may silently be above them" in plain["note"]
     ends = f"{float(plain['low']):.2f} to {float(plain['high']):.2f}"
-    assert (
-        f"Perplexity {ends} by the two-sided bounds of importance sampling; instance level" in said
-    )
+    told = "by the two-sided bounds of importance sampling; instance level"
+    assert f"Perplexity {ends} {told}" in said
     assert not rows("--no-two-sided")
     assert "two_sided" not in capsys.readouterr().out
 
@@ -507,15 +490,13 @@ def setting(forward: float, reverse: float, **changed: object) -> dict[str, obje
     return row | changed
 
 
+PARTICLES = {"method": "smc", "runs": 4, "n_missed": 1}
+UNBOUNDED = {"two_sided_low": math.nan, "two_sided_bound": None, "at_most": math.nan}
 ROWS = [
     setting(5.5, 4.0, two_sided_low=5.3, two_sided_high=5.6),
     setting(5.2, 4.9, proposal="m-two", two_sided_low=4.8, two_sided_high=5.3, at_most=5.25),
-    setting(
-        5.3, -math.inf, method="smc", runs=4, two_sided_low=5.0, two_sided_high=5.4, n_missed=1
-    ),
-    setting(
-        9.0, 1.0, model="other", two_sided_low=math.nan, two_sided_bound=None, at_most=math.nan
-    ),
+    setting(5.3, -math.inf, two_sided_low=5.0, two_sided_high=5.4, **PARTICLES),
+    setting(9.0, 1.0, model="other", **UNBOUNDED),
 ]
 
 
@@ -615,9 +596,8 @@ def test_the_figure_of_bounds_has_two_sided_bounds_that_need_no_choice(tmp_path)
     assert [row["low"], row["high"]] in drawn
     several = pd.concat([frame.assign(temperature=1.0), frame.assign(temperature=2.0)])
     (axis,) = bounds(several, None, Labels()).axes
-    assert "Two-sided bounds: importance sampling" not in [
-        t.get_text() for t in axis.get_yticklabels()
-    ]
+    labels = [t.get_text() for t in axis.get_yticklabels()]
+    assert "Two-sided bounds: importance sampling" not in labels
 
 
 def test_two_sided_bounds_that_simulated_documents_refute_claims_nothing():

@@ -183,9 +183,8 @@ def test_words_are_those_of_a_plain_count(tmp_path, monkeypatch, grouped, waitin
     units = titles if grouped else [str(place) for place in range(300)]
     known = vocabulary(documents[:n_train])
     least = math.ceil((MINIMUM + 3 * math.sqrt(MINIMUM)) / (n_train / 300))
-    holding = Counter(
-        word for word, _ in {(w, u) for u, ws in zip(units, documents, strict=True) for w in ws}
-    )
+    pairs = {(word, u) for u, words in zip(units, documents, strict=True) for word in words}
+    holding = Counter(word for word, _ in pairs)
     expected = [word for word in known if holding[word] >= least]
     assert 10 < len(expected) < len(known) - 10
     assert chosen(path, known, "title" if grouped else None) == expected
@@ -208,10 +207,8 @@ def test_training_text_is_read_like_test_text(tmp_path: Path) -> None:
         known = vocabulary(mixed[:n_train])
         for name, words in (("vocabulary", known), ("compared", chosen(path, known))):
             held = set(words)
-            shares = [
-                np.mean([word in held for words in side for word in words])
-                for side in (mixed[:n_train], mixed[n_train:])
-            ]
+            sides = mixed[:n_train], mixed[n_train:]
+            shares = [np.mean([word in held for words in side for word in words]) for side in sides]
             differences[name].append(float(shares[0] - shares[1]))
     errors = {name: np.std(x) / math.sqrt(len(x)) for name, x in differences.items()}
     assert np.mean(differences["vocabulary"]) > 5 * errors["vocabulary"]
@@ -348,10 +345,8 @@ def test_order_and_neighbours_do_not_matter(monkeypatch):
     for seed in range(3):
         shuffled = random.Random(seed).sample(TYPES, len(TYPES))
         assert (spelling.CharacterModel(shuffled, THREE).log_probs(words) == expected).all()
-    alone = np.concatenate(
-        [spelling.CharacterModel(TYPES, THREE).log_probs([word]) for word in words]
-    )
-    assert (alone == expected).all()
+    alone = [spelling.CharacterModel(TYPES, THREE).log_probs([word]) for word in words]
+    assert (np.concatenate(alone) == expected).all()
     module = "beyond_perplexity.ngrams.spelling_model"
     monkeypatch.setattr(f"{module}.SPELLED_AT_ONCE", 7)
     monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", 4)
@@ -361,9 +356,8 @@ def test_order_and_neighbours_do_not_matter(monkeypatch):
 
 def test_the_slope_is_that_of_differences():
     alphabet = ngrams.Alphabet(TYPES)
-    levels = ngrams.NgramCounts(TYPES, alphabet, 3).look_up(
-        ngrams.word_events(["abab", "bb", "x"], alphabet)
-    )
+    events = ngrams.word_events(["abab", "bb", "x"], alphabet)
+    levels = ngrams.NgramCounts(TYPES, alphabet, 3).look_up(events)
     _, slope = ngrams._log_likelihood(levels, THREE, alphabet.size)
     values, step = np.concatenate(THREE), 1e-6
     for place in range(6):
@@ -416,9 +410,8 @@ def test_weights_of_the_best_order_are_the_best_of_all_tried():
     fitted = ngrams.fit_smoothing(levels, 3, alphabet.size)
     best, _ = ngrams._log_likelihood(levels, fitted, alphabet.size)
     for d, a in itertools.product([0.1, 0.5, 0.9], [0.1, 1.0, 10.0]):
-        value, _ = ngrams._log_likelihood(
-            levels, ngrams.Smoothing((d,) * 3, (a,) * 3), alphabet.size
-        )
+        smoothing = ngrams.Smoothing((d,) * 3, (a,) * 3)
+        value, _ = ngrams._log_likelihood(levels, smoothing, alphabet.size)
         assert value < best
 
 
@@ -442,9 +435,8 @@ def test_unknown_words_sum_to_one_again_whatever_mass_the_vocabulary_has():
     left = 1 - math.fsum(math.exp(plain.log_p(word)) for word in known)
     assert 1 - spelling_model.mass == pytest.approx(left, rel=1e-6)
     assert (spelling_model.log_probs(rest) < 0).all()
-    check_refused(
-        "leaves none", spelling.SpellingModel, model, ClosedVocabulary(known, 0), mass=1.0
-    )
+    closed = ClosedVocabulary(known, 0)
+    check_refused("leaves none", spelling.SpellingModel, model, closed, mass=1.0)
 
 
 def test_perplexity_with_a_spelling_model_is_the_sum_by_hand():
@@ -462,11 +454,9 @@ def test_perplexity_with_a_spelling_model_is_the_sum_by_hand():
         return held - math.log(1 - sum(math.exp(plain.log_p(known)) for known in ("é", "bb")))
 
     p = {"é": 0.5, "bb": 0.125}
-    expected = 2 * math.log(0.25) + sum(
-        math.log(p[word]) if word in p else math.log(0.125) + spelled(word)
-        for text in texts
-        for word in text.split()
-    )
+    words = [word for text in texts for word in text.split()]
+    logs = [math.log(p[w]) if w in p else math.log(0.125) + spelled(w) for w in words]
+    expected = 2 * math.log(0.25) + sum(logs)
     found = measure(model, vocabulary, texts, spell=spelling_model.spell)
     assert found["open_vocabulary"]["log_prob"] == pytest.approx(expected, abs=1e-5)
     size = sum(len(text.encode()) + 1 for text in texts)
@@ -484,28 +474,20 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     """All texts of at most two words over one letter and the mass of what is longer."""
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])
-    spelling_model = spelling.SpellingModel(
-        spelling.CharacterModel(["aa", "aaa"], THREE), vocabulary
-    )
+    letters = spelling.CharacterModel(["aa", "aaa"], THREE)
+    spelling_model = spelling.SpellingModel(letters, vocabulary)
     words = ["a" * length for length in range(1, 60)]
     unseen = "\N{SNOWMAN}"
     total = 0.25 * (1 + 0.5 + 0.25 * math.fsum(np.exp(spelling_model.log_probs(words[1:]))))
-    found = sum(
-        math.exp(
-            measure(model, vocabulary, [word], spell=spelling_model.spell)["open_vocabulary"][
-                "log_prob"
-            ]
-        )
-        for word in words
-    )
+    each = [measure(model, vocabulary, [word], spell=spelling_model.spell) for word in words]
+    found = sum(math.exp(one["open_vocabulary"]["log_prob"]) for one in each)
     assert 0.25 + found == pytest.approx(total, rel=1e-6)
     assert spelling_model.log_probs([unseen]) < 0
 
 
 def test_a_file_gives_the_same_spelling_model_and_known_words_read_as_unknown_are_errors(tmp_path):
-    spelling_model = spelling.SpellingModel(
-        spelling.CharacterModel(TYPES, THREE), ClosedVocabulary(["a", "bb"], 4)
-    )
+    vocabulary = ClosedVocabulary(["a", "bb"], 4)
+    spelling_model = spelling.SpellingModel(spelling.CharacterModel(TYPES, THREE), vocabulary)
     assert spelling_model.spell(["a bb", "a ba"], [0, 1]).tolist()[0] == 0
     with pytest.raises(InputError, match="reads 2 words of the text that begins 'a ba' as <unk>"):
         spelling_model.spell(["a ba"], [2])
@@ -565,9 +547,8 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
 def test_special_tokens_are_words_like_others_and_samples_of_types_a_matter_of_letters():
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], 200)
-    spelling_model = spelling.build_spelling_model(
-        [*words[:400], "<unk>", "<s>"], words[400:], vocabulary
-    )
+    seen = [*words[:400], "<unk>", "<s>"]
+    spelling_model = spelling.build_spelling_model(seen, words[400:], vocabulary)
     assert np.isfinite(spelling_model.log_probs(["<unk>", "</s>"])).all()
     with pytest.raises(InputError, match="lacks 3 types of its training text, of this one 2"):
         spelling.build_spelling_model(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
@@ -581,9 +562,8 @@ def test_special_tokens_are_words_like_others_and_samples_of_types_a_matter_of_l
 def saved(tmp_path):
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], len(words) - 300)
-    spelling_model = spelling.build_spelling_model(
-        words[:200] + words[300:], words[200:300], vocabulary
-    )
+    seen = words[:200] + words[300:]
+    spelling_model = spelling.build_spelling_model(seen, words[200:300], vocabulary)
     spelling_model.save(tmp_path / "words.spelling_model.json")
     return spelling_model, vocabulary, tmp_path / "words.spelling_model.json"
 
@@ -591,17 +571,11 @@ def saved(tmp_path):
 def test_broken_files_give_one_clear_error(tmp_path):
     _, vocabulary, path = saved(tmp_path)
     held = json.loads(path.read_text())
-    broken = {
-        "cut": path.read_text()[:200],
-        "no_json": "spelling_model",
-        "list": "[]",
-        "number": "3",
-        "vocabulary": '{"kind": "closed", "words": []}',
-        "changed": json.dumps({**held, "mass": 0.01}),
-        "types": json.dumps({**held, "types": held["types"][:-3]}),
-        "lacks": json.dumps({key: held[key] for key in held if key != "sha256"}),
-        "deep": "[" * 100_000,
-    }
+    broken = {"cut": path.read_text()[:200], "no_json": "spelling_model", "list": "[]"}
+    broken |= {"number": "3", "vocabulary": '{"kind": "closed", "words": []}'}
+    broken |= {"changed": json.dumps({**held, "mass": 0.01}), "deep": "[" * 100_000}
+    broken |= {"types": json.dumps({**held, "types": held["types"][:-3]})}
+    broken |= {"lacks": json.dumps({key: held[key] for key in held if key != "sha256"})}
     for name, content in broken.items():
         other = put(tmp_path / f"{name}.json", content)
         with pytest.raises(InputError, match=f"{name}.json: is no spelling model file") as caught:
@@ -674,14 +648,9 @@ def test_the_commands_build_a_spelling_model_and_take_that_of_the_run(tmp_path, 
         assert "free" not in found.err
         summary = json.loads(found.out)
         assert summary["spelling_model"] == str(spelling_model)
-        spelled = (
-            spelling.load_spelling_model(spelling_model, vocabulary)
-            .log_probs(["quux", "zzz"])
-            .sum()
-        )
-        assert summary["open_vocabulary"]["log_prob"] - summary["log_prob"] == pytest.approx(
-            spelled
-        )
+        loaded = spelling.load_spelling_model(spelling_model, vocabulary)
+        gained = summary["open_vocabulary"]["log_prob"] - summary["log_prob"]
+        assert gained == pytest.approx(loaded.log_probs(["quux", "zzz"]).sum())
     built[3] = tmp_path / "bpe.json"
     BPEVocabulary.build([["a"]], 259).save(built[3])
     check_refused("is an open vocabulary", run_script, build, *built)

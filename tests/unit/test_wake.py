@@ -18,13 +18,12 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.models.families import families_of, find_row
+from beyond_perplexity.models import families, registry
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
-from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning import run, validation
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -89,9 +88,8 @@ def test_the_gradient_is_that_of_all_tuples_of_draws_and_draws_of_a_row_are_its_
         held = instances(20_000)
         for start in range(0, 20_000, 1000):
             proposal.train()
-            loss = wake_loss(
-                proposal, model, count, 11, InstanceBatch.of(held[start : start + 1000]), 0.0
-            )
+            batch = InstanceBatch.of(held[start : start + 1000])
+            loss = wake_loss(proposal, model, count, 11, batch, 0.0)
             blocks.append(-gradient_of(loss, proposal) / 1000)
             values.append(-float(loss.detach()) / 1000)
         found = torch.stack(blocks)  # (20, V, 2)
@@ -164,7 +162,7 @@ def test_every_proposal_learns(family):
 
 
 def test_with_many_latents_the_gradient_is_of_the_divergence_and_all_families_are_here():
-    kinds = {name: find_row(name).training for name in families_of("proposal")}
+    kinds = {name: families.find_row(name).training for name in families.families_of("proposal")}
     assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
     # −∇ KL(p(z | x) ‖ q(z | x)) = Σ_z p(z | x) ∇ log q(z | x), by enumeration
     model, proposal = make_pair()
@@ -183,10 +181,8 @@ def train_toy(model, proposal, folder, **options):
     held = list(itertools.product(range(2, 6), repeat=2))
     stores = []
     for split in ("train", "valid"):
-        found = [
-            Instance(number, instances(1, words)[0].arrays)
-            for number, words in enumerate(held * (4 if split == "train" else 64))
-        ]
+        times = 4 if split == "train" else 64
+        found = [Instance(n, instances(1, words)[0].arrays) for n, words in enumerate(held * times)]
         stores.append(WholeInstances(InstanceStore.write(folder, split, found), 96))
     settings = {"warmup_steps": 0, "weight_decay": 0.0, "patience": 99, "precision": "32"}
     chosen = TrainingOptions(**{"learning_rate": 0.1, "maximum_epochs": 60, **settings, **options})
@@ -235,21 +231,14 @@ def test_a_proposal_converges_to_the_posterior_and_weights_that_no_step_betters_
     assert result.valid_loss == pytest.approx(exact_loss(model, proposal), rel=1e-5)
 
 
-FIT = {
-    "batch_tokens": 64,
-    "maximum_epochs": 2,
-    "warmup_steps": 2,
-    "learning_rate": 0.02,
-    "checkpoint_steps": 2,
-    "validation_steps": 3,
-}
+FIT = {"batch_tokens": 64, "maximum_epochs": 2, "warmup_steps": 2, "learning_rate": 0.02}
+FIT |= {"checkpoint_steps": 2, "validation_steps": 3}
 WAKE = {"wake_steps": 9, "wake_samples": 3, "wake_batch_tokens": 40, "wake_learning_rate": 0.02}
 SIZES = {"size": 8, "maximum_entities": 3, "maximum_length": 2}
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Write a corpus with mentions, a vocabulary, a trained model and one with other caps."""
     folder = tmp_path_factory.mktemp("wake")
     generator = np.random.default_rng(0)
     documents, mentions = [], []
@@ -264,26 +253,20 @@ def data(tmp_path_factory):
     for name, caps in (("model", {}), ("other", {"maximum_entities": 2})):
         torch.manual_seed(3)
         model = EntityNLM(vocabulary.size, {**SIZES, "word_classes": 2, **caps})
-        save_model(folder / name, model, vocabulary, {})
+        registry.save_model(folder / name, model, vocabulary, {})
     return folder
 
 
 def fit(data, folder, wake="model", checkpoints="checkpoints", **training):
-    config = {
-        "family": "entity-tagger",
-        "architecture": {**SIZES, "dropout": 0.2, "noise": 0.1},
-        "training": {**FIT, **training},
-    }
+    config = {"family": "entity-tagger", "training": {**FIT, **training}}
+    config |= {"architecture": {**SIZES, "dropout": 0.2, "noise": 0.1}}
     files = data / "documents.parquet", data / "vocabulary.json"
     places = folder / "out", folder / checkpoints
     with threads.set_threads(1):
         fitting.fit_files(*files, config, 1, CPU, *places, wake=data / wake if wake else None)
-    model, _, description = load_any(folder / "out")
-    rows = [
-        row
-        for batch in read_batches(folder / "out" / "training.parquet", TRAINING, TRAINING.names)
-        for row in batch.to_pylist()
-    ]
+    model, _, description = registry.load_any(folder / "out")
+    batches = read_batches(folder / "out" / "training.parquet", TRAINING, TRAINING.names)
+    rows = [row for batch in batches for row in batch.to_pylist()]
     return model.state_dict(), description, [{**row, "seconds": 0} for row in rows]
 
 
@@ -305,9 +288,9 @@ def test_wake_training_follows_the_fit_and_resumes_bit_for_bit(data, tmp_path):
     again, same, curve_again = fit(data, tmp_path, **WAKE)
     assert curve_again == rows
     assert same["wake"] == wake
-    model = load_any(data / "model")[0].state_dict()
+    model = registry.load_any(data / "model")[0].state_dict()
     whole, _, _ = fit(data, tmp_path, checkpoints="fresh", **WAKE)
-    after = load_any(data / "model")[0].state_dict()
+    after = registry.load_any(data / "model")[0].state_dict()
     assert all(torch.equal(tensor, after[name]) for name, tensor in model.items())  # it stays
     for name, tensor in weights.items():
         assert torch.equal(again[name], tensor), name
@@ -330,7 +313,7 @@ def test_wrong_wakes_are_errors(data, tmp_path, wake, training, message):
 def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data, tmp_path):
     fit(data, tmp_path, wake=None)
     words = ClosedVocabulary([f"v{i}" for i in range(8)], 1)
-    save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
+    registry.save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
     for name, message in (
         ("out", "out: is no model with latent variables"),
         ("foreign", "foreign: has another vocabulary than the proposal"),

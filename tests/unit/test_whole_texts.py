@@ -196,10 +196,8 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
 
     run(plain, files[form, MANY], **quick)
     assert said() == [counts(MANY, "without a token")] * 2
-    distances = [
-        row(run(*both, **quick), "unigram", "tvd")
-        for both in ((plain, files[form, MANY]), (files[form, MANY], plain))
-    ]
+    pairs = (plain, files[form, MANY]), (files[form, MANY], plain)
+    distances = [row(run(*both, **quick), "unigram", "tvd") for both in pairs]
     assert distances == pytest.approx([1 / (2 * (MANY - 1))] * 2)
     found = run(plain, first, training=training, **quick)
     assert row(found, "text", "training_8grams") == 1
@@ -253,15 +251,10 @@ def test_estimate_and_compare_perplexity_use_the_last_row(table, tmp_path, said,
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
     quick = ["--no-two-sided", "--options", '{"subsets": 2, "bootstrap": 2}']
-    run_function(
-        "estimate",
-        ["--weights", table("a", frame), *quick, "--output", str(tmp_path / "out_a.csv")],
-    )
-    frame.loc[MANY - 1, "log_p"] = 5.0
-    run_function(
-        "estimate",
-        ["--weights", table("b", frame), *quick, "--output", str(tmp_path / "out_b.csv")],
-    )
+    for name in "ab":
+        output = str(tmp_path / f"out_{name}.csv")
+        run_function("estimate", ["--weights", table(name, frame), *quick, "--output", output])
+        frame.loc[MANY - 1, "log_p"] = 5.0
     first, second = (pd.read_csv(tmp_path / f"out_{name}.csv") for name in "ab")
     assert (first["value"] != second["value"]).any()
     assert said() == ["20,000 rows read, all used"] * 2
@@ -269,7 +262,7 @@ def test_estimate_and_compare_perplexity_use_the_last_row(table, tmp_path, said,
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
     paths.append(table("b", frame))
-    run_function("compare_perplexity", [*paths, "--flips", "9"])
+    run_function("compare_perplexity", paths)
     shown = capsys.readouterr()
     assert "0.1603" in shown.out  # bits per byte: 20,000 nats; an end is a byte
     assert shown.err.count("20,000 rows read, all used") == 2
@@ -380,7 +373,6 @@ def corpus(tmp_path_factory):
 
 
 def fit(corpus, folder, config, vocabulary=None):
-    """Train or bring a model; return its folder."""
     arguments = (folder / "m", folder / "checkpoints", {"language": "en"})
     device = torch.device("cpu")
     fit_files(corpus / "documents.parquet", vocabulary, config, 1, device, *arguments)
@@ -423,11 +415,8 @@ def score(corpus, model, *raw):
 def texts_of_split_held(corpus, *, raw):
     documents = pq.read_table(corpus / "documents.parquet").to_pylist()
     before = pq.read_table(corpus / "raw.parquet").to_pylist()
-    return [
-        (held if raw else row)["text"]
-        for row, held in zip(documents, before, strict=True)
-        if row["split"] == "test"
-    ]
+    pairs = zip(documents, before, strict=True)
+    return [(held if raw else row)["text"] for row, held in pairs if row["split"] == "test"]
 
 
 def test_bits_per_byte_of_the_raw_text_are_the_models_own(external_model, corpus):
@@ -465,12 +454,10 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
 ):
     held = pq.read_table(corpus / "raw.parquet")
     path = str(corpus / "documents.parquet")
-    for name, table in (
-        ("fewer", held.slice(0, 10)),
-        ("order", held.take(list(range(len(held)))[::-1])),
-        ("none", held.slice(0, 0)),
-        ("more", pa.concat_tables([held, held.slice(3, 1)])),
-    ):
+    tables = {"fewer": held.slice(0, 10), "none": held.slice(0, 0)}
+    tables |= {"order": held.take(list(range(len(held)))[::-1])}
+    tables |= {"more": pa.concat_tables([held, held.slice(3, 1)])}
+    for name, table in tables.items():
         shards.write_shard(tmp_path / name, RAW, table, {})
         with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
             list(texts_of_split(path, "test", raw=str(tmp_path / name)))
@@ -484,7 +471,6 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
 
 
 def score_text(capsys, *arguments):
-    """Run the command that users call."""
     run_script(perplexity, *arguments)
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return printed

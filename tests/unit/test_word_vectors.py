@@ -81,7 +81,6 @@ def test_every_layout_gives_back_what_was_written(name, zipped, tmp_path):
 
 @pytest.fixture
 def glove(tmp_path):
-    """Write the layout of GloVe."""
     path = tmp_path / "glove.txt"
     path.write_bytes(as_text(WORDS, HELD, False))
     return path
@@ -302,9 +301,8 @@ def job(tmp_path):
         animal, food = random.choice(["cat", "dog"]), random.choice(["fish", "bread"])
         texts.append(f"the {animal} runs and the {animal} sleeps .")
         texts.append(f"we eat {food} with cold {food}")
-    evaluator_oracles.write_documents(
-        tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"]
-    )
+    texts += ["the <unk> seldom", "</s> <unk> runs"]
+    evaluator_oracles.write_documents(tmp_path / "documents.parquet", texts)
     return evaluator_oracles.job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
 
 
@@ -335,9 +333,8 @@ def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told
     flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
     evaluator_oracles.run_script("train_evaluator", *flags)
     fit_word2vec(replace(job, seed=2, output=tmp_path / "other"))
-    first, again, other = (
-        (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
-    )
+    names = ("evaluator", "again", "other")
+    first, again, other = ((tmp_path / name / "vectors.npy").read_bytes() for name in names)
     assert first == again != other
     seldom = replace(job, options=OPTIONS | {"minimum_count": 10_000})
     check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
@@ -482,12 +479,9 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
         (tmp_path / name).unlink()
     check_refused("holds no evaluator: neither", evaluator_at, tmp_path)
     (tmp_path / "uni_skip.npz").write_bytes(b"PK")
-    assert evaluator_at(tmp_path) == {
-        "family": "skipthought",
-        "dictionary": str(tmp_path / "dictionary.txt"),
-        "uni": str(tmp_path / "uni_skip.npz"),
-        "uni_table": str(tmp_path / "utable.npy"),
-    }
+    files = {"dictionary": "dictionary.txt", "uni": "uni_skip.npz", "uni_table": "utable.npy"}
+    paths = {key: str(tmp_path / name) for key, name in files.items()}
+    assert evaluator_at(tmp_path) == {"family": "skipthought", **paths}
     (tmp_path / "evaluator.json").write_text(json.dumps({"family": "infersent"}), encoding="utf-8")
     assert evaluator_at(tmp_path) == {"family": "infersent", "path": str(tmp_path)}
     shutil.rmtree(tmp_path)

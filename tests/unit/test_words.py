@@ -85,14 +85,8 @@ def test_the_field_s_word_is_used(pattern: str, lines: list[tuple[str, str]]) ->
 PLANTED = (
     *("its floor", "the bracket of", "bodies of text", "was brought", "worked out from its model"),
     *("a speller", "reading in words", "one law", "told apart", "charged for it", "the likeliest"),
-    *(
-        "filling included",
-        "an alarm",
-        "a line of names",
-        "could be missed",
-        "the house",
-        "paper 003",
-    ),
+    *("filling included", "an alarm", "a line of names", "could be missed", "the house"),
+    "paper 003",
 )
 
 
@@ -124,8 +118,7 @@ def test_former_names_are_told_their_names_of_now(tmp_path, capsys) -> None:
         parse_options(ReductionOptions, {"bracket": True}, "options")
     with pytest.raises(TypeError, match=r"'speller'; it is called 'spelling_model' now"):
         beyond_perplexity.perplexity("model", ["a"], speller="x")
-    (tmp_path / "a.csv").write_text(
-        "doc_id,bytes,log_likelihood,log_likelihood_spelled\n0,1,-1,-1\n"
-    )
+    header = "doc_id,bytes,log_likelihood,log_likelihood_spelled"
+    (tmp_path / "a.csv").write_text(f"{header}\n0,1,-1,-1\n")
     with pytest.raises(InputError, match=r"log_likelihood_open_vocabulary.*its 'log_likelihood_sp"):
         read_scores(tmp_path / "a.csv")

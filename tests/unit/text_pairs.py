@@ -4,12 +4,9 @@ And what is measured of them by plain Python, in whole numbers: an oracle.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +16,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import definitions, measures, pairs, statistics
-from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.tokens import WHOLE_TEXT
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from tests.unit.small_corpora import write_documents as write_documents
 
@@ -29,9 +26,7 @@ NO_LIMITS = definitions.MeasurementOptions(
 )
 
 
-def draw_texts(
-    seed: int, n: int, mean: float = 6, exponent: float = 1.5, most: int = 60, least: int = 1
-) -> list[str]:
+def draw_texts(seed, n, mean=6, exponent=1.5, most=60, least=1):
     """Draw documents of a Zipf law, each of so many words at least."""
     rng = np.random.default_rng(seed)
     lengths = least + rng.poisson(mean, n)
@@ -39,19 +34,11 @@ def draw_texts(
     return [" ".join(f"w{k}" for k in document) for document in drawn]
 
 
-def batched(texts: Sequence[str], size: int = 1000) -> list[pa.Array]:
+def batched(texts, size=1000):
     return [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
 
 
-def statistics_of(
-    texts: Sequence[str],
-    stop: StopWords = STOP,
-    view: TextView = WHOLE_TEXT,
-    path: Path | None = None,
-    batch: int = 1000,
-    **options: object,
-) -> statistics.Statistics:
-    """Count texts, and write the file where there is a path."""
+def statistics_of(texts, stop=STOP, view=WHOLE_TEXT, path=None, batch=1000, **options):
     with statistics.StatisticsCounter(stop, view=view, **options) as counter:
         for part in batched(texts, batch):
             counter.add(part)
@@ -61,9 +48,7 @@ def statistics_of(
 
 
 @contextmanager
-def pair_of(
-    first: Sequence[str], second: Sequence[str], groups=(None, None), cut: int = 1000
-) -> Iterator[pairs.SampleSetPair]:
+def pair_of(first, second, groups=(None, None), cut=1000):
     """Bring two lists of texts together, with the group of each document."""
     sample_sets = statistics_of(first), statistics_of(second)
     held = tuple(None if g is None else np.asarray(g, np.int32) for g in groups)
@@ -78,7 +63,7 @@ def rows_of(first, second, groups=(None, None), options=NO_LIMITS, **more):
         return {row.key: row for row in measures.measure_rows(pair, options, 0, **more)}
 
 
-def exact_ks(first: list, second: list) -> Fraction:
+def exact_ks(first, second):
     differences = (
         Fraction(sum(y <= x for y in first), len(first))
         - Fraction(sum(y <= x for y in second), len(second))
@@ -87,7 +72,7 @@ def exact_ks(first: list, second: list) -> Fraction:
     return max(map(abs, differences))
 
 
-def plain_measures(sides, counts=None) -> dict[tuple[str, str], Fraction | None]:
+def plain_measures(sides, counts=None):
     """Compute every permuted measure of two lists of tokenized documents; None for undefined ones.
 
     The counts of types (2, V) are taken from the documents where they are not given.
@@ -100,7 +85,7 @@ def plain_measures(sides, counts=None) -> dict[tuple[str, str], Fraction | None]
     apart = np.abs(counts[0] * n[1] - counts[1] * n[0])
     ranked = -np.sort(-counts, axis=1)
     sums = np.cumsum(ranked[0] * n[1] - ranked[1] * n[0])
-    found: dict[tuple[str, str], Fraction | None] = {
+    found = {
         ("unigram", "tvd"): Fraction(int(apart.sum()), 2 * product),
         ("unigram", "max_difference"): Fraction(int(apart.max()), product),
         ("rank_frequency", "ks_empirical"): Fraction(int(np.abs(sums).max()), product),
@@ -121,18 +106,18 @@ def plain_measures(sides, counts=None) -> dict[tuple[str, str], Fraction | None]
     return found
 
 
-def at_most(documents: list[list[str]], tokens: int, sample_set: int, seed: int) -> list[list[str]]:
+def at_most(documents, tokens, sample_set, seed):
     """Take whole documents in the random order of the text, each that still fits."""
     if sum(map(len, documents)) <= tokens:
         return documents
-    taken: list[list[str]] = []
+    taken = []
     for place in stream(seed, "equal_tokens", sample_set).permutation(len(documents)):
         if sum(map(len, [*taken, documents[place]])) <= tokens:
             taken.append(documents[place])
     return taken
 
 
-def write_samples(path: Path, texts: Sequence[str], first: int = 0, *, known: bool = False) -> str:
+def write_samples(path, texts, first=0, *, known=False):
     """Write samples, of a model whose probabilities are known or not; every fourth is cut off."""
     n = len(texts)
     columns = {"doc_id": list(range(first, first + n)), "text": list(texts)}
@@ -143,13 +128,11 @@ def write_samples(path: Path, texts: Sequence[str], first: int = 0, *, known: bo
     return str(path)
 
 
-def run_script(script: ModuleType, *arguments: object) -> None:
-    """Run a script as its command would, in this process."""
+def run_script(script, *arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["x", *map(str, arguments)])
         script.main()
 
 
-def named_parts(parts: str, **more: str) -> dict[str, str]:
-    """Return the parts of a signature, written as name=value."""
+def named_parts(parts, **more):
     return dict(part.split("=") for part in parts.split()) | more

@@ -8,12 +8,11 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import Instance
 from beyond_perplexity.models.latent import PADDING, Simulated
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.vocabulary import Vocabulary
 from tests.workflow.toys.hidden_bits import BitTagger, HiddenBits
 
 STOP = 0.25
@@ -24,11 +23,11 @@ class ToyModel(HiddenBits):
 
     family = "toy"
 
-    def build(self) -> None:
+    def build(self):
         self.words = nn.Parameter(torch.randn(2, self.vocabulary_size, dtype=torch.float64))
         self.bits = nn.Parameter(torch.randn(3, 2, dtype=torch.float64))
 
-    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+    def log_joint(self, batch, owner, latents):
         tokens = batch.tokens[owner]  # (R, T)
         inside = latents != PADDING  # (R, T)
         bits = latents.clamp(min=0)  # (R, T)
@@ -38,9 +37,7 @@ class ToyModel(HiddenBits):
         terms = (log_bits + log_words + math.log(1 - STOP)).where(inside, 0)  # (R, T)
         return terms.sum(1) + math.log(STOP)
 
-    def simulate(
-        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
-    ) -> list[Simulated]:
+    def simulate(self, seed, purpose, numbers, maximum_words, vocabulary):
         found = []
         bits, words = (table.softmax(1).detach().numpy() for table in (self.bits, self.words))
         for number in numbers:
@@ -61,8 +58,8 @@ class ToyProposal(BitTagger):
 
     family = "toy-proposal"
 
-    def build(self) -> None:
+    def build(self):
         self.logits = nn.Parameter(torch.randn(self.vocabulary_size, 2, dtype=torch.float64))
 
-    def _log_q(self, tokens: Tensor, temperature: float) -> Tensor:
+    def _log_q(self, tokens, temperature):
         return (self.logits[tokens] / temperature).log_softmax(-1)  # (..., 2)

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.stats import beta
 
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
-from beyond_perplexity.inference import weight_diagnostics
-from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference import log_space, weight_diagnostics
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], np.ndarray]
@@ -89,8 +88,8 @@ def claim(log_w: np.ndarray, truth: float = 0.0, effective: np.ndarray | None = 
     Of runs of particles the fewest effective samples, (N,), are given.
     """
     n, k = log_w.shape
-    halves = np.stack([log_half_means(row) for row in log_w], 1)
-    n_tokens, log_p = np.full(n, 10), log_mean_exp(log_w, 1)
+    halves = np.stack([log_space.log_half_means(row) for row in log_w], 1)
+    n_tokens, log_p = np.full(n, 10), log_space.log_mean_exp(log_w, 1)
     tail = PooledTail(log_w.size)
     for row in log_w:
         tail.add(row)

@@ -26,7 +26,6 @@ class Checkout:
     path: Path
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command line of a run."""
         # Snakemake ends no sooner than this after the last job has started.
         soon = "--max-jobs-per-timespan=1000/1s"
         return [sys.executable, "-m", "snakemake", "--cores", "2", soon, *arguments]
@@ -95,7 +94,6 @@ def copy_checkout(target: Path) -> Checkout:
 
 
 def copy_results(source: Checkout, target: Checkout, folder: str) -> None:
-    """Copy a folder of finished results with its times."""
     (target.path / "results").mkdir(exist_ok=True)
     command = ["cp", "-a", f"{source.path}/results/{folder}", f"{target.path}/results/"]
     subprocess.run(command, check=True)
@@ -131,7 +129,6 @@ def shared_cache(tmp_path_factory):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """Give an untouched copy of the checkout."""
     return copy_checkout(tmp_path / "checkout")
 
 

@@ -85,7 +85,6 @@ def test_a_tendency_counts_and_measures_again_and_trains_nothing(grown) -> None:
 
 
 def make_config(folder: Path) -> dict[str, Any]:
-    """Return a run that uses all toys; its corpus is written to a folder."""
     things, numbers = ("cat", "dog", "tree", "song", "red house"), range(240)
     lines = (f"page {n},the {things[n % 5]} saw {n % 7} of {n % 11} things ." for n in numbers)
     (folder / "corpus.csv").write_text("\n".join(lines) + "\n")

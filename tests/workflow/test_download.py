@@ -15,7 +15,6 @@ import yaml
 
 @pytest.fixture
 def served(tmp_path):
-    """Give a folder that a web server on this machine serves, and its URL."""
     folder = tmp_path / "served"
     folder.mkdir()
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))

@@ -49,7 +49,6 @@ def count_jobs(printed: str) -> dict[str, int]:
 
 
 def jobs(*others: dict[str, int], **counts: int) -> dict[str, int]:
-    """Return the numbers of jobs by rule."""
     return {rule: n for held in (*others, counts) for rule, n in held.items()}
 
 

@@ -33,7 +33,6 @@ def untouched(tmp_path_factory) -> Checkout:
 
 @pytest.fixture(scope="module")
 def printed(untouched) -> str:
-    """Give what a dry run of everything prints."""
     return untouched.snakemake("--dry-run", *SMOKE).stdout
 
 

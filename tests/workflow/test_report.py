@@ -28,7 +28,6 @@ Promise.all(Object.entries(uris).map(([name, uri]) => new Promise(done => {
 
 @pytest.fixture(scope="module")
 def report(finished):
-    """Make the report of the finished run."""
     finished.snakemake(*SMOKE, "--report", "results/report.html")
     return finished.path / "results" / "report.html"
 

@@ -18,7 +18,6 @@ PAGE = (ROOT / "results/README.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def folders(request):
-    """Give the folder of results to look through."""
     if given := os.environ.get("RESULTS"):
         return Path(given)
     return request.getfixturevalue("finished").path / "results"

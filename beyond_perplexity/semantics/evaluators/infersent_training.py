@@ -18,11 +18,8 @@ from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.semantics.evaluators import infersent
-from beyond_perplexity.semantics.evaluators.contract import has_vector
-from beyond_perplexity.semantics.evaluators.families import Options
+from beyond_perplexity.semantics.evaluators import contract, families, infersent, networks
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
-from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
@@ -102,7 +99,7 @@ def _next_sentences(job: EvaluatorJob, training: PairTraining, table: VectorTabl
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
     """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E)."""
     found = table.find(words)  # (words, E)
-    known = np.flatnonzero(has_vector(found))
+    known = np.flatnonzero(contract.has_vector(found))
     if not len(known):
         raise InputError(f"{table.path}: has a vector of no word of the training text")
     vocabulary = ClosedVocabulary([words[index] for index in known], len(words) - len(known))
@@ -149,7 +146,7 @@ def _labelled_pairs(job: EvaluatorJob, training: PairTraining, table: VectorTabl
 
 
 def _put_symbols(
-    options: Options, table: VectorTable, vectors: np.ndarray
+    options: families.Options, table: VectorTable, vectors: np.ndarray
 ) -> tuple[list[int], list[int]]:
     """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
     found: tuple[list[int], list[int]] = ([], [])
@@ -249,7 +246,7 @@ class _PairSource(BatchSource):
     def _batch(
         self, rows: Sequence[np.ndarray], first: Tensor, second: Tensor, labels: Tensor
     ) -> infersent.PairBatch:
-        tokens, lengths = padded(rows)
+        tokens, lengths = networks.padded(rows)
         vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
         return infersent.PairBatch(vectors, lengths, first, second, labels)
 

@@ -250,10 +250,8 @@ class PairIndices(NamedTuple):
             "preferred": own > distorted,
             "undecided": own == distorted,
         }
-        return {
-            n: np.bincount(self.owners[is_so], minlength=self.documents)
-            for n, is_so in held.items()
-        }
+        owners, n = self.owners, self.documents
+        return {name: np.bincount(owners[is_so], minlength=n) for name, is_so in held.items()}
 
 
 def score_versions(

@@ -43,9 +43,7 @@ def _draw_epochs(
         )
     axis.set_xlabel("Epoch")
     splits = [name for name in _STYLES if name in set(rows["split"])]
-    entries = [
-        style.handle(_SPLIT_NAMES[one], NEUTRAL_COLOUR, None, _STYLES[one]) for one in splits
-    ]
+    entries = [style.handle(_SPLIT_NAMES[x], NEUTRAL_COLOUR, None, _STYLES[x]) for x in splits]
     style.legend_below(figure, [*style.model_handles(sources, labels, looks), *entries])
     return figure, axis
 

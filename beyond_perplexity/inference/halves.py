@@ -199,8 +199,6 @@ def half_baseline(
         if number < excess_splits:
             against += [distance(first, cut), distance(second, cut)]
     baseline = baseline_of(np.array(human, float))
-    return (
-        baseline._replace(excess=float(np.nanmean(against)) - baseline.mean)
-        if against
-        else baseline
-    )
+    if not against:
+        return baseline
+    return baseline._replace(excess=float(np.nanmean(against)) - baseline.mean)

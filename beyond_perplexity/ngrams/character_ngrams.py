@@ -165,11 +165,8 @@ class NgramCounts:
             return [LevelCounts(*np.zeros((5, 0))) for _ in self._levels]
         first = max(events.positions[0] - len(self._levels), 0)
         text = events.text[first : events.positions[-1] + 1]
-        at, contexts, found = (
-            events.positions - first,
-            np.zeros(len(events.positions), np.int64),
-            [],
-        )
+        at, contexts = events.positions - first, np.zeros(len(events.positions), np.int64)
+        found = []
         positions = np.where(
             text < len(self._levels[0].keys), text, -1
         )  # of n-grams that end there

@@ -248,9 +248,8 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
 def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     scores = {name: np.asarray(totals.columns[name]) for name in _SUMMED[:2]}
     held = scores | {unit: np.asarray(totals.columns[f"{unit}s"]) + extra for unit in UNITS}
-    sums = dict(
-        zip(held, intervals.sum_groups(np.asarray(totals.groups), *held.values()), strict=True)
-    )
+    summed = intervals.sum_groups(np.asarray(totals.groups), *held.values())
+    sums = dict(zip(held, summed, strict=True))
     counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
     effective = effective_groups(sums["byte"]) if "byte" in counts else 0.0
     found: dict[str, Any] = {

@@ -61,9 +61,7 @@ class ImportancePlan:
 
     def titles(self) -> dict[str, str]:
         """Say what is printed for latent models and proposals: distinct titles of families."""
-        found = _distinguished(
-            {name: FAMILIES[kind].title for name, kind in self.families().items()}
-        )
+        found = _distinguished({n: FAMILIES[kind].title for n, kind in self.families().items()})
         for model in self.models():
             plain = {}
             for name in self.proposals_of(model):

@@ -55,10 +55,8 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
         return None
     interval = result.get("interval", {})
     if "open_vocabulary" in result:
-        value, interval = (
-            result["open_vocabulary"]["bits"]["byte"],
-            interval.get("open_vocabulary", {}),
-        )
+        value = result["open_vocabulary"]["bits"]["byte"]
+        interval = interval.get("open_vocabulary", {})
     elif result["unknown"]:
         return None
     else:

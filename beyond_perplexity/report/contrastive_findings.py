@@ -121,9 +121,8 @@ def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
     """Compare two orders of the same things, by a number for each that is not NaN."""
     pairs = np.triu_indices(len(one), 1)
-    signs = [
-        (np.greater.outer(x, x).astype(int) - np.less.outer(x, x))[pairs] for x in (one, other)
-    ]
+    outer = [(np.greater.outer(x, x).astype(int), np.less.outer(x, x)) for x in (one, other)]
+    signs = [(more - less)[pairs] for more, less in outer]
     agreeing, against = (int((signs[0] * signs[1] == way).sum()) for way in (1, -1))
     untied = math.prod(int(np.count_nonzero(sign)) for sign in signs)
     tau = (agreeing - against) / math.sqrt(untied) if untied else math.nan

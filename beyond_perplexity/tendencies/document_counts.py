@@ -262,9 +262,8 @@ class DocumentCounts:
         sizes = self.n_documents(0), self.n_documents(1)
         sizes_of_blocks = [block.n_documents for block in self._blocks]
         for items in side_by_side(n):
-            drawers = [
-                histogram_draws.DocumentLabels(stream(seed, purpose, b), *sizes) for b in items
-            ]
+            streams = [stream(seed, purpose, b) for b in items]
+            drawers = [histogram_draws.DocumentLabels(one, *sizes) for one in streams]
             blocks = (np.stack([one.next_block(k) for one in drawers]) for k in sizes_of_blocks)
             labels = (block.T.astype(np.uint16, order="C") for block in blocks)  # (D, w) each
             yield self._sums(DocumentBlock.add_labelled, self._blocks, labels, len(items))

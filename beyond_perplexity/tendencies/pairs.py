@@ -271,9 +271,7 @@ def further_pair(pair: SampleSetPair, human: HumanText) -> Iterator[SampleSetPai
         codes = None if groups is None else renumbered(groups[: len(wanted)][wanted])
         more = further.types.filter(pc.invert(pc.is_in(further.types, value_set=pair.types)))
         types = pa.concat_arrays([pair.types, more])
-        counts = np.stack(
-            [aligned_counts(types, sample_set) for sample_set in (pair.reference, further)]
-        )
+        counts = np.stack([aligned_counts(types, one) for one in (pair.reference, further)])
         places = np.zeros(pair.reference.n_documents, int), np.full(pair.samples.n_documents, -1)
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:

@@ -260,9 +260,8 @@ class _Messages:
             after = time + 1  # the position whose kind is chosen next
             held = slice(self.ends[after], self.ends[after + 1])
             begun = [new[held] + words[held] + rho[held]]
-            begun += [
-                (share + one)[after, None] for share, one in zip(shares, (far, rest), strict=True)
-            ]
+            ways = zip(shares, (far, rest), strict=True)
+            begun += [(share + one)[after, None] for share, one in ways]
             mention = torch.cat(begun).logsumexp(0)  # −inf after the last word
             gone = torch.stack([self.generated[after], mention, mention])  # without, new, related
             below = (self.free[after, [NONE, NEW, RELATED]] + gone).logsumexp(0)

@@ -164,9 +164,8 @@ class OptimalLinks(OptimalProposal):
         every = torch.arange(len(listed.group), device=listed.group.device)  # (K,)
         sums = listed.sums.log_softmax(1)[listed.group]  # (K, 6)
         position = int(state.latents.flat(time)[0])
-        begun = [
-            self._begun(state, position, item, size, temperature) for item in (_COPIED, _FAR, _REST)
-        ]
+        given = state, position
+        begun = [self._begun(*given, way, size, temperature) for way in (_COPIED, _FAR, _REST)]
         items = zip((_COPIED, _FAR, _REST), begun, strict=True)
         wide = torch.cat([sums[:, [item]] + shares for item, (_, shares) in items], 1)  # (K, Y)
         inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)

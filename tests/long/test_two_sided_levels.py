@@ -104,9 +104,8 @@ Table = tuple[np.ndarray, np.ndarray]  # log p(x, z) of all z; log q of each at 
 def texts(types: int, shortest: int, longest: int) -> list[list[int]]:
     """Draw 14 texts of words from 2 on, below `types`."""
     random = np.random.default_rng(5)
-    return [
-        random.integers(2, types, n).tolist() for n in random.integers(shortest, longest + 1, 14)
-    ]
+    lengths = random.integers(shortest, longest + 1, 14)
+    return [random.integers(2, types, n).tolist() for n in lengths]
 
 
 @torch.no_grad()
@@ -166,10 +165,8 @@ def test_claims_on_tiny_models(name, k):
         shares = [np.exp(log_q[:, place]) for _, log_q in tables]
         found = []
         for _ in range(SETS):
-            drawn = [
-                weights[random.choice(len(weights), k, p=q / q.sum())]
-                for weights, q in zip(log_w, shares, strict=True)
-            ]
+            pairs = zip(log_w, shares, strict=True)
+            drawn = [weights[random.choice(len(weights), k, p=q / q.sum())] for weights, q in pairs]
             found.append(claim(np.array(drawn), truth))
         total += row(f"tiny {name}, τ = {temperature}, K = {k}", found, NOMINAL)
     claims, missed = total.tolist()

@@ -159,11 +159,8 @@ WORDS = ["a", "b", "c", "."]
 NUMBERS = ["0", "1", "2", "7", "-1", str(2**31), str(2**63 - 1), str(2**64), "9" * 5_000, ""]
 NUMBERS += ["nan", "inf", "-inf", "1e308", "1e-320", "0x10", "1.5", "٣", "--"]
 OBJECTS = ["{}", "[]", "", "{", "null", '{"a": NaN}', '{"\\u0000": 1}', "[" * 20_000]
-OBJECTS += [
-    '{"a": ' + "9" * 5_000 + "}",
-    '{"kind": "ancestral"}',
-    '{"kind": "nucleus", "mass": 1e308}',
-]
+OBJECTS += ['{"a": ' + "9" * 5_000 + "}", '{"kind": "ancestral"}']
+OBJECTS += ['{"kind": "nucleus", "mass": 1e308}']
 OBJECTS += ['{"temperatures": [0, -1, 1e308]}', '{"samples": -1, "particles": 0, "uniform": 2}']
 OBJECTS += ['{"permutations": -1}', '{"family": "none"}', '{"0.1": [0, 2]}', '{"mine": ["path"]}']
 OBJECTS += [
@@ -173,10 +170,8 @@ OBJECTS += [
 NAMES = ["a", "", "-", "é\u202e", "a\nb", "$x^{", "<b>", "\udcff", "train", "test", "cpu", "cuda:9"]
 FILES = ["documents.parquet", "words.json", "text.txt", "empty", "bytes", "lstm", "none", "."]
 FILES += ["lstm/model.json", "lstm/model.safetensors", "x" * 300, "text.txt/below", "new\nline"]
-PLACES = [
-    *("o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300),
-    "/dev/full",
-]
+PLACES = ["o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300]
+PLACES += ["/dev/full"]
 # What most commands can use; without it few would come as far as their work.
 PLAUSIBLE = {
     **dict.fromkeys(["documents", "reference_documents", "sample_documents"], "documents.parquet"),

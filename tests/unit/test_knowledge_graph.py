@@ -172,10 +172,8 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     command += ["--output", str(tmp_path / "other.safetensors")]
     subprocess.run(command, check=True, cwd=ROOT)
     embed_files(corpus)
-    with (
-        safe_open(corpus.graph, "pt") as one,
-        safe_open(tmp_path / "other.safetensors", "pt") as two,
-    ):
+    other = tmp_path / "other.safetensors"
+    with safe_open(corpus.graph, "pt") as one, safe_open(other, "pt") as two:
         assert set(one.keys()) == set(two.keys())
         assert all(torch.equal(one.get_tensor(n), two.get_tensor(n)) for n in one.keys())  # noqa: SIM118
         assert json.loads(two.metadata()["record"])["seed"] == 1

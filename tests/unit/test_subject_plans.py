@@ -644,9 +644,8 @@ def test_every_way_to_draw_can_be_run_and_the_tables_name_the_annotation():
         "maximum_entities 50, maximum_length 8",
         "kglm": "wikipedia (test), entity chains of links, no coreference",
     }
-    assert plan("configs/paper-importance.yaml").data()["rnng"] == (
-        "treebank (test), trees of the corpus, caps: maximum_words 150"
-    )
+    caps = "treebank (test), trees of the corpus, caps: maximum_words 150"
+    assert plan("configs/paper-importance.yaml").data()["rnng"] == caps
 
 
 def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):

@@ -52,10 +52,8 @@ from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
 
-SOURCES = [
-    *synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]),
-    "external/mine_%",
-]
+SOURCES = synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"])
+SOURCES += ["external/mine_%"]
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,8 @@ def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> tuple[float, 
     """Return the mean group sizes of two texts that are too unlike to be permuted; else None."""
     if groups[0] is None or groups[1] is None:
         return None
-    first, second = (
-        n / max(len(np.unique(held)), 1)
-        for held, n in zip((groups[0], groups[1]), n_documents, strict=True)
-    )
+    both = zip((groups[0], groups[1]), n_documents, strict=True)
+    first, second = (n / max(len(np.unique(held)), 1) for held, n in both)
     alike = max(first, second) <= SIZE_RATIO * min(first, second)
     return None if alike else (first, second)
 

@@ -218,10 +218,8 @@ class ImportancePlan:
 
     def estimate_files(self, kind: str, folder: str = "estimates") -> list[str]:
         """List the reduced files of one kind of all proposals."""
-        return [
-            f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet"
-            for name in self.proposals()
-        ]
+        names = self.proposals()
+        return [f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet" for name in names]
 
 
 def _distinguished(titles: Mapping[str, str], beginning: str = "") -> dict[str, str]:

@@ -113,10 +113,8 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
 
 def partition_table(partitions: pd.DataFrame, given_lengths: Descriptions, labels: Labels) -> Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
-    chosen = [
-        _lengths(partitions[partitions["model"] == m])
-        for m in labels.sort_models(partitions["model"])
-    ]
+    names = labels.sort_models(partitions["model"])
+    chosen = [_lengths(partitions[partitions["model"] == name]) for name in names]
     rows = pd.concat(chosen).to_dict("records")
     columns = [
         *text_columns("Model", "Proposal", form=lambda name: name and labels.model(name)),

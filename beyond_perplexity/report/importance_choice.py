@@ -223,10 +223,8 @@ def advice_table(
     """Say in a line for each model which estimator, temperature and K to use."""
     known = by_estimate(bounds_with_costs(estimates, costs))
     chosen = choose_estimates(estimates, choices)
-    rows = [
-        {**known[estimate_key(row)], "chosen_by": row["chosen_by"]}
-        for row in chosen.to_dict("records")
-    ]
+    records = chosen.to_dict("records")
+    rows = [{**known[estimate_key(row)], "chosen_by": row["chosen_by"]} for row in records]
     rows = [{**row, "advice": _advice(row)} for row in rows]
     columns = [
         MODEL_COLUMN,

@@ -67,10 +67,8 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     units = units or permuted_units.single_documents(pair.n_documents)
     codes = np.concatenate(units.codes)
     weights = np.repeat(units.weights, pair.n_documents)
-    drawn = [
-        distances(pair.kernel, side_weights(labels[codes], weights))
-        for labels in units.labels(n, seed)
-    ]
+    dealt = units.labels(n, seed)
+    drawn = [distances(pair.kernel, side_weights(labels[codes], weights)) for labels in dealt]
     return np.concatenate(drawn) if drawn else np.zeros(0)
 
 

@@ -306,10 +306,8 @@ def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterato
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
         counts = np.stack([documents.totals(sample_set) for sample_set in (0, 1)])
-        first, second = (
-            None if codes is None else renumbered(codes[chosen])
-            for codes, chosen in zip(pair.groups, kept, strict=True)
-        )
+        both = zip(pair.groups, kept, strict=True)
+        first, second = (None if x is None else renumbered(x[chosen]) for x, chosen in both)
         reference, samples = (
             Statistics(pair.types.filter(pa.array(own > 0)), own[own > 0], histograms_of(values))
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)

@@ -116,10 +116,8 @@ class MentionRows(NamedTuple):
             known, entity = codes.known[position], codes.entity[position]  # (s,)
             slot = torch.where(entity == known, 0, entity + 1)  # (s,)
             lengths = (self.steps.extent[at] + extents[before[part]]).double()  # (s, M)
-            pairs = (
-                (self._entity_logits(tree, position, at, known), slot),
-                (lengths, codes.remaining[position]),
-            )
+            slots = self._entity_logits(tree, position, at, known), slot
+            pairs = slots, (lengths, codes.remaining[position])
             parts.append(_chosen_log_probs(pairs, temperatures))
         return torch.cat(parts)
 

@@ -4,7 +4,6 @@ Oracles: bounds written down here; the contract of `run_command` (status 0, 1 or
 of error) on hostile values of every option by hypothesis, and nothing left on the disk.
 """
 
-import argparse
 import importlib
 import io
 import json
@@ -126,7 +125,7 @@ def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
 
 
 def actions(command, monkeypatch):
-    found: list[argparse.Action] = []
+    found = []
 
     class Declared(Exception):  # noqa: N818
         pass
@@ -243,7 +242,7 @@ def hostile(action, home):
 @st.composite
 def command_lines(draw, declared, home):
     """Draw a value or several for all options that are required, and for some of the others."""
-    line: list[str] = []
+    line = []
     for action in declared:
         if action.dest == "help" or not (action.required or draw(st.booleans())):
             continue

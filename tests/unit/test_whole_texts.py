@@ -13,7 +13,6 @@ import json
 import lzma
 import math
 import sys
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -468,8 +467,7 @@ def test_raw_text_of_others_is_refused_but_may_be_cut_otherwise(corpus, tmp_path
 
 def score_text(capsys, *arguments):
     run_script(perplexity, *arguments)
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return printed
+    return json.loads(capsys.readouterr().out)
 
 
 def test_a_file_is_scored_as_it_is_by_a_model_that_was_external(external_model, tmp_path, capsys):

@@ -244,10 +244,8 @@ def test_softmax_by_classes():
 
 def test_mentions_that_are_chosen():
     """Too long ones go first, then those inside others or across them, then late entities."""
-    spans = [
-        *(MentionSpan(3, 5, "b"), MentionSpan(0, 9, "a"), MentionSpan(4, 6, "c")),
-        *(MentionSpan(3, 4, "d"), MentionSpan(6, 7, "b")),
-    ]
+    spans = [MentionSpan(3, 5, "b"), MentionSpan(0, 9, "a"), MentionSpan(4, 6, "c")]
+    spans += [MentionSpan(3, 4, "d"), MentionSpan(6, 7, "b")]
     assert chosen_mentions(spans, 10, 5) == [MentionSpan(0, 9, "a")]
     chosen = chosen_mentions([*spans, MentionSpan(8, 9, "e")], 3, 1)
     assert chosen == [MentionSpan(3, 5, "b"), MentionSpan(6, 7, "b")]

@@ -28,10 +28,8 @@ from tests.unit.small_corpora import write_documents
 
 TEXTS = {"train": "alan turing was a mathematician . turing lived in london ."}
 TEXTS |= {"valid": "london is big .", "test": "nothing is said here ."}
-MENTIONS = [
-    *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
-    (1, 0, 1, "London (city)"),
-]
+MENTIONS = [(0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing")]
+MENTIONS += [(0, 9, 10, "London (city)"), (1, 0, 1, "London (city)")]
 TRIPLES = [("Alan Turing", relation, "London (city)") for relation in ("Born in", "Died in")]
 TRIPLES += [("London (city)", "Capital of", "England")]
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]

@@ -150,10 +150,9 @@ def texts(count, seed):
     generator = np.random.default_rng(seed)
     shares = 1 / np.arange(1, ALL_TYPES + 1) ** 1.1
     lengths = generator.geometric(1 / 30, count)
-    return [
-        [f"w{word}" for word in generator.choice(ALL_TYPES, size=length, p=shares / shares.sum())]
-        for length in lengths
-    ]
+    p = shares / shares.sum()
+    drawn = [generator.choice(ALL_TYPES, size=length, p=p) for length in lengths]
+    return [[f"w{word}" for word in words] for words in drawn]
 
 
 def written(path, documents, n_train, titles):

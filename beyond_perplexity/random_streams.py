@@ -8,8 +8,10 @@ not change a result.
 from __future__ import annotations
 
 import hashlib
+from typing import Any, cast
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 
 
 def stream_key(seed: int, purpose: str) -> int:
@@ -40,4 +42,15 @@ def stream(seed: int, purpose: str, item: int = 0) -> np.random.Generator:
     Salmon, Moraes, Dror, Shaw (2011). Parallel random numbers: as easy as 1, 2, 3.
     """
     key = np.array([stream_key(seed, purpose), item], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key))
+    return np.random.Generator(np.random.Philox(cast("np.random.SeedSequence", _Key(key))))
+
+
+class _Key(ISeedSequence):
+    """A key in the place of a seed: beside a key, NumPy would draw a seed that is of no use."""
+
+    def __init__(self, key: np.ndarray) -> None:
+        self._key = key
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        """Return the key, which has two words."""
+        return self._key

@@ -10,6 +10,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from beyond_perplexity.arguments import COUNT, ITEM, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
@@ -103,6 +105,17 @@ OF_REFERENCE = (
 )
 
 
+def leave_out_pandas() -> None:
+    """Let pyarrow look for pandas in vain: it would import it with the first list that it is given.
+
+    A job that needs pandas imports it before, or by `from_pandas` and `to_pandas`, which look anew.
+    """
+    if "pandas" not in sys.modules:
+        found, sys.path = sys.path, []
+        pa.array([])
+        sys.path = found
+
+
 def job(*flags: Flag) -> Callable[[Callable[[Given], None]], Callable[[], None]]:
     """Make a command of a function of its flags, the last of its module: ``python -m`` runs it."""
 
@@ -118,6 +131,7 @@ def job(*flags: Flag) -> Callable[[Callable[[Given], None]], Callable[[], None]]
             work(parser.parse_args(namespace=kind()))
 
         if module.__name__ == "__main__":
+            leave_out_pandas()
             gc.freeze()  # what is imported stays to the end, and is not looked through then
             gc.set_threshold(10_000)
             gc.enable()

@@ -129,7 +129,7 @@ class WordProposal:
         """Return the model's q of the words up to a factor, float64, (B, W), by their logits."""
         top = logits.amax(1, keepdim=True).double()  # (B, 1)
         dead = top == -torch.inf  # (B, 1): it would end
-        weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
+        weights = logits.double().sub_(top).masked_fill_(dead, 0.0).exp_()  # (B, W)
         if not self.uniform and bool(((weights == 0) | dead).any()):
             advice = "choose a smoothed model, or set uniform above 0"
             raise InputError(f"{self.name}: gives words no probability: Z lacks them; {advice}")

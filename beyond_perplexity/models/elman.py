@@ -134,10 +134,10 @@ class ClassOutput(OutputLayer):
     def logits(self, features: Tensor) -> Tensor:
         """Return log p of all ids, float32, (..., V), for features (..., D); normalized."""
         words = float_product(features, self.words.weight, self.words.bias)  # (..., V)
-        words = words.index_fill(-1, self.impossible, -torch.inf)
+        words.index_fill_(-1, self.impossible, -torch.inf)
         inside = [part.log_softmax(-1) for part in words.split(self.sizes, -1)]
         classes = float_product(features, self.classes.weight, self.classes.bias)  # (..., C)
-        return torch.cat(inside, -1) + classes.log_softmax(-1)[..., self.class_of]  # (..., V)
+        return torch.cat(inside, -1).add_(classes.log_softmax(-1)[..., self.class_of])  # (..., V)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
         """Return log p, float64, of targets (N,), computing only the classes that they are in."""

@@ -79,9 +79,8 @@ def _draw_few(semantics: pd.DataFrame, rows: pd.DataFrame, labels: Labels) -> Fi
     base = next((n for n in names if n == (WORDS_EVALUATOR, CROSS_ENTROPY)), names[0])
     values = pd.concat(measure_names.pick_predicted(semantics, split) for split in splits)
     values = values[np.isfinite(values["value"])].set_index(["model", "split"])
-    held: dict[Any, Any] = {
-        n: v["value"].to_dict() for n, v in measure_names.parts_by(values, "name").items()
-    }
+    parts = measure_names.parts_by(values, "name").items()
+    held: dict[Any, Any] = {name: rows["value"].to_dict() for name, rows in parts}
     scatters = []
     for name in (name for name in names if name != base):
         x, y = held.get(base, {}), held.get(name, {})

@@ -61,8 +61,9 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
     note = (
         f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "
         f"interval over documents or groups of them. {numbers.STAR_NOTE}, by sign-flips of these "
-        "(BLEU: by swaps), adjusted for all pairs and measures of a kind. Of cross-entropy less is better. "
-        f"About these trained models; one training of each says nothing of architectures. {notes}"
+        "(BLEU: by swaps), adjusted for all pairs and measures of a kind. Of cross-entropy less is "
+        "better. About these trained models; one training of each says nothing of architectures. "
+        f"{notes}"
     )
     title = "Differences of models in measures of meaning"
     return lay_out("semantic_differences", title, note.strip(), columns, lines, differences)

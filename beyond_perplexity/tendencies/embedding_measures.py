@@ -154,9 +154,8 @@ def further_baseline(
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    return halves.baseline_of(
-        randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
-    )
+    drawn = randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
+    return halves.baseline_of(drawn)
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:

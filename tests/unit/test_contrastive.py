@@ -365,9 +365,8 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     never[3:10] = -math.inf  # the first seven words
     options = distortions.DistortionOptions(1.0, 0.0)
     units = [CutDocument(number, None, [["w30"]] * 20) for number in range(100)]
-    paths = write_scores(
-        tmp_path, unigram(never), units, options=options, versions={0.0: (0, 1), 1.0: (0, 3)}
-    )
+    how = {"options": options, "versions": {0.0: (0, 1), 1.0: (0, 3)}}
+    paths = write_scores(tmp_path, unigram(never), units, **how)
     sums = read_sums(paths)
     row = rows_of(sums)["sentence", "accuracy", 1.0]
     assert row["value"] == pytest.approx(30 / 39, abs=0.02)
@@ -377,15 +376,7 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     assert f"{share:.1%} of the sentences came out as they were: no pairs" in row["note"]
     assert rows_of(sums)["sentence", "contrastive_entropy", 1.0]["value"] is None
     assert [key for key in rows_of(sums) if key[1] == "accuracy"] == [("sentence", "accuracy", 1.0)]
-    other = read_sums(
-        write_scores(
-            tmp_path / "b",
-            unigram(-never),
-            units,
-            options=options,
-            versions={0.0: (0, 1), 1.0: (0, 3)},
-        )
-    )
+    other = read_sums(write_scores(tmp_path / "b", unigram(-never), units, **how))
     found = compare({"a": sums, "b": other})
     assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
     (gap,) = found.to_dict("records")

@@ -158,9 +158,8 @@ def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
     flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
     joined, rows, cells = measured(tmp_path, sample_sets, *flags)
-    line = sign(
-        "tendencies", text="run", permutations=199, holm=1, embedding="Letters & <counts>"
-    )  # with the title of the encoder
+    # With the title of the encoder.
+    line = sign("tendencies", text="run", permutations=199, holm=1, embedding="Letters & <counts>")
     assert read_record(tmp_path / "joined.parquet")["signature"] == line
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0

@@ -305,9 +305,8 @@ class EntityNLM(EntityModule, LatentModel):
                 choices = EntityState.of(self.entities, steps, position)
             else:
                 choices = choices.take(at, time - 1, code)
-            word, code = self._choose(
-                choices, at, states[:, 0], time, draws[position]
-            )  # (R',) each
+            # (R',) each
+            word, code = self._choose(choices, at, states[:, 0], time, draws[position])
             here, said, held = (part.cpu() for part in (position, word, code))
             alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
             ended = alive & (said == EOS)

@@ -68,9 +68,8 @@ class MentionRows(NamedTuple):
         for position, temperature in enumerate(temperatures):
             each = functional.logsigmoid(signed / temperature)  # (R, T)
             each = each.masked_fill(~codes.free, 0.0)
-            parts.append(
-                sum_rows(each.index_put((row, time), started[:, position], accumulate=True))
-            )
+            begun = each.index_put((row, time), started[:, position], accumulate=True)
+            parts.append(sum_rows(begun))
         return Scores(torch.stack(parts, 1), tree.vectors, _positions(codes, tree))
 
     def grow(self) -> Tree:

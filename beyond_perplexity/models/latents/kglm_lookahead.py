@@ -113,9 +113,8 @@ class LookAhead(NamedTuple):
 
     def mentioned_again(self, first: Tensor, last: Tensor) -> Tensor:
         """Return log of 1 + Σ `again` over the keys [first, last), (Q,) each: (Q,)."""
-        owner, position = ranges(
-            *(torch.searchsorted(self.again_keys, end) for end in (first, last))
-        )
+        ends = (torch.searchsorted(self.again_keys, end) for end in (first, last))
+        owner, position = ranges(*ends)
         found = segment_logsumexp(self.again[position, None], owner, len(first))[:, 0]  # (Q,)
         return functional.softplus(found)
 

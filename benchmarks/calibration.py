@@ -3,9 +3,9 @@
 Run ``python -m benchmarks.calibration [--repeats 1000] [--part levels ...] [--text FILE]``. FILE is
 a text with articles in the format of WikiText; without it the cases of a real text are left out,
 which is said. The random streams of a case are keyed by its name and the repeat: its numbers depend
-on nothing else. Every line is one measure of one case: the rate that was found, the nominal one,
-what is allowed, and in how many repeats it was defined. The exit status is 1 where a rate is not
-allowed.
+on nothing else. Every line is one measure of one case: the rate that was found ± its standard
+error, the nominal one, what is allowed, and in how many repeats it was defined. The exit status is
+1 where a rate is not allowed: beyond its limit, and surely beyond the nominal one (99.9%).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import betaincinv
 
 from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import LevelCases, PowerCases
@@ -61,14 +62,23 @@ class Rate(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether the rate is within its limits."""
-        return self.limits[0] <= self.rate <= self.limits[1]
+        """Whether the rate is within its limits, or not surely beyond the nominal one.
+
+        Sure are the one-sided limits of 99.9% (Clopper & Pearson).
+        """
+        (low, high), happened = self.limits, round(self.rate * self.repeats)
+        others, nominal = self.repeats - happened, float(self.nominal)
+        least = betaincinv(happened, others + 1, 0.001) if happened else 0.0
+        most = betaincinv(happened + 1, others, 0.999) if others else 1.0
+        too_low, too_high = self.rate < low and most < nominal, self.rate > high and least > nominal
+        return not (too_low or too_high)
 
     def __str__(self) -> str:
         low, high = self.limits
         bounds = [f">= {low:g}"] * (low > 0) + [f"<= {high:g}"] * (high < 1)
         verdict = "" if self.allowed else "  FAILS"
-        measure = f"{self.case:44s} {self.measure:38s} {self.rate:6.3f}"
+        error = (self.rate * (1 - self.rate) / self.repeats) ** 0.5 if self.repeats else np.nan
+        measure = f"{self.case:44s} {self.measure:38s} {self.rate:6.3f} ± {error:5.3f}"
         return f"{measure} {self.nominal:>7s} {', '.join(bounds):>16s} {self.repeats:6d}{verdict}"
 
 
@@ -120,7 +130,7 @@ def main() -> int:
     articles = Articles(given.text, FEWEST) if given.text and given.text.exists() else None
     if articles is None:
         print(f"No real text ({given.text or '--text is not given'}): its cases are left out.")
-    head = f"{'case':44s} {'measure':38s} {'rate':>6s} {'nominal':>7s} {'allowed':>16s} {'of':>6s}"
+    head = f"{'case':44s} {'measure':38s} {'rate':>14s} {'nominal':>7s} {'allowed':>16s} {'of':>6s}"
     print(head, flush=True)
     failing = 0
     for found, seconds in calibrate(given.part, given.repeats, articles, given.jobs):

@@ -100,7 +100,7 @@ rule measure_perplexity:
 rule compare_perplexity:
     """Compare the models of a corpus, pair by pair, on the documents that all are scored on."""
     input:
-        of(RUN.models.perplexity_files, "corpus"),
+        of(RUN.relations.perplexity_files, "corpus"),
     output:
         whole("<results>/perplexity_differences/{corpus}.parquet"),
     log:
@@ -114,12 +114,10 @@ rule compare_perplexity:
         runtime=doubling(30),
     params:
         code=fingerprint("beyond_perplexity/library/compare_perplexity.py"),
-        seed=config["seed"],
     shell:
         """
         python -m beyond_perplexity compare-perplexity {input:q} \
             --leave-out-infinite \
-            --seed {params.seed} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

@@ -12,8 +12,10 @@ from beyond_perplexity.inference.held_out import (
 )
 from beyond_perplexity.inference.histogram_draws import resample as resample
 from beyond_perplexity.inference.intervals import RatioInterval as RatioInterval
+from beyond_perplexity.inference.intervals import RatioTest as RatioTest
 from beyond_perplexity.inference.intervals import jackknife_interval as jackknife_interval
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
+from beyond_perplexity.inference.intervals import ratio_test as ratio_test
 from beyond_perplexity.inference.intervals import share_interval as share_interval
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
 from beyond_perplexity.inference.intervals import upper_limit as upper_limit

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.p_values import student_quantile, student_tail
 from beyond_perplexity.inference.permuted_units import (
     EFFECTIVE_GROUPS,
     Groups,
@@ -22,6 +22,7 @@ from beyond_perplexity.inference.permuted_units import (
 )
 
 INTERVAL_LEVEL = 0.95
+_SYMMETRIC = 1e-7  # skewness that moves no limit
 
 
 class RatioInterval(NamedTuple):
@@ -247,6 +248,82 @@ def share_interval(
     count = share * (1 - share) / variance if variance else found.effective
     held = wilson_interval(share, min(count, cases.sum()), level, found.effective - 1)
     return found._replace(low=held[0], high=held[1])
+
+
+class RatioTest(NamedTuple):
+    """A ratio of sums over groups, tested against 0; p < 1 - level where the interval lacks 0.
+
+    Attributes
+    ----------
+    interval : RatioInterval
+    p_value : float
+        Two-sided. NaN with one group; 1 where all numerators are 0.
+    df : float
+        Degrees of freedom of Student's t.
+    """
+
+    interval: RatioInterval
+    p_value: float
+    df: float
+
+
+def ratio_test(
+    numerators: np.ndarray, denominators: np.ndarray, level: float = INTERVAL_LEVEL
+) -> RatioTest:
+    """Test whether a ratio of two sums is 0, and give it the interval that inverts the test.
+
+    The statistic x is the ratio by its jackknife error, which `ratio_interval` explains. Where what
+    a group adds depends on its size, the few largest groups carry x: it is skewed, and its error is
+    less sure than the number of groups says. Of the residuals, u_g = numerator - ratio times
+    denominator, with Σ u² = 1, the skewness s = Σ u³ is taken out by Hall's transformation, x + s /
+    6 + s x² / 3 + s² x³ / 27, and Student's t has 2 / Σ u⁴ - 1 degrees of freedom (Satterthwaite;
+    Σ u⁴ is not below the variance of Σ u²), at most the effective number of groups less one.
+    Without both, or by sign flips, a ratio of 0 is rejected in 8 to 15% of such cases at 5%.
+
+    Parameters
+    ----------
+    numerators, denominators : ndarray, shape (G,)
+        Sums of each group, e.g. differences of bits, and bytes; denominators are positive.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    RatioTest
+        Its interval has no limits where there are fewer than `EFFECTIVE_GROUPS` effective groups.
+
+    References
+    ----------
+    Hall (1992). On the removal of skewness by transformation. Satterthwaite (1946). An approximate
+    distribution of estimates of variance components.
+
+    Examples
+    --------
+    >>> bits, size = np.arange(-15.0, 25), np.full(40, 50)
+    >>> found = ratio_test(bits, size)
+    >>> low, high = found.interval[1:3]
+    >>> print(f"{low:.3f} to {high:.3f}, p = {found.p_value:.4f}, {found.df:.1f} df")
+    0.015 to 0.165, p = 0.0196, 39.0 df
+    """
+    found = ratio_interval(numerators, denominators, level)
+    error, freedom = found.standard_error, found.effective - 1
+    if not error > 0:
+        p_value = math.nan if math.isnan(error) else float(found.value == 0)
+        return RatioTest(found, p_value, freedom)
+    residuals = numerators - found.value * denominators
+    residuals = residuals / np.sqrt(np.sum(residuals**2))
+    skewness = float(np.sum(residuals**3))
+    df = max(1.0, min(float(2 / np.sum(residuals**4)) - 1, freedom))
+    x = found.value / error
+    moved = x + skewness / 6 + skewness * x**2 / 3 + skewness**2 * x**3 / 27
+    if math.isfinite(found.low):
+        quantile = student_quantile((1 + level) / 2, df)
+        ends = np.array([quantile, -quantile])
+        if abs(skewness) > _SYMMETRIC:
+            ends = 3 / skewness * (np.cbrt(1 + skewness * (ends - skewness / 6)) - 1)
+        low, high = (found.value - error * ends).tolist()
+        found = found._replace(low=low, high=high)
+    return RatioTest(found, float(2 * student_tail(np.array(abs(moved)), np.array(df))), df)
 
 
 class UnitSums(NamedTuple):

@@ -59,10 +59,9 @@ def compare_perplexity(given: PairOptions) -> Result:
     if given.csv:
         write_text(given.csv, csv_text(frame))
     if given.output:
-        names_of = ("flips", "seed", "count_eos", "leave_out_infinite")
-        flags = {name: getattr(given, name) for name in names_of}
+        flags = {name: getattr(given, name) for name in ("count_eos", "leave_out_infinite")}
         script = "beyond_perplexity/library/compare_perplexity.py"
-        record = run_record(script, flags, seed=given.seed) | {"signature": signature}
+        record = run_record(script, flags) | {"signature": signature}
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
     return Result(
         "compare_perplexity",

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import extras_named
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PERPLEXITY_COLUMNS = [
-    *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high", "n"),
-    *("documents", "unknown_share"),
+    *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high"),
+    *("low_by_document", "high_by_document", "n", "documents", "unknown_share"),
 ]
+_LIMITS = ("low", "high", "low_by_document", "high_by_document")
 # How unknown words are penalized -> key of it in a summary.
 _KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "open_vocabulary": "open_vocabulary"}
 
@@ -51,11 +53,11 @@ def perplexity(given: ScoringOptions) -> Result:
     -------
     Result
         ``table`` has a row for each unit (token, word, character, byte): its number N, perplexity
-        and bits (base 2), with 95% limits over documents or groups, and both with the spelling of
-        unknown words (``_open_vocabulary``) or a penalty for them (``_unknown_penalized``) where
-        there is one. Of an impossible text they are infinite; what is not known is NaN. ``summary``
-        has all that the command prints; see `perplexities.summary`. Table ``documents`` (schema
-        ``document_scores``).
+        and bits (base 2), with 95% limits over documents, or over groups or pages and beside them
+        ``_by_document``, and both with the spelling of unknown words (``_open_vocabulary``) or a
+        penalty for them (``_unknown_penalized``) where there is one. Of an impossible text they are
+        infinite; what is not known is NaN. ``summary`` has all that the command prints; see
+        `perplexities.summary`. Table ``documents`` (schema ``document_scores``).
 
     Raises
     ------
@@ -90,20 +92,22 @@ def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
     (cleaned, raw), split, unknown_words (as_unknown: their spelling is free; penalized: ln U each;
     open_vocabulary: spelled), measure (perplexity; bits: a unit, base 2), unit (token, word,
     character, byte), value (infinite where a text is impossible), low and high (of its 95%
-    interval; NaN where it has none), n (units), documents, unknown_share.
+    interval, over groups or pages where there are any, and then also by document; NaN where it has
+    none), n (units), documents, unknown_share.
     """
     import pandas as pd  # late, as of other functions here
 
     texts = [summary, summary["cleaned"]] if isinstance(summary.get("cleaned"), dict) else [summary]
     rows = [row for text in texts for row in _rows({"split": summary.get("split"), **text})]
-    numbers = dict.fromkeys(["value", "low", "high"], float)
+    numbers = dict.fromkeys(["value", *_LIMITS], float)
     return pd.DataFrame(rows, columns=PERPLEXITY_COLUMNS).astype(numbers)
 
 
 def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Set the numbers of one text side by side: a row a unit.
 
-    Columns are unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
+    Columns are unit, n (units), and of perplexity and bits (base 2) the value, low and high (and
+    both by document beside those over groups or pages); with
     ``_open_vocabulary`` and ``_unknown_penalized`` where unknown words are penalized so. NaN: not
     known, as the bits of a unit that has none.
     """
@@ -111,11 +115,13 @@ def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
 
     long = perplexity_rows(summary)
     frame = pd.DataFrame({"unit": list(summary["n"]), "n": list(summary["n"].values())})
+    limits = _LIMITS if "interval_by_document" in summary else _LIMITS[:2]
     for words, key in _KEYS.items():
         for measure in ("perplexity", "bits"):
             own = long[(long["unknown_words"] == words) & (long["measure"] == measure)]
             held = own.set_index("unit").reindex(frame["unit"])
-            for column, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+            for column in ("value", *limits):
+                end = "" if column == "value" else f"_{column}"
                 if len(own) and not (end and words == "penalized"):
                     name = f"{measure}_{key}{end}" if key else f"{measure}{end}"
                     frame[name] = held[column].to_numpy(float)
@@ -126,14 +132,14 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Give a number of a text a row; the penalty of unknown words has no interval of its own."""
     about = {"text": "cleaned", "split": None, "documents": None, "unknown_share": None}
     about |= {name: summary[name] for name in about if name in summary}
-    intervals = summary.get("interval") or {}
+    intervals = [summary.get(name) or {} for name in ("interval", "interval_by_document")]
     for words, key in _KEYS.items():
         held = summary.get(key, {}) if key else summary
-        within = intervals.get(key, {}) if key else intervals
+        within = [one.get(key, {}) if key else one for one in intervals]
         for measure in ("perplexity", "bits"):
-            limits = within.get(measure, {})
             for unit, value in held.get(measure, {}).items():
-                low, high = limits.get(unit, (None, None))
-                row = {"value": math.inf if value is None else value, "low": low, "high": high}
+                of_unit = (one.get(measure, {}).get(unit, (None, None)) for one in within)
+                row: dict[str, Any] = dict(zip(_LIMITS, chain(*of_unit), strict=True))
+                row |= {"value": math.inf if value is None else value}
                 row |= {"unknown_words": words, "measure": measure, "unit": unit}
                 yield {**about, **row, "n": summary["n"].get(unit)}

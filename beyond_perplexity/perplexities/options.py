@@ -93,9 +93,9 @@ class PairOptions:
     A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: bytes
     and log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity
     --per-document` writes one; those of other programs are read too. Used where they are there:
-    doc_id (else rows are matched by their order), group (documents that belong together, such as
-    those of a page), text_hash, words and characters (to tell other texts), unknown,
-    log_likelihood_open_vocabulary, scored_text (cleaned, raw).
+    doc_id (else rows are matched by their order), group (documents that belong together), title (of
+    the page: a group where none are named), text_hash, words and characters (to tell other texts),
+    unknown, log_likelihood_open_vocabulary, scored_text (cleaned, raw).
     """
 
     scores: Any = option(
@@ -110,8 +110,6 @@ class PairOptions:
         nargs="+",
     )
     _: KW_ONLY
-    flips: int = option(9_999, "drawn sign-flips of each test", least=1, most=MOST_COUNT)
-    seed: int = option(1, "seed of the flips", least=0)
     no_count_eos: bool = option(
         False, "the scores are without the end of documents, and it is no byte"
     )

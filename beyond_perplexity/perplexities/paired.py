@@ -16,36 +16,35 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.p_values import (
-    adjust_rows,
-    sign_flip_p_values,
-    student_quantile,
-)
+from beyond_perplexity.inference.p_values import holm, student_quantile
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.perplexities.options import PairOptions
-from beyond_perplexity.perplexities.score_files import FileScores, same_documents
+from beyond_perplexity.perplexities.score_files import FileScores, document_groups, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.verdicts import joined_facts
 
 POWER = 0.8
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
+NO_GROUPS = "there are no pages or groups: each document is one"
 _SAME = "both give every document the same likelihood"
 
 _Row = dict[str, Any]
 
 
-def smallest_found(difference: intervals.RatioInterval) -> float:
+def smallest_found(difference: intervals.RatioTest) -> float:
     """Return the smallest true difference that a test of level .05 finds in 80% of the cases.
 
-    It is the standard error of the difference that was seen times the sum of Student's quantiles of
-    .975 and .8, with the effective number of groups less one: so far from 0 must the truth lie for
-    four fifths of the estimates to lie beyond the limit of the test.
+    It is the longer half of the interval of the difference that was seen, and its standard error
+    times Student's quantile of .8: so far from 0 must the truth lie for four fifths of the
+    estimates, of either sign, to lie beyond the limit of the test. Errors are more often too small
+    than too large: both are divided by the median of the root of χ² by its degrees of freedom
+    (Wilson & Hilferty 1931).
     """
-    freedom = difference.effective - 1
-    levels = (1 + intervals.INTERVAL_LEVEL) / 2, POWER
-    factor = sum(student_quantile(level, freedom) for level in levels)
-    return float(factor * difference.standard_error)
+    found, median = difference.interval, (1 - 2 / (9 * difference.df)) ** 1.5
+    half = max(found.value - found.low, found.high - found.value)
+    margin = student_quantile(POWER, difference.df) * found.standard_error
+    return float((half + margin) / median)
 
 
 def compare_scores(
@@ -55,9 +54,10 @@ def compare_scores(
 
     `names` say what the model of a file is called, by the path. Of schema
     ``perplexity_differences``: every model has a row with its own bits per byte; then every pair
-    has one with their difference, its p-value by sign-flips over groups, and that adjusted (Holm)
-    for the number of all pairs. With fewer than 20 effective groups there is neither an interval
-    nor an adjusted p, and ``note`` says so.
+    has one with their difference, its p-value (`inference.intervals.ratio_test`), and that adjusted
+    (Holm) for the number of all pairs. Both are over groups, or pages, where there are any; then
+    ``low_by_document`` and ``high_by_document`` stand beside. With fewer than 20 effective groups
+    there is neither an interval over them nor an adjusted p, and ``note`` says so.
     """
     texts = _by_text(files)
     for held in texts.values():
@@ -76,7 +76,9 @@ def compare_scores(
             rows += _compare(finite, names, options)
         for row in rows:
             row.setdefault("scored_text", kind)
-    adjust_rows([row for row in rows if row["second"] is not None], options.flips, "flips")
+    tested = [row for row in rows if row["second"] is not None and row["low"] is not None]
+    for row, p_value in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_adjusted"] = float(p_value)
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
 
@@ -87,7 +89,7 @@ def signed_pairs(files: Sequence[FileScores], options: PairOptions) -> str:
     names = [name for name in PARTS["bpb"].split() if any(name in one for one in signed)]
     held = {name: sorted({one.get(name, "unknown") for one in signed}) for name in names}
     infinite = "left-out" if options.leave_out_infinite else "refused"
-    how: dict[str, Any] = {"eos": options.count_eos, "flips": options.flips, "infinite": infinite}
+    how: dict[str, Any] = {"eos": options.count_eos, "infinite": infinite}
     return sign("bpb", **held | how)
 
 
@@ -148,15 +150,25 @@ def _row(**known: object) -> _Row:
     return dict.fromkeys(PERPLEXITY_DIFFERENCES.names[1:]) | known
 
 
-def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -> _Row:
-    """Make the row of a ratio, less the names; `free` are models without spellings."""
-    found = intervals.ratio_interval(numerators, sizes)
-    row = _row(value=found.value, groups=found.groups, groups_effective=found.effective)
+def _ratio_row(
+    bits: np.ndarray, sizes: np.ndarray, groups: np.ndarray, free: Sequence[str]
+) -> _Row:
+    """Make the row of a ratio of sums (D,), less the names; `free` are models without spellings."""
+    numerators, denominators = intervals.sum_groups(groups, bits, sizes)
+    test = intervals.ratio_test(numerators, denominators)
+    found = test.interval
     few = math.isnan(found.low)
-    if not few:
-        row |= {"low": found.low, "high": found.high, "detectable": smallest_found(found)}
+    row = _row(**found.columns("value", "low", "high"), p_value=intervals.finite(test.p_value))
+    row |= {"groups": found.groups, "groups_effective": found.effective}
+    row["detectable"] = None if few else smallest_found(test)
+    alone = found.groups == len(bits)
+    if not alone:
+        beside = intervals.ratio_test(bits, sizes).interval
+        limits = map(intervals.finite, (beside.low, beside.high))
+        row["low_by_document"], row["high_by_document"] = limits
+    notes = FEW_GROUPS if few else "", NO_GROUPS if alone else ""
     spelling = f"{', '.join(free)}: the spelling of unknown words is not penalized" if free else ""
-    return row | {"note": joined_facts(FEW_GROUPS if few else "", spelling)}
+    return row | {"documents": len(bits), "note": joined_facts(*notes, spelling)}
 
 
 def _compare(
@@ -164,23 +176,19 @@ def _compare(
 ) -> list[_Row]:
     """Make the rows of models that are scored on the same text."""
     files = same_documents(files)
+    groups = document_groups(files)
     called = [names[one.path] for one in files]
     free = [[name] if one.free else [] for name, one in zip(called, files, strict=True)]
-    documents = len(files[0].rows)
-    grouped = [one.columns["group"] for one in files if "group" in one.columns]
-    groups = grouped[0] if grouped else np.arange(documents)
     sizes = files[0].columns["bytes"] + int(options.count_eos)
-    bits = (-one.log_likelihood / math.log(2) for one in files)
-    size, *columns = intervals.sum_groups(groups, sizes, *bits)
+    bits = [-one.log_likelihood / math.log(2) for one in files]
     rows = []
     for place, held in enumerate(files):
-        own = {"first": called[place], "detectable": None, "open_vocabulary": held.open_vocabulary}
-        rows.append(_ratio_row(columns[place], size, free[place]) | own)
-    pairs = list(combinations(range(len(files)), 2))
-    p_values = sign_flip_p_values(np.stack(columns, 1), pairs, options.flips, options.seed)
-    for (one, two), p_value in zip(pairs, p_values, strict=True):
-        row = _ratio_row(columns[one] - columns[two], size, free[one] + free[two])
+        own = {"first": called[place], "open_vocabulary": held.open_vocabulary}
+        own |= {"p_value": None, "detectable": None}
+        rows.append(_ratio_row(bits[place], sizes, groups, free[place]) | own)
+    for one, two in combinations(range(len(files)), 2):
+        row = _ratio_row(bits[one] - bits[two], sizes, groups, free[one] + free[two])
         if np.array_equal(files[one].log_likelihood, files[two].log_likelihood):
             row |= {"detectable": None, "note": joined_facts(_SAME, row["note"])}
-        rows.append(row | {"first": called[one], "second": called[two], "p_value": p_value})
-    return [row | {"documents": documents} for row in rows]
+        rows.append(row | {"first": called[one], "second": called[two]})
+    return rows

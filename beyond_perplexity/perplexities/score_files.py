@@ -2,9 +2,10 @@
 
 A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: ``bytes``
 (of the scored string) and ``log_likelihood`` (nats). Used where they are there: ``doc_id`` (else
-rows are matched by their order), ``group``, ``text_hash``, ``words`` and ``characters`` (to tell
-other texts), ``unknown``, ``log_likelihood_open_vocabulary`` (then taken), ``scored_text``, and
-``ended`` (whether the log-likelihoods have the end of each document).
+rows are matched by their order), ``group``, ``title`` (of the page: a group where none are named),
+``text_hash``, ``words`` and ``characters`` (to tell other texts), ``unknown``,
+``log_likelihood_open_vocabulary`` (then taken), ``scored_text``, and ``ended`` (whether the
+log-likelihoods have the end of each document).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from beyond_perplexity.storage.table_files import TableFile
 _NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
 _SPELLED = "log_likelihood_open_vocabulary"
 _COUNTS = ("words", "characters", "unknown")
-_KEYS = ("doc_id", "group", "text_hash")
+_GROUPS = ("group", "title")  # what documents belong together by, from the surest on
+_KEYS = ("doc_id", *_GROUPS, "text_hash")
 _KIND, _ENDED = "scored_text", "ended"
 # What tells that two rows are of one text, from the surest on.
 SAME_TEXT = ("text_hash", "bytes", "characters", "words")
@@ -197,7 +199,7 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
     ids, empty = held.get("doc_id", (np.arange(count), np.zeros(count, bool)))
     _check_ids(file, ids, empty, kinds)
     for name, (keys, missing) in held.items():
-        if name == "group":  # a document without one has its own, the same in every file
+        if name in _GROUPS:  # a document without one has its own, the same in every file
             own = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             own += np.uint64(0x632BE59BD9B4E019)
             keys = np.where(missing, own.astype(np.int64), keys)
@@ -216,19 +218,31 @@ def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
     """Put scores of the same documents in the same order.
 
     They are matched by ``doc_id`` where all have one, else by the order of the rows. Other
-    documents, texts or groups are an `InputError`, which names file and row.
+    documents or texts are an `InputError`, which names file and row.
     """
     by_id = all("doc_id" in one.columns for one in files)
     if by_id:
         files = [one.take(np.argsort(one.columns["doc_id"], kind="stable")) for one in files]
     for other in files[1:]:
         _check_same(files[0], other, by_id)
-    grouped = [one for one in files if "group" in one.columns]
-    for other in grouped[1:]:
-        differ = grouped[0].columns["group"] != other.columns["group"]
-        if differ.any():
-            _refuse(other, grouped[0], differ, "another group")
     return list(files)
+
+
+def document_groups(files: Sequence[FileScores]) -> np.ndarray:
+    """Return the group, or page, of every document of files in one order: int64, (D,).
+
+    Those of one file are those of all; where none has any, each document is a group. Files that
+    name others are an `InputError`.
+    """
+    for name in _GROUPS:
+        grouped = [one for one in files if name in one.columns]
+        for other in grouped[1:]:
+            differ = grouped[0].columns[name] != other.columns[name]
+            if differ.any():
+                _refuse(other, grouped[0], differ, f"another {name}")
+        if grouped:
+            return grouped[0].columns[name]
+    return np.arange(len(files[0].rows))
 
 
 def _refuse(other: FileScores, first: FileScores, differ: np.ndarray, what: str) -> NoReturn:

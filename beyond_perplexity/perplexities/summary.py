@@ -48,11 +48,12 @@ READ = 8_192  # documents that are read at once
 
 
 class ScoredText(NamedTuple):
-    """A document that is to be scored; `group`, such as its page, is what it belongs to."""
+    """A document that is to be scored; `group` is what it belongs to, `title` that of its page."""
 
     doc_id: int
     text: str
     group: str | None = None
+    title: str | None = None
 
 
 class DocumentRow(NamedTuple):
@@ -60,7 +61,8 @@ class DocumentRow(NamedTuple):
 
     doc_id: int
     scored_text: str  # Which string was scored
-    group: str | None  # None: the document is a group of its own
+    group: str | None  # None: none is named
+    title: str | None  # Its documents are a group where none are named
     # ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible
     log_likelihood: float
     # The same with the spelling of each unknown word; None without a spelling model
@@ -80,15 +82,16 @@ def texts_of_split(
 ) -> Iterator[ScoredText]:
     """Stream the documents of a split of a file of schema ``documents``.
 
-    `grouped`: whether the documents of a title are a group; `raw`: file of schema ``raw``, of the
-    same extraction: give the text before cleaning.
+    `grouped`: whether the documents of a title are named as a group, as they are where the split
+    keeps them whole; `raw`: file of schema ``raw``, of the same extraction: give the text before
+    cleaning.
     """
     columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
     batches = read_batches(path, DOCUMENTS, columns, READ)
     for batch in _add_raw(batches, path, raw) if raw else batches:
         for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
-            group = row["title"] or None if grouped else None
-            yield ScoredText(row["doc_id"], row["text"], group)
+            title = row["title"] or None
+            yield ScoredText(row["doc_id"], row["text"], title if grouped else None, title)
 
 
 def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
@@ -121,6 +124,7 @@ def _row(
         item.doc_id,
         kind,
         item.group,
+        item.title,
         score.log_prob,
         None if spelling is None else score.log_prob + float(spelling),
         score.tokens,
@@ -182,7 +186,7 @@ class Totals:
     """Numbers of documents, of which every perplexity is made; see `DocumentRow`.
 
     Logarithms are in nats; without a spelling model those with spellings are NaN. Of each document
-    `groups` has a key.
+    `groups` has the key of its group, else of its page.
     """
 
     def __init__(self) -> None:
@@ -194,7 +198,8 @@ class Totals:
         for name, column in self.columns.items():
             value = getattr(row, name)
             column.append(math.nan if value is None else value)
-        self.groups.append(intervals.group_key(row.group, len(self.groups)))
+        group = row.title if row.group is None else row.group
+        self.groups.append(intervals.group_key(group, len(self.groups)))
 
     def sums(self) -> dict[str, float]:
         """Add up every column in the order of the documents."""
@@ -231,12 +236,13 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
     """Give every perplexity and number of bits its limits; sums of log P and units by group."""
     limits = {}
     for unit, count in counts.items():
-        rate = intervals.ratio_interval(-total, count)  # nats per unit
+        rate = intervals.ratio_test(-total, count).interval  # nats per unit
         limits[unit] = (rate.low, rate.high)
     return {
         "bits": {
             unit: [_number(limit / math.log(2)) for limit in limits[unit]]
             for unit in ("character", "byte")
+            if unit in limits
         },
         "perplexity": {
             unit: [_number(perplexity_of(-limit, 1)) for limit in pair]
@@ -245,14 +251,12 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
     }
 
 
-def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
+def _intervals(totals: Totals, groups: np.ndarray, extra: int) -> dict[str, Any]:
     scores = {name: np.asarray(totals.columns[name]) for name in _SUMMED[:2]}
     held = scores | {unit: np.asarray(totals.columns[f"{unit}s"]) + extra for unit in UNITS}
-    sums = dict(
-        zip(held, intervals.sum_groups(np.asarray(totals.groups), *held.values()), strict=True)
-    )
+    sums = dict(zip(held, intervals.sum_groups(groups, *held.values()), strict=True))
     counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
-    effective = effective_groups(sums["byte"]) if "byte" in counts else 0.0
+    effective = {unit: effective_groups(count) for unit, count in counts.items()}
     found: dict[str, Any] = {
         "level": intervals.INTERVAL_LEVEL,
         "groups": len(sums["byte"]),
@@ -261,8 +265,8 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     }
     if not np.isfinite(scores["log_likelihood"]).all():
         return found | {"note": "a document is impossible"}
-    if effective < EFFECTIVE_GROUPS:
-        return found | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups"}
+    if min(effective.values(), default=0.0) < EFFECTIVE_GROUPS:
+        found["note"] = f"fewer than {EFFECTIVE_GROUPS} effective groups"
     found |= _interval(sums["log_likelihood"], counts)
     if np.isfinite(scores["log_likelihood_open_vocabulary"]).all():
         found["open_vocabulary"] = _interval(sums["log_likelihood_open_vocabulary"], counts)
@@ -286,11 +290,13 @@ def summarize(
     lacks (at least 1), as if ``<unk>`` shared its probability evenly among them.
     ``open_vocabulary``, where a spelling model was given, is the same with ln p of the spelling of
     each unknown word, and what that is, in bits: the one number of a closed vocabulary that
-    compares with those of other vocabularies. ``interval`` has the limits over groups of documents
-    (`inference.intervals.ratio_interval`), under ``open_vocabulary`` those with spellings; one that
-    is not known is null, and ``note`` says why.
+    compares with those of other vocabularies. ``interval`` has the limits over groups of documents,
+    or pages, where there are any (`inference.intervals.ratio_test`), and beside it
+    ``interval_by_document`` those over documents; under ``open_vocabulary`` are those with
+    spellings. ``effective_groups`` are those by the weight of each unit: one with too few has no
+    limits, one that is not known is null, and ``note`` says why.
     """
-    sums, documents = totals.sums(), len(totals.groups)
+    sums, groups, documents = totals.sums(), np.asarray(totals.groups), len(totals.groups)
     extra = documents * (count_eos + count_bos)
     n = {unit: int(sums[f"{unit}s"]) + extra for unit in UNITS}
     if not documents or not n["token"]:
@@ -313,8 +319,11 @@ def summarize(
         "impossible_tokens": int(sums["impossible"]),
         "impossible_documents": int(np.count_nonzero(totals.columns["impossible"])),
         "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size},
-        "interval": _intervals(totals, count_eos + count_bos),
+        "interval": _intervals(totals, groups, count_eos + count_bos),
     }
+    if summary["interval"]["groups"] < documents:
+        beside = _intervals(totals, np.arange(documents), count_eos + count_bos)
+        summary["interval_by_document"] = beside
     if isinstance(vocabulary, ClosedVocabulary):
         penalized = log_prob - unknown * math.log(max(1, vocabulary.unknown_types))
         summary["unknown_penalized"] = {

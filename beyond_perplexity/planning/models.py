@@ -190,10 +190,6 @@ class Models:
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]
 
-    def perplexity_files(self, corpus: str) -> list[str]:
-        """List the scores of documents of the models of a corpus."""
-        return [f"<results>/perplexity/{name}.parquet" for name in self.scored(corpus)]
-
 
 class SentenceSection:
     """A section of a configuration whose models are asked about sentences, in blocks."""

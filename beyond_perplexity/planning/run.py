@@ -46,12 +46,14 @@ class RelationPlan:
             if len(files.pop("perplexities")) >= _LEAST_MODELS and any(files.values())
         ]
 
+    def perplexity_files(self, corpus: str) -> list[str]:
+        """List the scores of documents of all models of a corpus that have a perplexity."""
+        return [f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)]
+
     def inputs(self, corpus: str) -> dict[str, list[str]]:
         """Return the files of every kind of measure of a corpus."""
         return {
-            "perplexities": [
-                f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)
-            ],
+            "perplexities": self.perplexity_files(corpus),
             "tendencies": self._run.embeddings.measures(corpus),
             "contrasts": self._run.contrastive.all_score_files(corpus),
             "semantics": self._run.semantics.all_score_files(corpus),

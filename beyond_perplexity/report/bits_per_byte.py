@@ -36,12 +36,18 @@ BITS_NOTE = (
 
 
 class ByteBits(NamedTuple):
-    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes."""
+    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes.
+
+    Limits are over pages where there are any, and then beside them by document.
+    """
 
     value: float
     low: float | None
     high: float | None
     size: tuple[int, int]
+    low_by_document: float | None = None
+    high_by_document: float | None = None
+    note: str = ""  # why there are no limits
 
 
 def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> ByteBits | None:
@@ -53,19 +59,17 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
         result = result.get("cleaned") if text == "cleaned" else None
     if result is None or "byte" not in result.get("bits", {}):
         return None
-    interval = result.get("interval", {})
-    if "open_vocabulary" in result:
-        value, interval = (
-            result["open_vocabulary"]["bits"]["byte"],
-            interval.get("open_vocabulary", {}),
-        )
-    elif result["unknown"]:
+    spelled = "open_vocabulary" in result
+    if not spelled and result["unknown"]:
         return None
-    else:
-        value = result["bits"]["byte"]
-    low, high = interval.get("bits", {}).get("byte", (None, None))
+    value = (result["open_vocabulary"] if spelled else result)["bits"]["byte"]
+    both = [result.get(name, {}) for name in ("interval", "interval_by_document")]
+    note = both[0].get("note", "")
+    held = [one.get("open_vocabulary", {}) if spelled else one for one in both]
+    (low, high), beside = (one.get("bits", {}).get("byte", (None, None)) for one in held)
     size = (int(result["documents"]), int(result["n"]["byte"]))
-    return ByteBits(math.inf if value is None else float(value), low, high, size)
+    value = math.inf if value is None else float(value)
+    return ByteBits(value, low, high, size, beside[0], beside[1], note)
 
 
 def check_one_text(found: Mapping[str, ByteBits | None]) -> None:
@@ -163,7 +167,7 @@ def _model_record(
         "perplexity_per_word_unknown_penalized": penalized,
         **{
             f"bits_per_byte_{text}{end and f'_{end}'}": found and getattr(found, end or "value")
-            for end in ("", "low", "high")
+            for end in ("", "low", "high", "low_by_document", "high_by_document")
             for text, found in bits.items()
         },
         f"{COLUMN}_perplexity": PERPLEXITIES.get(family),
@@ -186,11 +190,12 @@ _CLAIM = (
 _NOTE = (
     "Bits per byte of UTF-8 with the end of each document; the difference is that of the first "
     "model less the second, so that below 0 the first is better. Groups are pages (or what the "
-    "scores name so); where none are named, each document is one, and what is said holds for "
-    "further documents of the same pages, not for new pages. Interval: 95%, jackknife over groups, "
-    "Student's t with the effective number of groups. p: sign-flips over groups; adjusted for all "
-    f"pairs (Holm): {STAR_NOTE}. Smallest: the true difference that a test of level .05 finds in "
-    "80% of the cases, from the standard error and Student's t."
+    "scores name so); what is said by document, as all is where none are named, holds for further "
+    "documents of the same pages, not for new pages. Interval: 95%, jackknife over groups, "
+    "Student's t with the number of groups that the variance comes from. p: the test that this "
+    f"inverts, below .05 where it lacks 0; adjusted for all pairs (Holm): {STAR_NOTE}. Least: "
+    "the true difference that a test of level .05 finds in 80% of the cases, from the standard "
+    "error and Student's t."
 )
 _DIGITS = 4
 
@@ -241,9 +246,14 @@ def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
             of=lambda r: _bits(r["value"], not pd.isna(r["second"])) + stars(r["p_adjusted"]),
         ),
         Column("95% interval", of=("second", "low", "high"), form=_difference_interval),
+        Column(
+            "by document",
+            of=("second", "low_by_document", "high_by_document"),
+            form=_difference_interval,
+        ),
         Column("p", of="p_value", form=shown_p),
         Column("p adjusted", of="p_adjusted", form=shown_p),
-        Column("smallest found", of="detectable", form=partial(shown, digits=_DIGITS)),
+        Column("least", of="detectable", form=partial(shown, digits=_DIGITS)),
         Column("groups", of=_groups),
         *text_columns("note", form=lambda text: text or ""),
     ]

@@ -101,8 +101,13 @@ def _perplexity_rows(perplexities: Descriptions) -> list[list[str]]:
 def _shown_bits(bits: ByteBits | None) -> str:
     if bits is None:
         return "—"
+    if math.isinf(bits.value):
+        return "∞"
     limits = "" if bits.low is None or bits.high is None else f" [{bits.low:.2f}, {bits.high:.2f}]"
-    return "∞" if math.isinf(bits.value) else f"{bits.value:.2f}{limits}"
+    if bits.low_by_document is not None and bits.high_by_document is not None:
+        limits = f"{limits or f' ({bits.note})'} by page"
+        limits += f", [{bits.low_by_document:.2f}, {bits.high_by_document:.2f}] by document"
+    return f"{bits.value:.2f}{limits}"
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
@@ -215,7 +220,7 @@ def _most_probable(perplexities: Descriptions) -> str:
     ordered = sorted(known, key=lambda name: (known[name].value, name))
     ends = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
     least = f"; least under {ends[-1]}" * (len(known) > 1)
-    return f"**Human text** is most probable under {ends[0]} bits per byte{least}."
+    return f"**Human text** is most probable in bits per byte under {ends[0]}{least}."
 
 
 def answers(compared: Sequence[Compared], perplexities: Descriptions) -> list[str]:

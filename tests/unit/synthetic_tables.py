@@ -263,6 +263,7 @@ def make_differences(models):
     tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04}
     rows = [
         {"scored_text": "cleaned", "first": first, "second": second, "value": value}
+        | {"low_by_document": value - 0.01, "high_by_document": value + 0.01}
         | {"low": value - 0.03, "high": value + 0.03, "documents": 60, "groups": 60}
         | {"groups_effective": 55.0, "open_vocabulary": True, "note": ""}
         | (dict.fromkeys(tested) if second is None else tested)

@@ -207,9 +207,9 @@ def test_models_are_compared_from_memory_as_from_files(tmp_path):
     held = {"a": scores(1, 0.0), "b": scores(2, 0.2)}
     for name, frame in held.items():
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    found = beyond_perplexity.compare_perplexity(held, flips=99)
+    found = beyond_perplexity.compare_perplexity(held)
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    again = beyond_perplexity.compare_perplexity(files, flips=99, csv=tmp_path / "d.csv")
+    again = beyond_perplexity.compare_perplexity(files, csv=tmp_path / "d.csv")
     pd.testing.assert_frame_equal(found.table, again.table)
     sums = [(frame["log_likelihood"].sum(), (frame["bytes"] + 1).sum()) for frame in held.values()]
     bits = [-total / n_bytes / math.log(2) for total, n_bytes in sums]
@@ -246,7 +246,7 @@ def test_results_go_from_process_to_process(kind, compared):
     made = {
         "compare": lambda: compared,
         "compare_perplexity": lambda: beyond_perplexity.compare_perplexity(
-            {"a": scores(1, 0.0), "b": scores(2, 0.2)}, flips=99
+            {"a": scores(1, 0.0), "b": scores(2, 0.2)}
         ),
         "estimate": lambda: beyond_perplexity.estimate(pa.table(dict(SAMPLES)), options=QUICK),
         "audit": lambda: audit.Audit(
@@ -338,7 +338,7 @@ def test_two_models_are_compared_and_scores_of_an_arpa_file_are_as_it_says(folde
     texts = TEXTS * 10
     unigram = beyond_perplexity.perplexity(tmp_path / "uniform.arpa", texts, device="cpu")
     scored = {"lstm": beyond_perplexity.perplexity(folder, texts, **CPU), "unigram": unigram}
-    found = beyond_perplexity.compare_perplexity(scored, flips=99).table
+    found = beyond_perplexity.compare_perplexity(scored).table
     for name, one in scored.items():
         bits = one.table.set_index("unit").loc["byte", "bits"]
         own = found[(found["first"] == name) & found["second"].isna()]
@@ -574,7 +574,7 @@ def converted():
     numbers = {"seed": np.int64(3), "minimum_tokens": np.uint8(1), "groups": held}
     plain = {"seed": 3, "minimum_tokens": 1, "groups": groups}
     yield "compare", "human generated", numbers, plain
-    yield "compare_perplexity", "scores", {"flips": np.int32(99)}, {"flips": 99}
+    yield "compare_perplexity", "scores", {"no_count_eos": np.bool_(True)}, {"no_count_eos": True}
     options = {"subsets": np.int64(10), "bootstrap": pa.scalar(10), "confidence": np.float32(0.5)}
     plain = QUICK | {"confidence": 0.5}
     yield "estimate", "weights", {"options": options, "seed": np.int8(1)}, {
@@ -698,7 +698,7 @@ STATE = [
     ("contrast", "good bad", {}),
     ("similarity", "similar evaluator=vectors", {"threads": 3, "gold": "score"}),
     ("audit", "lstm texts", {"threads": 3, "device": "cpu", "documents": 2}),
-    ("compare_perplexity", "scores", {"flips": 9}),
+    ("compare_perplexity", "scores", {}),
     ("estimate", "weights", {"options": QUICK}),
 ]
 

@@ -135,8 +135,8 @@ def test_the_answer_stands_first(measures) -> None:
         "Trigram, beam farthest (1 of 7, +0.30 stop words)."
     )
     assert paragraphs[1] == (
-        "Human text is most probable under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
-        "2.50 [2.40, 2.60]."
+        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]; least under "
+        "CNN, 2.50 [2.40, 2.60]."
     )
     assert answers([], {}) == []
     assert answers([], {**bits, "other": test_tables.scored(1.0, size=99)}) == []  # of another text

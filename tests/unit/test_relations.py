@@ -40,6 +40,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
         columns |= {"doc_id": range(n), "bytes": [99] * n, "ended": [True] * n}
         columns |= {"scored_text": [text] * n, "log_likelihood_open_vocabulary": [spelled] * n}
         columns |= {"group": pa.nulls(n, pa.string()) if group is None else list(group)}
+        columns |= {"title": pa.nulls(n, pa.string())}
         columns |= {"log_likelihood": [-float(b) * math.log(2) for b in own]}
         table = pa.table(columns, perplexity.DOCUMENT_SCORES)
         paths += write(folder / f"{model}.parquet", perplexity.DOCUMENT_SCORES, table)

@@ -138,7 +138,7 @@ def test_a_perplexity_says_its_options_and_differs_from_the_default(
     record = read_record(tmp_path / "a.parquet")
     assert record["signature"] == {"cleaned": found.summary["signature"]}
     other, _ = scored(models, per_document=tmp_path / "b.parquet")
-    given = {"no_count_eos": "no_count_eos" in options, "flips": 9}
+    given = {"no_count_eos": "no_count_eos" in options}
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     if options:
         for held in (files, {"a": found, "b": other}):
@@ -151,7 +151,7 @@ def test_a_perplexity_says_its_options_and_differs_from_the_default(
             assert len(beyond_perplexity.compare_perplexity(files, **given).table) == 3
     else:
         both = beyond_perplexity.compare_perplexity(files, **given).summary["signature"]
-        assert parts_of(both) == DEFAULT | {"flips": "9", "infinite": "refused"}
+        assert parts_of(both) == DEFAULT | {"infinite": "refused"}
 
 
 def test_a_closed_vocabulary_that_is_spelled_is_comparable_with_an_open_one(models, tmp_path):
@@ -159,12 +159,12 @@ def test_a_closed_vocabulary_that_is_spelled_is_comparable_with_an_open_one(mode
     assert parts == DEFAULT | {"spelling": "no"}
     opened, _ = scored(models)
     with pytest.raises(InputError, match=r"they differ in spelling \(no and yes\)"):
-        beyond_perplexity.compare_perplexity({"open": opened, "closed": free}, flips=9)
+        beyond_perplexity.compare_perplexity({"open": opened, "closed": free})
     known = beyond_perplexity.perplexity(models / "closed", ["a a", "a"], **CPU)
     assert parts_of(known.summary["signature"])["spelling"] == "yes"  # it accounts for all
     spelled, parts = scored(models, "closed", spelling_model=built_spelling_model(models, tmp_path))
     assert parts == DEFAULT
-    beyond_perplexity.compare_perplexity({"open": opened, "closed": spelled}, flips=9)
+    beyond_perplexity.compare_perplexity({"open": opened, "closed": spelled})
 
 
 def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
@@ -182,9 +182,9 @@ def test_the_workflow_stores_a_signature_for_each_text(models, tmp_path):
         assert stored == {"cleaned": summary["signature"]} == summary["record"]["signature"]
     paths = [str(tmp_path / f"{name}.parquet") for name in ("open", "closed")]
     output = tmp_path / "differences.parquet"
-    run_function("compare_perplexity", [*paths, "--flips", "9", "--output", str(output)])
+    run_function("compare_perplexity", [*paths, "--output", str(output)])
     line = str(read_record(output)["signature"])
-    assert parts_of(line) == DEFAULT | {"flips": "9", "infinite": "refused"}
+    assert parts_of(line) == DEFAULT | {"infinite": "refused"}
     assert readers.perplexity_sums(paths)[0].models == ["open", "closed"]
     table = pq.read_table(paths[1])
     other = {"cleaned": sign(**keywords(DEFAULT | {"spelling": False}))}

@@ -163,8 +163,18 @@ def scored(byte, size=90, unknown=0, **more):
 
 INTERVAL = {"bits": {"byte": [1.2, 1.4]}, "open_vocabulary": {"bits": {"byte": [2.0, 2.2]}}}
 PERPLEXITIES = {
-    "closed": scored(1.3, unknown=3, open_vocabulary={"bits": {"byte": 2.1}}, interval=INTERVAL),
-    "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
+    "closed": scored(
+        1.3,
+        unknown=3,
+        open_vocabulary={"bits": {"byte": 2.1}},
+        interval=INTERVAL,
+        interval_by_document={"open_vocabulary": {"bits": {"byte": [2.05, 2.15]}}},
+    ),
+    "open": scored(
+        2.3,
+        interval={"bits": {"byte": [None, None]}, "note": "fewer than 20 effective groups"},
+        interval_by_document={"bits": {"byte": [2.1, 2.5]}},
+    ),
     "free": scored(1.2, unknown=3),
     "impossible": scored(None, unknown=3, open_vocabulary={"bits": {"byte": None}}),
     "external": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
@@ -181,8 +191,13 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled():
     expected |= {"impossible": ("∞", ""), "external": ("1.900", "0.900")}
     assert shown_bits == expected
     tidy = table.tidy.set_index("model")
-    limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
-    assert limits.tolist() == [2.0, 2.2]
+    limits = tidy.loc["closed"].filter(like="cleaned_")
+    assert limits.dropna().to_dict() == {
+        "bits_per_byte_cleaned_low": 2.0,
+        "bits_per_byte_cleaned_high": 2.2,
+        "bits_per_byte_cleaned_low_by_document": 2.05,
+        "bits_per_byte_cleaned_high_by_document": 2.15,
+    }
     assert "one segmentation" in table.note
     alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
     assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
@@ -193,7 +208,9 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled():
     text = overview.render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
-    assert "2.10 [2.00, 2.20]" in cells
+    assert "2.10 [2.00, 2.20] by page, [2.05, 2.15] by document" in cells
+    few = "2.30 (fewer than 20 effective groups) by page, [2.10, 2.50] by document"
+    assert few in cells
     assert cells.count("—") == 5
     assert "per character" not in text
 

@@ -262,7 +262,7 @@ def test_estimate_and_compare_perplexity_use_the_last_row(table, tmp_path, said,
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
     paths.append(table("b", frame))
-    run_function("compare_perplexity", [*paths, "--flips", "9"])
+    run_function("compare_perplexity", paths)
     shown = capsys.readouterr()
     assert "0.1603" in shown.out  # bits per byte: 20,000 nats; an end is a byte
     assert shown.err.count("20,000 rows read, all used") == 2

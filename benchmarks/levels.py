@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies import document_measures
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SHARES,
@@ -33,7 +32,7 @@ from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.document_measures import randomized_documents
+from beyond_perplexity.tendencies.document_measures import randomized_numbers
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, paired
@@ -254,12 +253,10 @@ def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
     if key[0] == "unigram":
         rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}
         return 1.0 if math.isnan(rows[key]) else rows[key]
-    if without_verdict(pair):
+    if without_verdict(pair, key[0]):
         return 1.0
-    drawn = randomized_documents(Measuring.of(pair, TESTS, seed))[key]
-    held = document_measures.by_value(pair, key[0])
-    assert held is not None
-    return permutation_p(held.observed()[key[1]], drawn, two_sided=key[1] == SIGNED)
+    drawn = randomized_numbers(Measuring.of(pair, TESTS, seed))[key]
+    return permutation_p(float(drawn[-1]), drawn[:-1], two_sided=key[1] == SIGNED)
 
 
 class PowerCases:

@@ -142,7 +142,9 @@ class Topics:
         """Draw n independent documents: each the only one of its group."""
         return self._write(rng, np.arange(n), factor)
 
-    def _write(self, rng: np.random.Generator, groups: np.ndarray, factor: float) -> Drawn:
+    def _write(
+        self, rng: np.random.Generator, groups: np.ndarray, factor: float | np.ndarray
+    ) -> Drawn:
         n = int(groups[-1]) + 1
         topics = rng.integers(len(self._table), size=n)
         topical = rng.beta(3, 9, n)  # mean 1 / 4

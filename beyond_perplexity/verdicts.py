@@ -13,17 +13,22 @@ DIFFERS, ALIKE = "differs", "no difference found"
 WITHOUT_VERDICT, UNTESTED = "no verdict", "not tested"
 CANNOT_TELL = "cannot tell"
 TOO_FEW = "too_few_permutations"
+INSIDE_BAND = "inside_band"
 REASON_TEXTS = {
     TOO_FEW: "{draws:,} permutations, where p < {level} in {family} tests needs {needed:,}",
-    "unlike_groups": "{first:.1f} documents a group in the reference and {second:.1f} in the "
-    "samples: groups whose sizes differ by more than a factor of {factor} are not exchangeable",
+    "few_moved": "only {moved} {what} in either text, fewer than {least}",
+    "unlike_sizes": "{what}, as nearly as there are, still differ by a factor of {ratio:.2f} "
+    "between the texts, more than {most}",
+    INSIDE_BAND: "two human texts of this size are as far apart: {value:.4g} is at most {high:.4g}",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
+    "few_units": "{effective:.1f} effective documents or groups in the {text}, fewer than {least}",
     "few_embedded_groups": "{effective:.1f} effective groups among the embedded documents of the "
     "{text}, fewer than {least}",
     "few_documents": "{n} documents of the reference, fewer than {least}",
     "few_sample_groups": "{n} groups of samples, fewer than {least}",
     "few_at_lengths": "{note} ({there} of the reference), fewer than {least}",
-    "clustered": "its expectation depends on the reference's groups, which the samples do not have",
+    "clustered": "its expectation depends on groups and lengths, which only one text has or which "
+    "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
     "longer_documents": "every document of one text is longer than the other text",
     "few_vectors": "a text has fewer than two embedded documents",
@@ -63,6 +68,11 @@ def reason(code: str, **numbers: object) -> str:
 def cannot_tell(held: Any) -> bool:
     """Say whether a `reason` is of a test that so few permutations cannot decide."""
     return isinstance(held, str) and held.startswith(json.dumps({"code": TOO_FEW})[:-1])
+
+
+def within_band(held: Any) -> bool:
+    """Say whether a `reason` is of a distance that two human texts have too."""
+    return isinstance(held, str) and held.startswith(json.dumps({"code": INSIDE_BAND})[:-1])
 
 
 def reason_text(held: str) -> str:

@@ -210,9 +210,8 @@ def cut_words_told(counts: Mapping[str, int], raw: bool = False) -> str:
     found = f"(occurrences: {sum(words.values()):,}; texts: {counts[_TEXTS]:,})"
     if raw:
         return (
-            f"the texts hold {named} {found}, a mark of tokenized text, but are read as raw text, "
-            "where it is no word and stands for no unknown one: give the texts as they were before "
-            "they were tokenized, or replace it"
+            f"the texts hold {named} {found}, a mark of tokenized text, but are read as raw text: "
+            "give the texts as they were before they were tokenized, or replace it"
         )
     return (
         f"the tokenizer cuts {named} into three tokens {found}: if these texts are tokens joined "

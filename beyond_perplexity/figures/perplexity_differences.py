@@ -67,6 +67,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     most = float(pairs["value"].abs().max()) or 1.0
     columns = [name for name in order if name in set(pairs["first"])]
     few, full = len(columns) < _MANY, len(columns) >= _VERY_MANY
+    letters = 7 if few or full else 5.5
     shades = np.full((len(order), len(columns)), np.nan)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
@@ -75,7 +76,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
         shades[place] = shade
         text = numbers.stars(row["p_adjusted"]) if full else _cell(row, exact=few)
         ink = "#FFFFFF" if abs(shade) > _DARK else "#000000"
-        axis.text(*place[::-1], text, fontsize=7, color=ink, **style.CENTRED)
+        axis.text(*place[::-1], text, fontsize=letters, color=ink, **style.CENTRED)
     axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
     style.name_columns_above(axis)

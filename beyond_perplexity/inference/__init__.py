@@ -24,6 +24,7 @@ from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
 from beyond_perplexity.inference.p_values import holm as holm
+from beyond_perplexity.inference.p_values import holm_chains as holm_chains
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
 from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p

@@ -121,8 +121,8 @@ class Halving:
         n_groups, size = int(codes.max(initial=0)) + 1, self.groups_of_a_part
         part_of = np.full(n_groups, n)
         part_of[rng.permutation(n_groups)[: n * size]] = np.repeat(np.arange(n), size)
-        place = part_of[codes[order]]
-        return [order[place == part] for part in range(n)]
+        part_numbers = part_of[codes[order]]
+        return [order[part_numbers == part] for part in range(n)]
 
     def _thinned(
         self, sample_set: int, documents: np.ndarray, m: int, rng: np.random.Generator
@@ -132,8 +132,8 @@ class Halving:
         if codes is None or self._draws or len(documents) == m:
             return documents[:m]
         by_group = documents[np.argsort(codes[documents], kind="stable")]
-        places = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)
-        return rng.permutation(by_group[np.minimum(places, len(documents) - 1)])
+        indices = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)
+        return rng.permutation(by_group[np.minimum(indices, len(documents) - 1)])
 
 
 def half_baseline(

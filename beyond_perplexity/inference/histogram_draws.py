@@ -86,17 +86,17 @@ def bootstrap_both(
     return joined_draws(evaluate(first, second) for first, second in parts)
 
 
-def count_cells(places: np.ndarray, units: np.ndarray, n: int, n_units: int) -> csr_matrix:
+def count_cells(cells: np.ndarray, units: np.ndarray, n: int, n_units: int) -> csr_matrix:
     """Count the documents of each unit (D,) in each cell (D,): float32, shape (C, U)."""
     from scipy.sparse import csr_matrix  # late: most of what importing this package would take
 
-    kept = places >= 0
+    kept = cells >= 0
     ones = np.ones(int(kept.sum()), np.float32)
-    return csr_matrix((ones, (places[kept], units[kept])), shape=(n, n_units))
+    return csr_matrix((ones, (cells[kept], units[kept])), shape=(n, n_units))
 
 
 def permuted_cells(
-    places: tuple[np.ndarray, np.ndarray],
+    cells: tuple[np.ndarray, np.ndarray],
     width: int,
     evaluate: Evaluate,
     units: PermutedUnits,
@@ -105,11 +105,11 @@ def permuted_cells(
 ) -> dict[str, np.ndarray]:
     """Compute measures of histograms under n randomizations of units; see `PermutedUnits.labels`.
 
-    `places` have the cell of each document of both texts, -1 for none, of `width` cells.
+    `cells` have the cell of each document of both texts, -1 for none, of `width` cells.
     """
     first, second = (
         count_cells(own, codes, width, sum(units.n)).astype(float) * weight
-        for own, codes, weight in zip(places, units.codes, units.weights, strict=True)
+        for own, codes, weight in zip(cells, units.codes, units.weights, strict=True)
     )
     counted = first + second
     pooled = np.asarray(counted.sum(axis=1)).ravel()
@@ -131,46 +131,16 @@ def group_weights(n_groups: int, items: range, seed: int, purpose: str) -> np.nd
 
 
 def group_resampler(
-    places: np.ndarray, groups: np.ndarray, n: int, seed: int, purpose: str
+    cells: np.ndarray, groups: np.ndarray, n: int, seed: int, purpose: str
 ) -> Callable[[range], np.ndarray]:
     """Return what draws histograms of resampled groups: of items r, float32, shape (r, n)."""
     n_groups = int(groups.max(initial=-1)) + 1
-    counted = count_cells(places, groups, n, n_groups)
+    counted = count_cells(cells, groups, n, n_groups)
 
     def draw(items: range) -> np.ndarray:
         return (counted @ group_weights(n_groups, items, seed, purpose)).T
 
     return draw
-
-
-class DocumentLabels:
-    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
-
-    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
-        self._rng = rng
-        self._ones = n_ones
-        self._zeros = n_zeros
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Label the next n documents: bool, shape (n,)."""
-        rng = self._rng
-        ones = int(rng.hypergeometric(self._ones, self._zeros, n))
-        bias = round(256 * ones / n)
-        self._ones -= ones
-        self._zeros -= n - ones
-        # Coins of nearly the right bias, a bit each for one half, else a byte; then documents of
-        # the surplus side, chosen at random, are turned until the number is right. Given their
-        # number all subsets are equally likely: so is the result.
-        if bias == 128:
-            packed = np.frombuffer(rng.bytes((n + 7) // 8), np.uint8)
-            labels = np.unpackbits(packed, count=n).view(bool)
-        else:
-            labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
-        while surplus := int(np.count_nonzero(labels)) - ones:
-            places = rng.integers(n, size=4 * abs(surplus) + 8)
-            turned = places[labels[places] == (surplus > 0)][: abs(surplus)]
-            labels[turned] = surplus < 0
-        return labels
 
 
 class DocumentGroups:

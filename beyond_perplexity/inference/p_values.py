@@ -136,6 +136,43 @@ def holm(p_values: Sequence[float], sample_sets: int = 1) -> np.ndarray:
     return adjusted
 
 
+def holm_chains(chains: Sequence[Sequence[float]], families: int = 1) -> list[list[float]]:
+    """Adjust the p-values of chains of tests, of which each is made once the one before rejects.
+
+    Parameters
+    ----------
+    chains : sequence of sequence of float
+        A test and those behind it, whose null hypotheses follow from its own one.
+    families : int
+        How many such families are one: a further factor (Bonferroni).
+
+    Returns
+    -------
+    list of list of float
+        Every p-value is multiplied by the number of chains of which not all tests are rejected yet,
+        the smallest of those that can be tested first; made monotone, at most 1. The familywise
+        error over all tests of all chains is at most the level: of a chain one true null
+        hypothesis at most can be the first that is tested.
+
+    References
+    ----------
+    Goeman and Solari (2010). The sequential rejection principle of familywise error control. Annals
+    of Statistics 38.
+
+    Examples
+    --------
+    >>> holm_chains([[0.01, 0.04], [0.03], [0.2]])
+    [[0.03, 0.09], [0.09], [0.2]]
+    """
+    places, found, largest = [0] * len(chains), [list[float]() for _ in chains], 0.0
+    while alive := [k for k, chain in enumerate(chains) if places[k] < len(chain)]:
+        k = min(alive, key=lambda k: chains[k][places[k]])
+        largest = max(largest, min(1.0, chains[k][places[k]] * len(alive) * families))
+        found[k].append(largest)
+        places[k] += 1
+    return found
+
+
 def needed_draws(size: int, level: float, draws: int) -> int | None:
     """Return how many draws a star of a level needs in a family of tests; None where it can appear.
 

@@ -3,10 +3,16 @@
 *documents*: neither text has groups. All documents are permuted.
 
 *groups*: both have groups. Whole groups are permuted, as many to either side as there are. Exact
-for every measure, where groups of both texts are alike under the null hypothesis; groups of other
-sizes are not. Where the mean numbers of documents a group differ by more than a factor of 2, a text
-that has nearly as many effective groups as documents (90%) is taken for one of independent
-documents: swaps or draws. Other such groups give no verdict.
+for every measure, where groups of both texts are alike under the null hypothesis. Where the mean
+numbers of documents a group differ by more than a factor of 2, a text that has nearly as many
+effective groups as documents (90%) is taken for one of independent documents: swaps or draws.
+
+Of both of these a unit changes sides with units of its size alone, so that every randomization has
+texts as long as the data: the size is its tokens where words are counted, whose expected distances
+depend on them, and of groups else the number of their documents. Units are sorted by size and cut
+into strata of 16, at most 32 of them. It is exact where units of one size are alike under the null
+hypothesis, whatever the sizes of either text. Where strata leave a ratio of more than 1.1 between
+the sizes of both texts, or fewer than 10 units that can change sides, there is no verdict.
 
 *swaps*: the reference has groups, the samples are independent documents. These are dealt at random
 to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
@@ -32,17 +38,23 @@ assumption. Econometrica 85. They are asymptotic in the number of groups.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from beyond_perplexity.random_streams import stream
+from beyond_perplexity.verdicts import reason
 
 # Below these nothing is claimed; they were fixed before any text was measured with them.
 EFFECTIVE_GROUPS = 20  # of a text with groups, for any verdict
 HALVINGS = 7  # over which the held-out distance is taken
-SIZE_RATIO = 2  # of mean group sizes, beyond which groups of two texts are not exchangeable
+SIZE_RATIO = 1.1  # of the sizes of two texts inside of strata, beyond which units are not alike
+MANY_SIZES = 2  # of mean group sizes, beyond which nearly single documents lose their groups
+STRATUM = 16  # units of a stratum of sizes, on average
+STRATA = 32  # strata at most
+LEAST_MOVED = 10  # units of either text that can change sides, for a verdict
 NEARLY_SINGLE = 0.9  # effective groups a document, above which each document is a group of its own
 GROUP_DRAWS = 20  # of one document per group, over which a statistic is averaged
 SPLIT_RANKS = 30  # in either half, for a fit of Zipf's law
@@ -75,7 +87,7 @@ def scheme_of(groups: Groups) -> Scheme:
 
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
     """Take a text that nearly is for independent documents, beside larger groups."""
-    if not unlike_groups(groups, n_documents):
+    if not _unlike_groups(groups, n_documents):
         return groups
     first, second = (None if held is None or _single(held) else held for held in groups)
     return first, second
@@ -86,16 +98,14 @@ def _single(codes: np.ndarray) -> bool:
     return effective_groups(sizes) >= NEARLY_SINGLE * len(codes)
 
 
-def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> tuple[float, float] | None:
-    """Return the mean group sizes of two texts that are too unlike to be permuted; else None."""
+def _unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> bool:
     if groups[0] is None or groups[1] is None:
-        return None
+        return False
     first, second = (
         n / max(len(np.unique(held)), 1)
         for held, n in zip((groups[0], groups[1]), n_documents, strict=True)
     )
-    alike = max(first, second) <= SIZE_RATIO * min(first, second)
-    return None if alike else (first, second)
+    return max(first, second) > MANY_SIZES * min(first, second)
 
 
 def effective_groups(weights: np.ndarray) -> float:
@@ -134,6 +144,97 @@ def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 
     return chosen[groups]
 
 
+class DocumentLabels:
+    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
+
+    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
+        self._rng = rng
+        self._ones = n_ones
+        self._zeros = n_zeros
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Label the next n documents: bool, shape (n,)."""
+        rng = self._rng
+        ones = int(rng.hypergeometric(self._ones, self._zeros, n))
+        bias = round(256 * ones / n)
+        self._ones -= ones
+        self._zeros -= n - ones
+        # Coins of nearly the right bias, a bit each for one half, else a byte; then documents of
+        # the surplus side, chosen at random, are turned until the number is right. Given their
+        # number all subsets are equally likely: so is the result.
+        if bias == 128:
+            packed = np.frombuffer(rng.bytes((n + 7) // 8), np.uint8)
+            labels = np.unpackbits(packed, count=n).view(bool)
+        else:
+            labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
+        while surplus := int(np.count_nonzero(labels)) - ones:
+            drawn = rng.integers(n, size=4 * abs(surplus) + 8)
+            turned = drawn[labels[drawn] == (surplus > 0)][: abs(surplus)]
+            labels[turned] = surplus < 0
+        return labels
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Units of both texts, sorted by size and cut: `order` (U,), and where each begins, (S,)."""
+
+    order: np.ndarray
+    starts: np.ndarray
+    n_first: np.ndarray  # units of the first text in each: (S,)
+    sizes: np.ndarray  # of the units: (U,)
+    n: tuple[int, int]
+    what: str  # units of one size, in words
+
+    @classmethod
+    def of(cls, first: np.ndarray, second: np.ndarray, what: str) -> Strata:
+        """Cut units of two texts by their sizes, (G,) and (H,); equal ones stay together."""
+        sizes = np.concatenate([first, second]).astype(float)
+        order = np.argsort(sizes, kind="stable")
+        n = min(STRATA, max(1, len(sizes) // STRATUM))
+        wanted = sizes[order[np.arange(n) * len(sizes) // n]]
+        starts = np.unique(np.searchsorted(sizes[order], wanted))
+        n_first = np.add.reduceat((order < len(first)).astype(np.int64), starts)
+        return cls(order, starts, n_first, sizes, (len(first), len(second)), what)
+
+    @cached_property
+    def _totals(self) -> np.ndarray:
+        return np.diff(self.starts, append=len(self.order))
+
+    def label(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw which units are on the first side, as many of each stratum as are: bool, (U,)."""
+        drawn = [
+            DocumentLabels(rng, int(k), int(n - k)).next_block(int(n))
+            for k, n in zip(self.n_first, self._totals, strict=True)
+        ]
+        labels = np.empty(len(self.order), bool)
+        labels[self.order] = np.concatenate(drawn)
+        return labels
+
+    @property
+    def unlike(self) -> str:
+        """The `reason` why units of about one size cannot be permuted, or nothing."""
+        moved = int(np.minimum(self.n_first, self._totals - self.n_first).sum())
+        if moved < LEAST_MOVED:
+            return reason("few_moved", moved=moved, what=self.what, least=LEAST_MOVED)
+        return self.unlike_in(self.sizes, self.what)
+
+    def unlike_in(self, sizes: np.ndarray, what: str) -> str:
+        """Say the same where strata leave too large a ratio of another size, (U,)."""
+        ratio = self._ratio(sizes)
+        if ratio <= SIZE_RATIO:
+            return ""
+        return reason("unlike_sizes", what=what, ratio=ratio, most=SIZE_RATIO)
+
+    def _ratio(self, sizes: np.ndarray) -> float:
+        """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""
+        means = np.add.reduceat(sizes[self.order], self.starts) / self._totals
+        found = []
+        for side, n in ((slice(None, self.n[0]), self.n_first), (slice(self.n[0], None), None)):
+            expected = (self._totals - self.n_first if n is None else n) @ means
+            found.append(sizes[side].sum() / expected if expected else 1.0)
+        return float(max(found) / min(found)) if min(found) > 0 else np.inf
+
+
 @dataclass(frozen=True)
 class PermutedUnits:
     """Units of both texts, numbered together."""
@@ -145,6 +246,12 @@ class PermutedUnits:
     n: tuple[int, int]  # Units of the reference (the first numbers) and of the samples
     # What a document of either text counts; at least 1, and 1 for one of them
     weights: tuple[float, float]
+    strata: Strata | None = None  # of documents or groups, which are permuted inside of them
+
+    @property
+    def unlike(self) -> str:
+        """The `reason` why units of about one size cannot be permuted, or nothing."""
+        return "" if self.strata is None else self.strata.unlike
 
     def labels(self, n: int, seed: int) -> Iterator[np.ndarray]:
         """Draw which units are on the side of the reference: of the next w of n, bool, (U, w).
@@ -166,27 +273,42 @@ class PermutedUnits:
         if self.scheme == "swaps":
             kept = rng.integers(2, size=self.n[0]).astype(bool)
             return np.concatenate([kept, ~kept])
+        if self.strata is not None:
+            return self.strata.label(rng)
         labels = np.zeros(sum(self.n), bool)
         labels[rng.permutation(len(labels))[: self.n[0]]] = True
         return labels
 
 
-def permuted_units(groups: Groups, n_documents: tuple[int, int], seed: int) -> PermutedUnits | None:
+def permuted_units(
+    groups: Groups,
+    n_documents: tuple[int, int],
+    seed: int,
+    lengths: tuple[np.ndarray, np.ndarray] | None = None,
+) -> PermutedUnits | None:
     """Say what is permuted; None where it is every single document, or one of a draw.
 
-    The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
+    With the `lengths` of documents, (D,), among units of the same total of them. The pseudo-groups
+    are dealt from the stream (`seed`, ``"pseudo_groups"``).
     """
     scheme, (first, second) = scheme_of(groups), groups
-    if scheme in ("documents", "draws") or first is None:
+    if scheme == "draws" or (scheme == "documents" and lengths is None):
         return None  # draws have units of their own: see `GroupDraws`
+    if first is None:
+        assert lengths is not None
+        strata = Strata.of(*lengths, "documents of one length")
+        return replace(single_documents(n_documents), strata=strata)
     n_groups = int(first.max(initial=-1)) + 1
     if second is None:
         second = _deal(np.bincount(first), n_documents[1], seed)
         ratio, n = n_documents[1] / n_documents[0], (n_groups, n_groups)
         weights = max(1.0, ratio), max(1.0, 1 / ratio)
-    else:
-        weights, n = (1.0, 1.0), (n_groups, int(second.max(initial=-1)) + 1)
-    return PermutedUnits(scheme, (first, second + n_groups), n, weights)
+        return PermutedUnits(scheme, (first, second + n_groups), n, weights)
+    sizes = lengths or (np.ones(n_documents[0]), np.ones(n_documents[1]))
+    what = "groups of as many " + ("documents" if lengths is None else "tokens")
+    strata = Strata.of(group_sums(first, sizes[0]), group_sums(second, sizes[1]), what)
+    n = n_groups, int(second.max(initial=-1)) + 1
+    return PermutedUnits(scheme, (first, second + n_groups), n, (1.0, 1.0), strata)
 
 
 def single_documents(n_documents: tuple[int, int]) -> PermutedUnits:
@@ -204,6 +326,8 @@ class GroupDraws:
     # Blocks are dealt from the stream (`seed`, ``"group_draws/blocks"``, text), draw d from
     # (`seed`, ``"group_draws"``, d)
     seed: int
+    # Where blocks are of units of about one length: the lengths of the documents of both texts
+    lengths: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def blocks(self) -> int:
@@ -218,23 +342,32 @@ class GroupDraws:
             stream(self.seed, "group_draws/blocks", sample_set).permutation(n)
             for sample_set, n in enumerate((self.n_reference, len(sizes)))
         ]
+        if self.lengths is not None:
+            means = self.lengths[0], group_sums(self.groups, self.lengths[1]) / sizes
+            by_length = (x[own].argsort(kind="stable") for x, own in zip(means, dealt, strict=True))
+            dealt = [own[order] for own, order in zip(dealt, by_length, strict=True)]
         for number in range(GROUP_DRAWS):
             rng = stream(self.seed, "group_draws", number)
             reference, unit = (_one_of_each(own, self.blocks, rng) for own in dealt)
-            place = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
-            yield reference, by_group[starts[unit] + place]
+            index = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
+            yield reference, by_group[starts[unit] + index]
 
     def units(self, drawn: tuple[np.ndarray, np.ndarray]) -> PermutedUnits:
         """Return the units of a draw, whose documents are in the order of their text."""
-        first, second = (np.argsort(places) for places in drawn)
+        first, second = (np.argsort(indices) for indices in drawn)
         n = self.blocks
         return PermutedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
 
 
-def group_draws(groups: Groups, n_documents: tuple[int, int], seed: int) -> GroupDraws:
+def group_draws(
+    groups: Groups,
+    n_documents: tuple[int, int],
+    seed: int,
+    lengths: tuple[np.ndarray, np.ndarray] | None = None,
+) -> GroupDraws:
     """Return the draws of two texts of which the second alone has groups."""
     assert groups[1] is not None
-    return GroupDraws(groups[1], n_documents[0], seed)
+    return GroupDraws(groups[1], n_documents[0], seed, lengths)
 
 
 def _one_of_each(units: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

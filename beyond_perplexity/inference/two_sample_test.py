@@ -7,15 +7,18 @@ last one, an ordered or an unordered support. Source: "Language Model Evaluation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import permuted_cells
-from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.p_values import TIE, permutation_p
 from beyond_perplexity.inference.permuted_units import Groups, PermutedUnits, Scheme
+from beyond_perplexity.verdicts import reason_text
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -102,7 +105,7 @@ class PermutationTest(NamedTuple):
     p_value : float
         (b + 1) / (B + 1), where b randomizations have at least the statistic of the data.
     null : numpy.ndarray of float64, shape (B,)
-        The statistic of every randomization.
+        The statistic of every randomization; of a difference of means its t.
     scheme : str
         What was permuted: ``documents``, ``groups``, ``swaps`` or ``draws``.
     """
@@ -133,12 +136,14 @@ def ks_of_samples(first: np.ndarray, second: np.ndarray) -> float:
     0.5
     """
     support = np.union1d(first, second)
-    places = (np.searchsorted(support, x) for x in (first, second))
-    return float(ks(*(np.bincount(place, minlength=len(support)) for place in places)))
+    cells = (np.searchsorted(support, x) for x in (first, second))
+    return float(ks(*(np.bincount(cell, minlength=len(support)) for cell in cells)))
 
 
 def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Compute the mean of the second side minus that of the first: a `Statistic`.
+
+    `permutation_test` studentizes it (`studentized_difference`).
 
     Examples
     --------
@@ -147,6 +152,55 @@ def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) 
     """
     means = [side @ support / side.sum(axis=-1) for side in (first, second)]
     return means[1] - means[0]
+
+
+def studentized_difference(
+    first: np.ndarray, second: np.ndarray, sums: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Divide the difference of two means by its standard error, for two sides of units.
+
+    t = (m2 - m1) / sqrt(v1 + v2), with m = sum S / sum N over the units of a side and
+    v = k / (k - 1) * sum (S - m N)^2 / (sum N)^2 of k units. Under a randomization t has the
+    distribution that it has for equal means, also where variances or the sizes of units differ.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (..., U)
+        How many units of each kind are on either side.
+    sums, sizes : numpy.ndarray, shape (U,)
+        S and N: sum and number of the values of a unit.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (...)
+        0 for equal means; NaN with fewer than two units on a side.
+
+    References
+    ----------
+    Janssen (1997). Studentized permutation tests for non-i.i.d. hypotheses. Chung and Romano
+    (2013). Exact and asymptotically robust permutation tests. Annals of Statistics 41.
+
+    Examples
+    --------
+    >>> support, ones = np.array([1.0, 2.0, 4.0]), np.ones(3)
+    >>> t = studentized_difference(np.array([2, 1, 0]), np.array([0, 1, 2]), support, ones)
+    >>> round(float(t), 3)  # Welch's
+    2.683
+    """
+    moments = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(float)
+    means, variances = [], []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for counts in (first, second):
+            held = counts.astype(float)
+            total, n, squares, products, n_squares = np.moveaxis(held @ moments, -1, 0)
+            units = (held * (sizes > 0)).sum(axis=-1)
+            mean = total / n
+            spread = squares - 2 * mean * products + mean**2 * n_squares
+            means.append(mean)
+            variances.append(units / (units - 1) * np.maximum(spread, 0) / n**2)
+        difference: np.ndarray = means[1] - means[0]
+        t = difference / np.sqrt(variances[0] + variances[1])
+    return np.where(np.abs(difference) <= TIE * np.abs(means).max(axis=0), difference * 0, t)
 
 
 def permutation_test(
@@ -167,9 +221,9 @@ def permutation_test(
     neither
         documents are permuted; exact.
     both
-        whole groups are permuted; exact where groups of both are alike. Where their mean sizes
-        differ by more than a factor of 2, a sample whose documents are nearly all single loses its
-        groups; else there is no test.
+        whole groups are permuted among those of about as many documents; exact where such groups
+        are alike. Where their mean sizes differ by more than a factor of 2, a sample whose
+        documents are nearly all single loses its groups.
     x alone
         *swaps*: the documents of y are dealt at random to pseudo-groups as large as the groups of
         x, and each group is swapped with its pseudo-group with probability one half.
@@ -187,7 +241,8 @@ def permutation_test(
         The group of each document of x and of y, any integers; None where documents are
         independent.
     statistic : callable
-        `ks_distance` (the default), `mean_difference` or one of your own; see `Statistic`.
+        `ks_distance` (the default), `mean_difference`, whose t is compared, or one of your own; see
+        `Statistic`.
     two_sided : bool
         Whether absolute values are compared, for a signed statistic.
     permutations : int
@@ -235,11 +290,6 @@ def permutation_test(
     )
     sizes = len(x), len(y)
     held = permuted_units.alike_groups((first, second), sizes)
-    if unlike := permuted_units.unlike_groups(held, sizes):
-        raise ValueError(
-            f"{unlike[0]:.1f} documents a group of x and {unlike[1]:.1f} of y: groups whose sizes "
-            f"differ by more than a factor of {permuted_units.SIZE_RATIO} are not exchangeable"
-        )
     scheme = permuted_units.scheme_of(held)
     if scheme == "draws":
         draws = permuted_units.group_draws(held, sizes, seed)
@@ -247,27 +297,61 @@ def permutation_test(
     else:
         units = permuted_units.permuted_units(held, sizes, seed)
         parts = [(x, y, units or permuted_units.single_documents(sizes))]
-    both = np.mean([_randomized(*part, statistic, permutations, seed) for part in parts], axis=0)
+        if statistic is not mean_difference and (why := parts[0][2].unlike):
+            raise ValueError(f"groups of x and y are not exchangeable: {reason_text(why)}")
+    randomized = _means if statistic is mean_difference else partial(_randomized, statistic)
+    both = np.mean([randomized(*part, permutations, seed) for part in parts], axis=0)
     observed, null = float(both[-1]), both[:-1]
     p_value = permutation_p(observed, null, two_sided=two_sided)
+    if statistic is mean_difference:
+        observed = float(np.mean([second.mean() - first.mean() for first, second, _ in parts]))
     return PermutationTest(observed, p_value, null, scheme)
 
 
+def _means(
+    x: np.ndarray, y: np.ndarray, units: PermutedUnits, permutations: int, seed: int
+) -> np.ndarray:
+    sides = [
+        (np.bincount(codes, own, sum(units.n)), np.bincount(codes, minlength=sum(units.n)))
+        for codes, own in zip(units.codes, (x, y), strict=True)
+    ]
+    return permuted_means(sides, units, permutations, seed)
+
+
+def permuted_means(
+    sides: Sequence[tuple[np.ndarray, np.ndarray]], units: PermutedUnits, n: int, seed: int
+) -> np.ndarray:
+    """Compute t of the difference of means under n randomizations and, last, of the data: (n + 1,).
+
+    Of sums and numbers of documents of both texts by unit, (U,) each, 0 for the other's. Units are
+    permuted without regard to their sizes, which the standard error knows of.
+    """
+    sums, sizes = (
+        units.weights[0] * first + units.weights[1] * second
+        for first, second in zip(*sides, strict=True)
+    )
+    own = (np.arange(sum(units.n)) < units.n[0])[:, None]  # (U, 1)
+    drawn = [*replace(units, strata=None).labels(n, seed), own]
+    return np.concatenate(
+        [studentized_difference(labels.T, ~labels.T, sums, sizes) for labels in drawn]
+    )
+
+
 def _randomized(
+    statistic: Statistic,
     x: np.ndarray,
     y: np.ndarray,
     units: PermutedUnits,
-    statistic: Statistic,
     permutations: int,
     seed: int,
 ) -> np.ndarray:
     """Compute the statistic of all randomizations and, last, of the data: (B + 1,)."""
     support = np.union1d(x, y)
-    places = np.searchsorted(support, x), np.searchsorted(support, y)
+    cells = np.searchsorted(support, x), np.searchsorted(support, y)
 
     def evaluate(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         return {"found": statistic(support, first, second)}
 
-    null = permuted_cells(places, len(support), evaluate, units, permutations, seed)
-    counts = [np.bincount(place, minlength=len(support)) for place in places]
+    null = permuted_cells(cells, len(support), evaluate, units, permutations, seed)
+    counts = [np.bincount(cell, minlength=len(support)) for cell in cells]
     return np.append(null.get("found", []), evaluate(*counts)["found"])

@@ -99,11 +99,11 @@ def resampled_values(
     if not held:
         return {}
     union = np.unique(np.concatenate([one.groups for one in held]))
-    places = {one.measure: np.searchsorted(union, one.groups) for one in held}
+    indices = {one.measure: np.searchsorted(union, one.groups) for one in held}
     parts: dict[str, list[np.ndarray]] = {one.measure: [] for one in held}
     for weights in resample_weights(len(union), resamples, seed):
         for one in held:
-            parts[one.measure].append(one.values(weights[:, places[one.measure]]))
+            parts[one.measure].append(one.values(weights[:, indices[one.measure]]))
     return {name: np.concatenate(found) for name, found in parts.items()}
 
 

@@ -22,6 +22,7 @@ from beyond_perplexity.report.published import (
     published,
 )
 from beyond_perplexity.tendencies import definitions
+from beyond_perplexity.verdicts import DIFFERS
 
 # By the measure; the human text's own ends in ``_reference``.
 TEXT_TITLES = {
@@ -178,7 +179,7 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
         "model": labels.model(model),
         "decoding": labels.decoding(decoding),
         **{name: value for name, value in row.items() if name != "source"},
-        "stars": numbers.stars(row["p_adjusted"]),
+        "stars": numbers.stars(row["p_adjusted"]) if numbers.verdict(row) == DIFFERS else "",
         "mark": numbers.verdict_mark(row),
         COLUMN: paper.value if paper else None,
         f"{COLUMN}_stars": paper.stars if paper else "",

@@ -109,9 +109,9 @@ def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list
     for sums in held:
         size = np.abs(sums.numerators).sum() or 1.0
         columns.append(_bundled(sums.numerators / size))  # measures of any scale, of one size
-        places = range(first, first + len(sums.models))
-        pairs += list(combinations(places, 2))
-        first = places.stop
+        indices = range(first, first + len(sums.models))
+        pairs += list(combinations(indices, 2))
+        first = indices.stop
     found = iter(p_values.sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
     return [[next(found) for _ in combinations(sums.models, 2)] for sums in held]
 
@@ -147,7 +147,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
     adjusted p.
     """
     held = {k: sums for k, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences}
-    order = {split: place for place, split in enumerate(paired.groups)}
+    order = {split: index for index, split in enumerate(paired.groups)}
     kinds = list(dict.fromkeys(key.kind for key in held))
 
     def family(key: ScoreKey) -> tuple[int, int]:
@@ -210,8 +210,8 @@ def _over_sentences(held: pd.DataFrame) -> Iterator[_Row]:
         without = np.stack(parts)
         mean = np.where(vary, whole, 0).sum(axis=0)
         for one, two in combinations(range(len(keys)), 2):
-            place, of = (one, two), int(models[one, two])
-            found = _interval(mean[place], without[:, one, two], of, sizes)
+            index, of = (one, two), int(models[one, two])
+            found = _interval(mean[index], without[:, one, two], of, sizes)
             if 0 < of < len(values):
                 found["note"] = joined_facts(found["note"], f"of {of} of {len(values)} models")
             yield {**_pair(keys[one], keys[two]), "method": method, **found, **counts}

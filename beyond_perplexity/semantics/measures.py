@@ -32,7 +32,7 @@ class Measure(NamedTuple):
     needs: Needs = "word vectors"  # What it is computed from
     equation: str = ""  # Number in the paper, if it has one
     higher: bool = True  # Whether more is better
-    # Whether it compares words place by place: null for models whose tokens are no words
+    # Whether it compares words position by position: null for models whose tokens are no words
     aligned: bool = False
     # How values of sentences become one: their mean, their mean weighted by words of the target, or
     # counts that are added up before they are divided (BLEU)
@@ -92,7 +92,7 @@ MEASURES: Rows[Measure] = {
     ),
     "aligned_cosine": Measure(
         "Aligned cosine",
-        "mean cosine of the vectors of words in the same place",
+        "mean cosine of the vectors of words at the same position",
         low=-1.0,
         aligned=True,
         by_place=True,
@@ -100,7 +100,7 @@ MEASURES: Rows[Measure] = {
     ),
     "cosine": Measure(
         "Cosine",
-        "σ of the mean cosine of the vectors of words in the same place",
+        "σ of the mean cosine of the vectors of words at the same position",
         low=0.2689414213699951,  # σ(−1)
         high=0.7310585786300049,  # σ(1)
         equation="10",
@@ -110,7 +110,7 @@ MEASURES: Rows[Measure] = {
     ),
     "cosine_scaled": Measure(
         "Cosine, scaled",
-        "1 / (1 + exp(−s/τ + b)) of the mean cosine s of words in the same place",
+        "1 / (1 + exp(−s/τ + b)) of the mean cosine s of words at the same position",
         low=1.5229979512760347e-08,  # of s = −1
         high=0.8807970779778823,  # of s = 1
         equation="13",

@@ -39,11 +39,11 @@ class Surplus(NamedTuple):
 
 
 def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
-    """Return key, first place, count and text of each distinct word of each text."""
+    """Return key, first index, count and text of each distinct word of each text."""
     owner = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     held = owner * width + (texts.ids - least)
-    keys, places, counts = np.unique(held, return_index=True, return_counts=True)
-    return keys, places, counts, owner[places]
+    keys, indices, counts = np.unique(held, return_index=True, return_counts=True)
+    return keys, indices, counts, owner[indices]
 
 
 def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
@@ -58,15 +58,15 @@ def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
     lengths = [first.lengths, second.lengths]
     found = []
     for side in (0, 1):
-        keys, places, counts, owner = sides[side]
+        keys, indices, counts, owner = sides[side]
         other, _, others, _ = sides[1 - side]
         _, mine, theirs = np.intersect1d(keys, other, assume_unique=True, return_indices=True)
         shared = np.zeros(len(keys), np.int64)
         shared[mine] = others[theirs]
-        words = (first, second)[side].ids[places]
+        words = (first, second)[side].ids[indices]
         shared[words == NO_WORD] = 0
         masses = counts * lengths[1 - side][owner] - shared * lengths[side][owner]
-        order = np.argsort(places)  # of texts and, within them, of words
+        order = np.argsort(indices)  # of texts and, within them, of words
         order = order[masses[order] > 0]
         sizes = np.bincount(owner[order], minlength=len(lengths[side]))
         starts = np.concatenate([[0], np.cumsum(sizes)])

@@ -182,10 +182,10 @@ def _sum_groups(
     """Sum documents of all blocks, in the order of their numbers, over groups."""
     held = np.concatenate([part.documents for part in parts])
     order = np.argsort(held, kind="stable")
-    places = split.code[np.searchsorted(split.documents, held[order])]
+    indices = split.code[np.searchsorted(split.documents, held[order])]
 
     def total(columns: Sequence[np.ndarray]) -> np.ndarray:
-        return summed(places, np.concatenate(columns)[order], len(split.groups))
+        return summed(indices, np.concatenate(columns)[order], len(split.groups))
 
     counts = [part.counts for part in parts if part.counts is not None]
     ratio = total([part.numerators for part in parts]), total([part.sizes for part in parts])
@@ -222,8 +222,8 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
     kept: dict[str, dict[str, list[pd.DataFrame]]] = {split: {} for split in splits}
     for evaluator, own in owners.items():
         known = {model: known_scores(held) for model, held in own.items()}
-        for place, blocks in enumerate(_blocks(evaluator, own, some, sentences)):
-            for split, rows in sentences[place].groupby("split", sort=False):
+        for index, blocks in enumerate(_blocks(evaluator, own, some, sentences)):
+            for split, rows in sentences[index].groupby("split", sort=False):
                 for measure, kind, models in _compared(known):
                     key = ScoreKey(str(split), evaluator, measure, kind)
                     held, parts = [blocks[model] for model in models], KIND_PARTS[kind]
@@ -254,10 +254,10 @@ def _blocks(
             said = f"'{model}' has {len(held)} shards by '{evaluator}', others have {len(some)}"
             wanted = "give all shards of all models and evaluators"
             raise InputError(f"{held[-1]}: {said}; {wanted}")
-    for place, path in enumerate(some):
-        blocks = {model: read_block(held[place]) for model, held in own.items()}
+    for index, path in enumerate(some):
+        blocks = {model: read_block(held[index]) for model, held in own.items()}
         for block in blocks.values():
-            if not block.sentences.equals(sentences[place]):
+            if not block.sentences.equals(sentences[index]):
                 advice = "score all models on the same sentences"
                 raise InputError(f"{block.path}: is of other sentences than {path}; {advice}")
         yield blocks

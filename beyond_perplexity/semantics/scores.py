@@ -106,15 +106,15 @@ def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[pd.
         values = np.where(unaligned & MEASURES[measure].aligned, np.nan, found[measure])
         chosen = np.flatnonzero((texts["kind"] != SPREAD) | (measure in by_place))
         alike = texts.iloc[chosen].groupby(["owner", "kind"], observed=True)
-        places, sizes = alike.ngroup().to_numpy(), alike.size()
+        indices, sizes = alike.ngroup().to_numpy(), alike.size()
         owners = sizes.index.get_level_values("owner")
         statistics: list[Any] = [None] * len(sizes)
         if counts is not None and measure in BLEU_NAMES:
-            statistics = summed(places, counts[chosen], len(sizes)).astype(np.int64).tolist()
+            statistics = summed(indices, counts[chosen], len(sizes)).astype(np.int64).tolist()
         elif measure == ACCURACY:
             statistics = [[sentences[owner]["words"]] for owner in owners]
         rows = sizes.index.to_frame(index=False).astype({"kind": object}).assign(measure=measure)
-        rows["value"] = summed(places, values[chosen], len(sizes)) / sizes.to_numpy()
+        rows["value"] = summed(indices, values[chosen], len(sizes)) / sizes.to_numpy()
         yield rows.assign(statistics=statistics)
 
 

@@ -1,7 +1,7 @@
-"""Measures of texts by cosines of their words: in the same place, near by, most similar, averaged.
+"""Measures of texts by cosines of words: at the same position, near by, most similar, averaged.
 
-N texts or pairs of them, T words in all, V vectors of D numbers. A place with no counterpart counts
-as a cosine of 0.
+N texts or pairs of them, T words in all, V vectors of D numbers. A position with no counterpart
+counts as a cosine of 0.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _shifted(
 
 
 def aligned_cosines(units: Vectors, first: TextIds, second: TextIds) -> Floats:
-    """Return the mean cosine of words in the same place (002, inside equation 10).
+    """Return the mean cosine of words at the same position (002, inside equation 10).
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def pairwise_cosines(
     - weighted: K(X, Y) divided by the sum of the weights. Between words a, b orthogonal to each
       other, (a, b, a) is nearer to (a, a, a) than to itself for k = 2.
     - printed: (1/Tk) Σ_t Σ_j (|j|/k) cos(X_t, Y_{t+j}), T words in X: a word weighs more the
-      farther it is, and the one in the same place does not count.
+      farther it is, and the one at the same position does not count.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ _RANKS_PER_E = 30  # points of rank_frequency for each factor e of the rank
 def _quantiles(values: np.ndarray, counts: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the smallest values whose cumulative share reaches the levels (inverse of the cdf)."""
     cumulative = np.cumsum(counts)
-    places = np.searchsorted(cumulative, np.ceil(levels * cumulative[-1] - 1e-9))
-    return values[np.minimum(places, len(values) - 1)]
+    indices = np.searchsorted(cumulative, np.ceil(levels * cumulative[-1] - 1e-9))
+    return values[np.minimum(indices, len(values) - 1)]
 
 
 def _type_token(histogram: Histogram) -> Points:
@@ -93,8 +93,8 @@ def _rank_curves(statistics: Statistics, options: MeasurementOptions) -> dict[st
 
 
 def _density(values: np.ndarray, counts: np.ndarray) -> Points:
-    places = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
-    in_bin = np.bincount(places, counts, SHARE_BINS)
+    indices = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
+    in_bin = np.bincount(indices, counts, SHARE_BINS)
     centres = (np.arange(SHARE_BINS) + 0.5) / SHARE_BINS
     return {"x": centres, "y": in_bin * SHARE_BINS / counts.sum(), "n": in_bin}
 
@@ -237,9 +237,9 @@ def sample_sizes(
     found: dict[int, list[MeasureRow]] = defaultdict(list)
     if pair.defined:
         for number in range(how.subsets):
-            for place, n in enumerate(sizes):
+            for index, n in enumerate(sizes):
                 own_seed = stream_key(seed, f"sample_size/{number}/{n}")
-                with subset(pair, sizes, place, number, seed) as part:
+                with subset(pair, sizes, index, number, seed) as part:
                     found[n] += measures.measure_rows(part, drawn, own_seed)
     records = []
     for n in sizes:

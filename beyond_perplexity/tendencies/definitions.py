@@ -143,16 +143,18 @@ def is_distance(measure: str) -> bool:
 
 
 def verdict_of(measure: str, p_value: Any, p_adjusted: Any, reason: Any) -> str:
-    """Say what a test found, by its adjusted p-value alone: one of the words of `verdicts`.
+    """Say what a test found, by its adjusted p-value: one of the words of `verdicts`.
 
-    Where so few permutations cannot give one below the level, that is no finding.
+    Where so few permutations cannot give one below the level, that is no finding; nor is a distance
+    that two human texts of this size have too.
     """
     if not compares_texts(measure):
         return verdicts.UNTESTED
     if verdicts.is_known(p_adjusted):
         if verdicts.cannot_tell(reason):
             return verdicts.CANNOT_TELL
-        return verdicts.DIFFERS if p_adjusted < VERDICT_LEVELS[0] else verdicts.ALIKE
+        small = p_adjusted < VERDICT_LEVELS[0] and not verdicts.within_band(reason)
+        return verdicts.DIFFERS if small else verdicts.ALIKE
     withheld = verdicts.is_known(reason) and reason and not verdicts.is_known(p_value)
     return verdicts.WITHOUT_VERDICT if withheld else verdicts.UNTESTED
 
@@ -182,7 +184,8 @@ class MeasureRow(NamedTuple):
     @property
     def withheld(self) -> bool:
         """Whether no test of this measure gives a verdict."""
-        return bool(self.reason) and not verdicts.cannot_tell(self.reason)
+        tested = verdicts.cannot_tell(self.reason) or verdicts.within_band(self.reason)
+        return bool(self.reason) and not tested
 
     @property
     def verdict(self) -> str:
@@ -195,7 +198,8 @@ class MeasureRow(NamedTuple):
         few = draw_warning(self.family, self.draws, "permutations") if self.draws else ""
         why = verdicts.no_verdict_text(self.reason) if self.withheld else ""
         why = why or verdicts.permuted_text(self.permuted)
-        return verdicts.joined_facts(why, self.fact, few)
+        band = verdicts.reason_text(self.reason) if verdicts.within_band(self.reason) else ""
+        return verdicts.joined_facts(why, self.fact, few, band)
 
     def cells(self) -> dict[str, object]:
         """Return the cells of the row in a table of schema ``tendencies``: None for what is not."""

@@ -21,7 +21,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.histogram_draws import cut_rows
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import side_by_side
+from beyond_perplexity.inference.permuted_units import DocumentLabels, side_by_side
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
@@ -262,9 +262,7 @@ class DocumentCounts:
         sizes = self.n_documents(0), self.n_documents(1)
         sizes_of_blocks = [block.n_documents for block in self._blocks]
         for items in side_by_side(n):
-            drawers = [
-                histogram_draws.DocumentLabels(stream(seed, purpose, b), *sizes) for b in items
-            ]
+            drawers = [DocumentLabels(stream(seed, purpose, b), *sizes) for b in items]
             blocks = (np.stack([one.next_block(k) for one in drawers]) for k in sizes_of_blocks)
             labels = (block.T.astype(np.uint16, order="C") for block in blocks)  # (D, w) each
             yield self._sums(DocumentBlock.add_labelled, self._blocks, labels, len(items))

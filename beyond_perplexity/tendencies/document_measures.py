@@ -12,16 +12,20 @@ import numpy as np
 
 from beyond_perplexity.inference import histogram_draws, intervals
 from beyond_perplexity.inference.p_values import monte_carlo_p
-from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.inference.two_sample_test import ks
+from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
+from beyond_perplexity.inference.two_sample_test import (
+    ks,
+    permuted_means,
+    studentized_difference,
+)
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
+    SIGNED,
     TENDENCIES,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
-    compares_texts,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
@@ -66,16 +70,16 @@ _TESTED = "ks_empirical"
 class CellComparison(NamedTuple):
     """One tendency of both texts as documents by cell.
 
-    `counts` are the documents of both by cell (2, C), without those in no cell; `place` returns the
-    cell of each document of a sample set (0 or 1), -1 for none: (D,); `evaluate` computes measures
-    by name from the documents of two texts, (..., C) each.
+    `counts` are the documents of both by cell (2, C), without those in no cell; `cells_of` returns
+    the cell of each document of a sample set (0 or 1), -1 for none: (D,); `evaluate` computes
+    measures by name from the documents of two texts, (..., C) each.
     """
 
     pair: SampleSetPair
     tendency: str
     cells: Any  # `LengthCells` of types by length; of numbers their values (C,), increasing
     counts: np.ndarray
-    place: Callable[[int], np.ndarray]
+    cells_of: Callable[[int], np.ndarray]
     evaluate: histogram_draws.Evaluate
 
     def observed(self) -> dict[str, float]:
@@ -94,8 +98,8 @@ class CellComparison(NamedTuple):
             if groups is None:
                 draw = partial(histogram_draws.resample, counts, seed=seed, purpose=purpose)
             else:
-                places = self.place(sample_set)
-                draw = histogram_draws.group_resampler(places, groups, width, seed, purpose)
+                found_cells = self.cells_of(sample_set)
+                draw = histogram_draws.group_resampler(found_cells, groups, width, seed, purpose)
             drawers.append(draw)
         return histogram_draws.bootstrap_both(drawers, width, self.evaluate, options.bootstrap)
 
@@ -106,7 +110,7 @@ def _values(pair: SampleSetPair, sample_set: int, name: str) -> tuple[np.ndarray
     return values[LENGTH], values[name]
 
 
-def _type_places(
+def _type_cells(
     pair: SampleSetPair, name: str, cells: type_token.LengthCells, sample_set: int
 ) -> np.ndarray:
     return type_token.type_places(*_values(pair, sample_set, name), cells)
@@ -120,9 +124,9 @@ def _by_length(
     if found is None or found[1][1].sum() == 0:
         return None
     cells, counts = found
-    place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], cells)
+    cells_of = partial(_type_cells, pair, type_token.HISTOGRAM_OF[tendency], cells)
     evaluate = partial(type_token.summarize_lengths, cells, laws=laws)
-    return CellComparison(pair, tendency, cells, counts, place, evaluate)
+    return CellComparison(pair, tendency, cells, counts, cells_of, evaluate)
 
 
 def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
@@ -136,47 +140,95 @@ def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
     if not counts.sum(axis=1).all():
         return None
 
-    def place(sample_set: int) -> np.ndarray:
+    def cells_of(sample_set: int) -> np.ndarray:
         lengths, values = _values(pair, sample_set, row.histogram)
         if row.kind == "length":
             return np.searchsorted(support, lengths)
-        filled, places = lengths > 0, np.full(len(lengths), -1)
-        places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
-        return places
+        filled, found_cells = lengths > 0, np.full(len(lengths), -1)
+        found_cells[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+        return found_cells
 
     evaluate = partial(compare_histograms, support)
-    return CellComparison(pair, tendency, support, counts, place, evaluate)
+    return CellComparison(pair, tendency, support, counts, cells_of, evaluate)
+
+
+def types_by_length(pair: SampleSetPair) -> Iterator[CellComparison]:
+    """Yield types by length, of unigrams and bigrams, where both texts have them."""
+    yield from filter(None, (_by_length(pair, tendency) for tendency in type_token.HISTOGRAM_OF))
+
+
+def numbers_of_documents(pair: SampleSetPair) -> Iterator[CellComparison]:
+    """Yield length and the shares, where both texts have them."""
+    yield from filter(None, (by_value(pair, name) for name in tendencies_of("length", "share")))
 
 
 def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
     """Yield every tendency of one number per document that both texts have."""
-    yield from filter(None, (_by_length(pair, tendency) for tendency in type_token.HISTOGRAM_OF))
-    numbers = tendencies_of("length", "share")
-    yield from filter(None, (by_value(pair, tendency) for tendency in numbers))
+    yield from types_by_length(pair)
+    yield from numbers_of_documents(pair)
 
 
-def randomized_documents(how: Measuring) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of one number per document under randomizations: (B,) each.
+def randomized_types(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw the distances of types by length, and last those of the data: (B + 1,) each.
 
-    Without units documents are permuted: for types those of equal length. What the sample sets do
-    not have is left out, and types by length where the reference alone has groups.
+    Documents of one length are permuted, or groups of as many documents; swaps of groups do not
+    keep lengths, so that there is no draw.
+    """
+    found: dict[MeasureKey, np.ndarray] = {}
+    seed, n, units = how.seed, how.options.permutations, how.units
+    if units is not None and units.scheme == "swaps":
+        return found
+    for held in types_by_length(how.pair):
+        if units is not None:
+            documents, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
+            cells = histogram_draws.permuted_cells(documents, width, held.evaluate, units, n, seed)
+            drawn = cells.get(_TESTED, np.zeros(0))
+        else:
+            purpose = f"permutation/{held.tendency}"
+            drawn = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
+        found[held.tendency, _TESTED] = np.append(drawn, held.observed()[_TESTED])
+    return found
+
+
+def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw distances of numbers and t of the difference of means, and last of the data: (B + 1,).
+
+    Without units documents are permuted.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
-    for held in cell_comparisons(how.pair):
-        types, purpose = held.tendency in type_token.HISTOGRAM_OF, f"permutation/{held.tendency}"
-        if types and units is not None and units.scheme == "swaps":
-            continue  # swaps do not keep lengths, which types depend on
-        if units is not None:
-            places, width = (held.place(0), held.place(1)), held.counts.shape[1]
-            drawn = histogram_draws.permuted_cells(places, width, held.evaluate, units, n, seed)
-        elif types:
-            permuted = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
-            drawn = {_TESTED: permuted}
+    for held in numbers_of_documents(how.pair):
+        evaluate, purpose = partial(_tested_numbers, held.cells), f"permutation/{held.tendency}"
+        if units is None:
+            drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)
         else:
-            drawn = histogram_draws.permute(held.counts, held.evaluate, n, seed, purpose)
-        found |= {(held.tendency, name): x for name, x in drawn.items() if compares_texts(name)}
+            documents, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
+            drawn = histogram_draws.permuted_cells(documents, width, evaluate, units, n, seed)
+        observed = evaluate(*held.counts)
+        both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
+        if units is not None:
+            both[SIGNED] = permuted_means(_sums_by_unit(held, documents, units), units, n, seed)
+        found |= {(held.tendency, name): x for name, x in both.items()}
     return found
+
+
+def _tested_numbers(
+    support: np.ndarray, reference: np.ndarray, samples: np.ndarray
+) -> dict[str, np.ndarray]:
+    t = studentized_difference(reference, samples, support, np.ones(len(support)))
+    return {SIGNED: t, "ks": ks(reference, samples)}
+
+
+def _sums_by_unit(
+    held: CellComparison, documents: tuple[np.ndarray, np.ndarray], units: PermutedUnits
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sum the numbers and count the documents of each unit, for both texts: (U,) each."""
+    sums = []
+    for own, codes in zip(documents, units.codes, strict=True):
+        kept, width = own >= 0, sum(units.n)
+        numbers = np.bincount(codes[kept], held.cells[own[kept]], width)
+        sums.append((numbers, np.bincount(codes[kept], minlength=width)))
+    return sums
 
 
 def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:
@@ -186,10 +238,10 @@ def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Ite
         errors = intervals.NOT_DEFINED, intervals.NOT_DEFINED
         if options.bootstrap and not math.isnan(fit.beta):
             cells = type_token.LengthCells.of(histogram)
-            place = partial(_type_places, pair, name, cells, sample_set)
+            cells_of = partial(_type_cells, pair, name, cells, sample_set)
             columns, used = heaps_columns(cells.lengths, cells.values, fit)
             groups = pair.groups[sample_set]
-            held = intervals.sums_by_unit(histogram.counts, columns, used, place, groups)
+            held = intervals.sums_by_unit(histogram.counts, columns, used, cells_of, groups)
             errors = heaps_errors(held, fit)
         for parameter, value, error in zip(("alpha", "beta"), fit, errors, strict=True):
             limits = error.limits(value, options.confidence)
@@ -241,8 +293,8 @@ def _mean_limits(
 ) -> dict[str, tuple[float, float]]:
     everything, column, sums = np.ones(len(held.cells), bool), held.cells[:, None], []
     for sample_set, (counts, groups) in enumerate(zip(held.counts, held.pair.groups, strict=True)):
-        place = partial(held.place, sample_set)
-        sums.append(intervals.sums_by_unit(counts, column, everything, place, groups))
+        cells_of = partial(held.cells_of, sample_set)
+        sums.append(intervals.sums_by_unit(counts, column, everything, cells_of, groups))
     reference, samples = map(intervals.mean_error, sums)
     errors = {"mean": samples, "mean_reference": reference}
     errors["mean_difference"] = samples.with_another(reference)

@@ -21,7 +21,6 @@ from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.measures import unlike_sizes
 from beyond_perplexity.tendencies.pairs import first_documents, renumbered, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
@@ -70,26 +69,21 @@ def embedded_text(
 
 @dataclass(frozen=True)
 class EmbeddedPair:
-    """Two texts as vectors, the bandwidth of their kernel, and the reason for no verdict."""
+    """Two texts as vectors, and the bandwidth of their kernel."""
 
     reference: EmbeddedText
     samples: EmbeddedText
     bandwidth: float
-    reason: str = ""
 
     @classmethod
     def of(
-        cls,
-        reference: EmbeddedText,
-        samples: EmbeddedText,
-        further: EmbeddedText | None = None,
-        reason: str = "",
+        cls, reference: EmbeddedText, samples: EmbeddedText, further: EmbeddedText | None = None
     ) -> EmbeddedPair:
         """Choose the bandwidth of further human text, for all samples, or of both texts."""
         vectors = np.concatenate([reference.vectors, samples.vectors])
         if further is not None and len(further) > 1:
             vectors = further.vectors
-        return cls(reference, samples, median_distance(vectors), reason)
+        return cls(reference, samples, median_distance(vectors))
 
     @cached_property
     def kernel(self) -> np.ndarray:
@@ -111,17 +105,17 @@ class EmbeddedPair:
 _PURPOSE = "embeddings/documents"
 
 
-def _drawn(places: np.ndarray, size: int, seed: int, sample_set: int) -> np.ndarray:
-    """Draw so many of some places (n,) without replacement, all where there are no more."""
-    if size >= len(places):
-        return places
-    return np.sort(stream(seed, _PURPOSE, sample_set).choice(places, size, replace=False))
+def _drawn(indices: np.ndarray, size: int, seed: int, sample_set: int) -> np.ndarray:
+    """Draw so many of some indices (n,) without replacement, all where there are no more."""
+    if size >= len(indices):
+        return indices
+    return np.sort(stream(seed, _PURPOSE, sample_set).choice(indices, size, replace=False))
 
 
 def chosen_documents(
     n_documents: tuple[int, int], groups: Groups, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose at most so many documents of each text; their places, increasing.
+    """Choose at most so many documents of each text; their indices, increasing.
 
     Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
     the null hypothesis groups stay independent whatever documents are drawn, and documents stay
@@ -129,7 +123,7 @@ def chosen_documents(
     permuted only where they lose documents alike: of both the same share is drawn, after whole
     groups were left out of the text that has more documents.
     """
-    places, sizes = [np.arange(n) for n in n_documents], [most, most]
+    indices, sizes = [np.arange(n) for n in n_documents], [most, most]
     if scheme_of(groups) == "groups":
         shares = [min(1.0, most / max(n, 1)) for n in n_documents]
         share = max(shares)
@@ -138,10 +132,10 @@ def chosen_documents(
                 names = np.unique(codes)
                 order = stream(seed, f"{_PURPOSE}/groups", sample_set).permutation(len(names))
                 kept = max(1, round(shares[sample_set] / share * len(names)))
-                places[sample_set] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
-        sizes = [round(share * len(held)) for held in places]
+                indices[sample_set] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
+        sizes = [round(share * len(held)) for held in indices]
     first, second = (
-        _drawn(places[sample_set], sizes[sample_set], seed, sample_set) for sample_set in (0, 1)
+        _drawn(indices[sample_set], sizes[sample_set], seed, sample_set) for sample_set in (0, 1)
     )
     return first, second
 
@@ -151,25 +145,25 @@ Read = Callable[[pa.Array], TokenBatch]
 
 def embedded_documents(
     files: DocumentFiles,
-    places: np.ndarray,
+    indices: np.ndarray,
     n_documents: int,
     groups: np.ndarray | None,
     read: Read,
     encoder: TextEncoder,
 ) -> EmbeddedText:
-    """Embed documents at places (n,), increasing, with groups of all (D,), as they are read."""
-    wanted = np.zeros(int(places.max(initial=-1)) + 1, bool)
-    wanted[places] = True
+    """Embed documents at indices (n,), increasing, with groups of all (D,), as they are read."""
+    wanted = np.zeros(int(indices.max(initial=-1)) + 1, bool)
+    wanted[indices] = True
     batches = texts_as_read(files.texts(), read, wanted)
     texts = [text for batch in batches for text in batch.to_pylist()]
-    own = None if groups is None else groups[places]
+    own = None if groups is None else groups[indices]
     return embedded_text(texts, own, n_documents, encoder)
 
 
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a baseline: files, places and groups of documents.
+    """Choose n further human documents for a baseline: files, indices and groups of documents.
 
     Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """
@@ -197,11 +191,11 @@ def embedded_pair(
 ) -> EmbeddedPair:
     """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
     groups = alike_groups(groups, n_documents)
-    places = chosen_documents(n_documents, groups, most, seed)
+    indices = chosen_documents(n_documents, groups, most, seed)
     reference, samples = (
         embedded_documents(
             files[sample_set],
-            places[sample_set],
+            indices[sample_set],
             n_documents[sample_set],
             groups[sample_set],
             read,
@@ -209,7 +203,7 @@ def embedded_pair(
         )
         for sample_set in (0, 1)
     )
-    return EmbeddedPair.of(reference, samples, None, unlike_sizes(groups, n_documents))
+    return EmbeddedPair.of(reference, samples)
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text

@@ -79,9 +79,9 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
     found = []
     draws = permuted_units.group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
-        places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
-        kernel = pair.kernel[np.ix_(places, places)]
-        sides = [np.arange(len(places))[:, None] < len(reference)]
+        indices = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
+        kernel = pair.kernel[np.ix_(indices, indices)]
+        sides = [np.arange(len(indices))[:, None] < len(reference)]
         sides += draws.units((reference, samples)).labels(n, seed)
         found.append(np.concatenate([distances(kernel, side_weights(side)) for side in sides]))
     mean = np.mean(found, axis=0)
@@ -94,8 +94,9 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
     if row.value == 0:
         return row._replace(p_value=1.0)
     lengths = [np.ones(n) for n in pair.n_documents]
-    why = pair.reason or too_few_groups(pair.groups, lengths, "few_embedded_groups")
-    if why:
+    units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
+    why = too_few_groups(pair.groups, lengths, "few_embedded_groups")
+    if why := why or ("" if units is None else units.unlike):
         return row._replace(reason=why)
     scheme, observed = permuted_units.scheme_of(pair.groups), row.value
     if scheme == "draws":

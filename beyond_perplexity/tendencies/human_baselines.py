@@ -42,19 +42,19 @@ _Distances = dict[MeasureKey, list[float]]
 
 def _part_counts(
     cells: document_measures.CellComparison,
-    places: list[np.ndarray] | None,
+    own_cells: list[np.ndarray] | None,
     parts: list[np.ndarray],
     number: int,
     seed: int,
 ) -> list[np.ndarray]:
     """Count the documents of the three parts of a split by cell: (C,) each.
 
-    Without places they stand alone, and others are drawn than those whose words are counted.
+    Without cells they stand alone, and others are drawn than those whose words are counted.
     """
-    if places is not None:
+    if own_cells is not None:
         width = cells.counts.shape[1] + 1  # the first are documents in no cell
         both = zip(SAMPLE_SETS, parts, strict=True)
-        return [np.bincount(places[b][held] + 1, minlength=width)[1:] for b, held in both]
+        return [np.bincount(own_cells[b][held] + 1, minlength=width)[1:] for b, held in both]
     rng = stream(seed, f"floor/cells/{cells.tendency}", number)
     sizes = cells.pair.n_documents
     left = [np.append(own, n - own.sum()) for own, n in zip(cells.counts, sizes, strict=True)]
@@ -97,7 +97,7 @@ def half_draws(
         return None
     grouped = permuted_units.scheme_of(pair.groups) != "documents"
     held = [
-        (cells, [cells.place(0), cells.place(1)] if grouped else None)
+        (cells, [cells.cells_of(0), cells.cells_of(1)] if grouped else None)
         for cells in document_measures.cell_comparisons(pair)
     ]
     human, against = _Distances(), _Distances()
@@ -105,8 +105,8 @@ def half_draws(
         drawn = [halving.parts(number) for number in items]
         for number, (parts, _) in zip(items, drawn, strict=True):
             others = against if number < excess_splits else {}
-            for cells, places in held:
-                counts = _part_counts(cells, places, parts, number, seed)
+            for cells, own_cells in held:
+                counts = _part_counts(cells, own_cells, parts, number, seed)
                 for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):
@@ -139,7 +139,10 @@ def split_baselines(
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    draws = document_measures.randomized_documents(Measuring.of(few, how, seed))
+    measuring = Measuring.of(few, how, seed)
+    numbers = document_measures.randomized_types(measuring)
+    numbers |= document_measures.randomized_numbers(measuring)
+    draws = {key: drawn[:-1] for key, drawn in numbers.items()}
     if permuted_units.scheme_of(few.groups) == "documents":
         # The test of types permutes documents of equal length; a baseline is of splits of all.
         for cells in document_measures.cell_comparisons(few):
@@ -149,7 +152,10 @@ def split_baselines(
                 draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
-            draws |= randomized_words(Measuring.of(cut, how, seed))
+            plain = Measuring.of(cut, how, seed)
+            plain = replace(plain, word_units=plain.units)
+            words = randomized_words(plain, tested=False)
+            draws |= {key: drawn[:-1] for key, drawn in words.items()}
     return _baselines(draws)
 
 

@@ -28,7 +28,8 @@ rank_frequency       zipf_ranks           ranks that it is fitted to; no fit bel
 rank_frequency       zipf_ranks_reference: ... of the reference
 rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (law: the split fit)
 rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
-rank_frequency       ks_empirical         samples against the reference's ranks (randomization)
+rank_frequency       ks_empirical         samples against the reference's ranks (randomization; no
+verdict where the reference alone has groups)
 type_token_unigrams  heaps_alpha          Heaps' alpha of the samples
 type_token_unigrams  heaps_beta           Heaps' beta of the samples
 type_token_unigrams  heaps_alpha_reference, heaps_beta_reference: of the reference
@@ -37,13 +38,13 @@ type_token_unigrams  ks_heaps_reference   ... against the reference's fit (law)
 type_token_unigrams  ks_empirical         ... against the reference's documents (randomization; no
 verdict where the reference alone has groups)
 type_token_bigrams   the same for distinct bigrams of a document of that many tokens
-unigram              tvd                  half of sum |p1 - p2| (randomization; held out where
-the reference alone has groups)
+unigram              tvd                  half of sum |p1 - p2| (by the held-out distance)
 unigram              tvd_1000             the same over both sides' first 1,000 ranks
+(randomization; no verdict where the reference alone has groups)
 unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (randomization)
 unigram              max_difference_known the same without the unknown word, where there is one
 length               mean, mean_reference tokens of a document
-length               mean_difference      samples minus reference (randomization)
+length               mean_difference      samples minus reference (randomization of its t)
 length               ks                   sup |F1 - F2| (randomization)
 each share           the same for the share of the tokens of a document
 vocabulary           documents, tokens, types (and each with _reference)
@@ -56,13 +57,18 @@ embedding            mmd and what stands beside it: where documents are embedded
 
 Values and limits of rank_frequency and unigram are at equal tokens (`word_distances`), those of all
 others and all p-values of all documents. Randomizations permute documents, or groups of them
-(`inference.permuted_units`). A value that is not defined (no tokens, a single length, ...) is
+(`inference.permuted_units`); those of words and types permute documents of one length, or groups of
+as many tokens, so that a difference of lengths alone is none of words.
+
+A value that is not defined (no tokens, a single length, ...) is
 null. The reduction of a type-token curve to its mean is defined in `type_token`.
 
 Where the samples alone have groups, measures are averaged over draws of one document of each group.
-Primary tests of a sample set are its distances to the reference. Further tests of the same null are
-children of one of them: a child is rejected only together with its parent, so a false rejection of
-a child is one of the parent, and the error over all is that of the primary tests.
+Primary tests of a sample set are its distances to the reference. A further test of a part of the
+same null is the child of one of them: it is tested once its parent is rejected, at the level that
+the parent had, so that the error over all tests is that of the primary ones (`holm_chains`).
+
+A distance differs only where it also lies above the band of two human texts of its size.
 """
 
 from __future__ import annotations
@@ -70,7 +76,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,17 +85,23 @@ import pyarrow as pa
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.p_values import draw_warning, holm, needed_draws, permutation_p
+from beyond_perplexity.inference.p_values import (
+    draw_warning,
+    holm_chains,
+    needed_draws,
+    permutation_p,
+)
 from beyond_perplexity.inference.permuted_units import (
     EFFECTIVE_GROUPS,
     VERDICT_LEVELS,
     Groups,
-    Scheme,
 )
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
     SIGNED,
+    TENDENCIES,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
@@ -99,81 +111,83 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import (
+    INSIDE_BAND,
     TOO_FEW,
     cannot_tell,
     joined_facts,
     no_verdict_text,
     permuted_text,
     reason,
+    within_band,
 )
 
 _Draws = dict[MeasureKey, np.ndarray]
 
 
 def null_draws(how: Measuring) -> _Draws:
-    """Draw every measure that compares two texts under randomizations of all documents: (B,).
+    """Draw what every test compares under randomizations, and last that of the data: (B + 1,).
 
     NaN where not defined; without what the sample sets do not have or the units give no verdict on.
+    Where the samples alone have groups, every draw of one document per group is measured and
+    randomized as any other pair, of words and types one from blocks of about one length; then
+    measures are averaged over draws. Types by length are of the first draw alone, which is exact:
+    at single lengths there are so few documents that their average would reject up to 10% at .05
+    with 60 groups.
     """
-    documents = document_measures.randomized_documents(how)
-    return word_measures.randomized_words(how) | documents
+    if permuted_units.scheme_of(how.pair.groups) == "draws":
+        words, numbers = (_averaged(how, of_words=own) for own in (True, False))
+        return words | numbers
+    return _word_draws(how) | document_measures.randomized_numbers(how)
 
 
-def averaged_draws(how: Measuring) -> tuple[dict[MeasureKey, float], _Draws]:
-    """Compute the comparing measures of a pair whose samples alone have groups, and their null.
+def _word_draws(how: Measuring) -> _Draws:
+    return word_measures.randomized_words(how) | document_measures.randomized_types(how)
 
-    Every draw of one document per group is measured and randomized as any other pair; then measures
-    are averaged over draws, those of the texts and those of each randomization, (B,). Types by
-    length are of the first draw alone, which is exact: at single lengths there are so few documents
-    that their average would reject up to 10% at .05 with 60 groups.
-    """
-    pair = how.pair
-    draws = permuted_units.group_draws(pair.groups, pair.n_documents, how.seed)
-    held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
+
+def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
+    pair, held = how.pair, defaultdict[MeasureKey, list[np.ndarray]](list)
+    lengths = pair.document_lengths if of_words else None
+    draws = permuted_units.group_draws(pair.groups, pair.n_documents, how.seed, lengths)
     for drawn in draws:
         both = zip(pair.n_documents, drawn, strict=True)
-        first, second = (np.isin(np.arange(n), places) for n, places in both)
+        first, second = (np.isin(np.arange(n), indices) for n, indices in both)
         with part_of(pair, (first, second)) as part:
-            own = replace(how, pair=part, units=draws.units(drawn))
-            null, observed = null_draws(own), word_measures.observed_words(own)
-            for cells in document_measures.cell_comparisons(part):
-                observed |= {(cells.tendency, name): x for name, x in cells.observed().items()}
-        for key in null.keys() & observed.keys():
+            units = draws.units(drawn)
+            own = replace(how, pair=part, units=units, word_units=units)
+            null = _word_draws(own) if of_words else document_measures.randomized_numbers(own)
+        for key, found in null.items():
             if not (key[0] in HISTOGRAM_OF and held[key]):
-                held[key].append(np.append(null[key], observed[key]))
+                held[key].append(found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of nothing but NaN
-        means = {key: np.nanmean(found, axis=0) for key, found in sorted(held.items())}
-    observed = {key: float(found[-1]) for key, found in means.items()}
-    return observed, {key: found[:-1] for key, found in means.items()}
+        return {key: np.nanmean(found, axis=0) for key, found in held.items()}
 
 
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
-# What swaps of groups with independent documents have no sound test for, and why.
-_NO_SWAPS = {
-    **dict.fromkeys(_TYPES, "lengths_not_kept"),
-    ("rank_frequency", "ks_empirical"): "clustered",
-    ("unigram", "tvd_1000"): "clustered",
-}
+# What groups beside independent documents have no sound test for, and why, by the scheme.
+_RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
+_UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
 _HELD_OUT = "tested by the held-out distance"
-_LENGTHS_TOO = "a difference of lengths shows here too"
 
 
-def unlike_sizes(groups: Groups, n_documents: tuple[int, int]) -> str:
-    """Return the reason that groups of two texts are too unlike in size; empty if none."""
-    sizes, factor = permuted_units.unlike_groups(groups, n_documents), permuted_units.SIZE_RATIO
-    return reason("unlike_groups", first=sizes[0], second=sizes[1], factor=factor) if sizes else ""
+def without_verdict(pair: SampleSetPair, tendency: str) -> str:
+    """Return the reason why the groups of a pair allow no verdict on a tendency, or nothing.
 
-
-def without_verdict(pair: SampleSetPair) -> str:
-    """Return the reason why the groups of a pair allow no verdict at all; empty when they do."""
+    Groups count by what a measure weighs them with: tokens for words and types, else documents.
+    """
     if pair.documents is None:
         return ""
-    why = unlike_sizes(pair.groups, pair.n_documents)
-    return why or too_few_groups(pair.groups, pair.document_lengths, "few_groups")
+    lengths = pair.document_lengths
+    if not _is_of_words(tendency):
+        lengths = np.ones(len(lengths[0])), np.ones(len(lengths[1]))
+    return too_few_groups(pair.groups, lengths, "few_groups")
+
+
+def _is_of_words(tendency: str) -> bool:
+    return TENDENCIES[tendency].kind in ("ranks", "words", "types")
 
 
 def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
@@ -193,8 +207,9 @@ def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> 
 
 def permuted_told(pair: SampleSetPair, given: Groups) -> str:
     """Say what the tests of a pair permute, or why there are none; `given` are its own groups."""
-    if held := without_verdict(pair):
-        return no_verdict_text(held)
+    held = [without_verdict(pair, tendency) for tendency in ("unigram", LENGTH)]
+    if all(held):
+        return no_verdict_text(held[0])
     scheme = permuted_units.scheme_of(pair.groups)
     told = permuted_text("some_draws" if scheme == "draws" else scheme)
     names = ("reference", "samples")
@@ -223,63 +238,98 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
         untested = () if pair.documents is not None else ("rank_frequency", "unigram")
         equal = {key for key in observed if key[0] not in untested}
         return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
-    if why := without_verdict(pair):
-        return [row._replace(reason=why) if row.key in observed else row for row in rows]
-    scheme = permuted_units.scheme_of(pair.groups)
-    averaged, null = averaged_draws(how) if scheme == "draws" else (observed, null_draws(how))
-    p_values = {
-        key: permutation_p(averaged[key], drawn, two_sided=key[1] == SIGNED)
-        for key, drawn in null.items()
-        if key in averaged
-    }
-    if scheme == "swaps" and _TVD in observed and pair.documents is not None:
+    why = {name: without_verdict(pair, name) for name, _ in observed}
+    p_values = dict[MeasureKey, float]()
+    if not all(why.values()):
+        for key, drawn in null_draws(how).items():
+            two_sided = key[1] == SIGNED
+            p_values[key] = permutation_p(float(drawn[-1]), drawn[:-1], two_sided=two_sided)
+    if _TVD in observed and pair.documents is not None:
         held = held_out_distance(pair.documents, pair.groups, how.seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
-    return [_tested_row(row, p_values, scheme) for row in rows]
+    reasons = {
+        row.key: why[row.tendency] or row.reason or _not_tested(row.key, how)
+        for row in rows
+        if row.key in observed
+    }
+    return [_tested_row(row, p_values, reasons.get(row.key, ""), how) for row in rows]
+
+
+def _not_tested(key: MeasureKey, how: Measuring) -> str:
+    """Return the reason why the units of a pair have no sound test of a measure, or nothing."""
+    if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
+        return reason(unsound[key]) if key in unsound else ""
+    if key == _TVD:
+        return _few_units(how.pair)
+    if key[1] == SIGNED or (key in _TYPES and how.units is None):
+        return ""  # none of them depends on sizes: types are permuted at each length
+    units = how.units if key in _TYPES or not _is_of_words(key[0]) else how.word_units
+    if units is None or units.strata is None:
+        return ""
+    why = units.unlike
+    if key in _TYPES and not why:
+        both = zip(units.codes, how.pair.document_lengths, strict=True)
+        lengths = np.concatenate([np.bincount(codes - codes.min(), own) for codes, own in both])
+        why = units.strata.unlike_in(lengths, "documents of such groups")
+    return why
+
+
+def _few_units(pair: SampleSetPair) -> str:
+    """Return the reason that a text has too few effective units for a held-out distance."""
+    assert pair.documents is not None
+    for codes, own, name in zip(
+        pair.groups, pair.document_lengths, ("reference", "samples"), strict=True
+    ):
+        n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
+        if n < EFFECTIVE_GROUPS:
+            return reason("few_units", effective=n, text=name, least=EFFECTIVE_GROUPS)
+    return ""
 
 
 def _tested_row(
-    row: MeasureRow, p_values: Mapping[MeasureKey, float], scheme: Scheme
+    row: MeasureRow, p_values: Mapping[MeasureKey, float], why: str, how: Measuring
 ) -> MeasureRow:
-    """Fill in a p-value with what was permuted, where it is not documents."""
-    if row.withheld:
-        return row._replace(p_value=math.nan)
-    if scheme == "swaps" and row.key in _NO_SWAPS:
-        return row._replace(reason=reason(_NO_SWAPS[row.key]))
+    """Fill in a p-value with what was permuted, where it is not documents; or why there is none."""
+    if why or row.withheld:
+        return row._replace(p_value=math.nan, reason=why or row.reason)
     row = row._replace(p_value=p_values.get(row.key, row.p_value))
+    if row.key == _TVD and not math.isnan(row.p_value):
+        return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
+    scheme = permuted_units.scheme_of(how.pair.groups)
     if scheme == "documents" or row.key not in p_values:
         return row
-    if scheme == "swaps" and row.key == _TVD:
-        return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
     permuted: str = scheme
     if scheme == "draws":
         permuted = "one_draw" if row.key in _TYPES else f"draws {permuted_units.GROUP_DRAWS}"
-    told = _LENGTHS_TOO if row.key in _TYPES else ""
-    return row._replace(permuted=permuted, fact=joined_facts(told, row.fact))
+    return row._replace(permuted=permuted)
 
 
-def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
-    parent = key[0], PARENTS.get(key[1], key[1])
-    return parent if parent in tested else key
+def _chains(tested: Iterable[MeasureKey]) -> list[list[MeasureKey]]:
+    """Put every child behind its parent; one whose parent has no test is a primary test."""
+    chains = dict[MeasureKey, list[MeasureKey]]()
+    for key in sorted(tested, key=lambda key: key[1] in PARENTS):
+        parent = key[0], PARENTS.get(key[1], key[1])
+        chains.setdefault(parent if parent in chains else key, []).append(key)
+    return list(chains.values())
 
 
 def adjusted_p_values(
     p_values: Mapping[MeasureKey, float], sample_sets: int = 1
 ) -> dict[MeasureKey, float]:
-    """Adjust the p-values of a sample set by tendency and measure; NaN where there is no test.
-
-    A child whose parent has none is a primary test.
-    """
-    tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
-    primary = [key for key in tested if _parent(key, tested) == key]
-    found = dict(zip(primary, holm([tested[key] for key in primary], sample_sets), strict=True))
-    return {key: max(float(found[_parent(key, tested)]), p) for key, p in tested.items()}
+    """Adjust the p-values of a sample set by tendency and measure; NaN where there is no test."""
+    chains = _chains(key for key, p in p_values.items() if not math.isnan(p))
+    found = holm_chains([[p_values[key] for key in chain] for chain in chains], sample_sets)
+    both = zip(chains, found, strict=True)
+    return {key: p for chain, own in both for key, p in zip(chain, own, strict=True)}
 
 
 def adjusted_rows(
     rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
 ) -> list[MeasureRow]:
-    """Fill in the adjusted p-values of a sample set, and what says which stars can appear."""
+    """Fill in the adjusted p-values of a sample set, and what says which stars can appear.
+
+    A distance that two human texts of its size have too is no difference, whatever its p-value.
+    """
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
     family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
     needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
@@ -288,8 +338,12 @@ def adjusted_rows(
     found = []
     for row in rows:
         if row.key in adjusted:
-            old = "" if cannot_tell(row.reason) else row.reason  # of rows that are adjusted anew
+            # What is left out is of rows that are adjusted anew.
+            old = "" if cannot_tell(row.reason) or within_band(row.reason) else row.reason
             row = row._replace(reason=few if few and _drawn([row]) else old)
+            if adjusted[row.key] < VERDICT_LEVELS[0] and row.value <= row.baseline_high:
+                numbers = {"value": row.value, "high": row.baseline_high}
+                row = row._replace(reason=reason(INSIDE_BAND, **numbers))
             row = row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
         found.append(row)
     return found
@@ -307,8 +361,7 @@ def _drawn(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
 
 def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:
     """Count the primary tests of so many sample sets with these rows."""
-    tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
-    return sample_sets * sum(_parent(key, tested) == key for key in tested)
+    return sample_sets * len(_chains(row.key for row in rows if not math.isnan(row.p_value)))
 
 
 def _described(how: Measuring) -> Iterator[MeasureRow]:
@@ -335,11 +388,10 @@ def measure_rows(
     `baselines`: of two human texts; the tests of so many `sample_sets` are one family, with
     `others`, rows of the same sample set that are tested elsewhere.
     """
-    how = Measuring.of(pair, options, seed)
+    how, known = Measuring.of(pair, options, seed), baselines or {}
     rows = tested_rows(list(_described(how)), how)
-    rows = adjusted_rows([*rows, *others], options.permutations, sample_sets)
-    known = baselines or {}
-    return [row.above(known[row.key]) if row.key in known else row for row in rows]
+    rows = [row.above(known[row.key]) if row.key in known else row for row in rows]
+    return adjusted_rows([*rows, *others], options.permutations, sample_sets)
 
 
 def measure_table(

@@ -82,12 +82,17 @@ class Measuring:
     options: MeasurementOptions
     seed: int
     units: PermutedUnits | None = None  # what tests permute; None: single documents
+    # What tests of words and types permute: units of as many tokens; None: single documents
+    word_units: PermutedUnits | None = None
 
     @classmethod
     def of(cls, pair: SampleSetPair, options: MeasurementOptions, seed: int) -> Measuring:
-        """Choose what tests permute: the units that the groups of a pair make."""
-        units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
-        return cls(pair, options, seed, units)
+        """Permute the units that the groups of a pair make."""
+        given = pair.groups, pair.n_documents, seed
+        units = words = permuted_units.permuted_units(*given)
+        if pair.documents is not None:
+            words = permuted_units.permuted_units(*given, pair.document_lengths)
+        return cls(pair, options, seed, units, words)
 
     @cached_property
     def spread(self) -> Spread:

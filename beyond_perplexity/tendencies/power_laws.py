@@ -198,9 +198,9 @@ class ExponentTable:
         total, first, second = (sums[at] for sums in self._sums)  # (w, G)
         centred = first / total
         x = means - self._middle
-        place = np.count_nonzero(centred > x[:, None], axis=1) - 1
-        inside = held & (place >= 0) & (place < len(self._grid) - 1)
-        rows, left = np.flatnonzero(inside), place[inside]
+        index = np.count_nonzero(centred > x[:, None], axis=1) - 1
+        inside = held & (index >= 0) & (index < len(self._grid) - 1)
+        rows, left = np.flatnonzero(inside), index[inside]
         variances = second / total - centred**2
         x_0, x_1 = centred[rows, left], centred[rows, left + 1]
         slopes = [-(x_1 - x_0) / variances[rows, left + side] for side in (0, 1)]

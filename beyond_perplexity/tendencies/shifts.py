@@ -187,8 +187,8 @@ class ShareShift(_HistogramShift):
         self._mean = float(self._weights @ self._shares)
         order = np.argsort(self._shares)
         cdf = np.cumsum(self._weights[order])
-        places = np.searchsorted(cdf, np.arange(1, _SHARES) / _SHARES)
-        self._edges = np.unique(self._shares[order][places])
+        indices = np.searchsorted(cdf, np.arange(1, _SHARES) / _SHARES)
+        self._edges = np.unique(self._shares[order][indices])
 
     def probabilities(self, x: float) -> np.ndarray:
         """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
@@ -199,8 +199,8 @@ class ShareShift(_HistogramShift):
             possible = others >= more
             weights = self._weights[possible] * binom.pmf(more, others[possible], x)
             moved = (self._values[possible] + more) / self._lengths[possible]
-            places = np.searchsorted(self._edges, moved)
-            shares += np.bincount(places, weights, len(shares))
+            indices = np.searchsorted(self._edges, moved)
+            shares += np.bincount(indices, weights, len(shares))
         return shares / shares.sum()
 
     def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:

@@ -79,11 +79,11 @@ def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[st
         # difference between two of them is exact all the same.
         chosen = names[start : start + together]
         packed = np.zeros(len(batch.types), np.int64)
-        for place, name in enumerate(chosen):
-            packed |= masks[name].astype(np.int64) << place * width
+        for index, name in enumerate(chosen):
+            packed |= masks[name].astype(np.int64) << index * width
         sums = _sum_per_document(packed, batch)
-        for place, name in enumerate(chosen):
-            found[name] = sums >> place * width & (1 << width) - 1
+        for index, name in enumerate(chosen):
+            found[name] = sums >> index * width & (1 << width) - 1
     return found
 
 

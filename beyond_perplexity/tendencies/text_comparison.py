@@ -93,9 +93,9 @@ class TextFacts:
             self._held += len(self._grams[-1][0])
         self.documents += len(texts)
 
-    def of_view(self, place: int) -> np.ndarray:
+    def of_view(self, index: int) -> np.ndarray:
         """Return the hashes of the 8-grams as read by a view: uint64, with repetitions."""
-        held = [np.zeros(0, np.uint64), *(grams[place] for grams in self._grams)]
+        held = [np.zeros(0, np.uint64), *(grams[index] for grams in self._grams)]
         return np.concatenate(held)[:_GRAMS]
 
     def shares(self) -> Iterator[tuple[str, float]]:
@@ -125,8 +125,8 @@ class _Sought:
         if not len(self._sorted):
             return
         hashes = hashes[self._maybe[hashes >> self._shift]]
-        places = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
-        self._found[places[self._sorted[places] == hashes]] = True
+        indices = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
+        self._found[indices[self._sorted[indices] == hashes]] = True
 
     def share(self, hashes: np.ndarray) -> float | None:
         """Return the share of hashes that were seen, of those that are looked for; None of none."""
@@ -139,7 +139,7 @@ def training_shares(
 ) -> list[list[float | None]]:
     """Say for each text and view what share of its 8-grams stands in a training text, if any."""
     views = facts[0].views
-    grams = [[sample_set.of_view(place) for place in range(len(views))] for sample_set in facts]
+    grams = [[sample_set.of_view(index) for index in range(len(views))] for sample_set in facts]
     sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
     for texts in training:
         batch = tokenize_batch(texts)
@@ -231,8 +231,8 @@ class TextComparison:
 
     def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""
-        place = list(self.views).index(vocabulary)
-        reference, samples = (shares[place] for shares in self._copied)
+        index = list(self.views).index(vocabulary)
+        reference, samples = (shares[index] for shares in self._copied)
         rows = text_rows(sample_sets, self._facts, (reference, samples))
         why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [

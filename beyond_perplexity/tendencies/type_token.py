@@ -184,9 +184,9 @@ def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.
         drawn = rng.multinomial(size, np.diff(cdf, prepend=0), size=n)  # (n, U)
         return np.abs(np.cumsum(drawn, axis=1) / size - cdf).max(axis=1)
     numbers = np.sort(rng.poisson(rate, (n, size)), axis=1)  # (n, size)
-    places = np.minimum(numbers - int(values[0]), len(values) - 1)
-    above = np.arange(1, size + 1) / size - cdf[places]
-    below = np.concatenate([[0.0], cdf])[places] - np.arange(size) / size
+    indices = np.minimum(numbers - int(values[0]), len(values) - 1)
+    above = np.arange(1, size + 1) / size - cdf[indices]
+    below = np.concatenate([[0.0], cdf])[indices] - np.arange(size) / size
     return np.maximum(above, below).max(axis=1)
 
 
@@ -195,5 +195,5 @@ def type_places(lengths: np.ndarray, types: np.ndarray, cells: LengthCells) -> n
     width = max(int(held.max(initial=0)) for held in (types, cells.values)) + 1
     keys = cells.lengths * width + cells.values
     wanted = lengths.astype(np.int64) * width + types
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
+    indices = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[indices] == wanted, indices, -1)

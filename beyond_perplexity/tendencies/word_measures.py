@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow.compute as pc
@@ -59,25 +60,28 @@ def _keyed(draws: _Draws) -> _Keyed:
 
 
 def _unknown(pair: SampleSetPair) -> int | None:
-    place = pc.index(pair.types, UNKNOWN_WORD).as_py()
-    return None if place < 0 else int(place)
+    index = pc.index(pair.types, UNKNOWN_WORD).as_py()
+    return None if index < 0 else int(index)
 
 
-def _comparison(how: Measuring, *, swaps: bool) -> Callable[[np.ndarray], _Keyed]:
+def _comparison(how: Measuring, *, tested: bool) -> Callable[[np.ndarray], _Keyed]:
     """Return what compares counts of one side, (V, w), with the rest of both: (w,) each.
 
-    Of `swaps` only what they give a verdict on.
+    Only what randomizations are a test of, where that is wanted.
     """
-    pooled, unknown = how.pair.pooled, _unknown(how.pair)
-    if how.units is not None and how.units.weights != (1.0, 1.0):
-        pooled = np.array(how.units.weights) @ how.pair.counts
+    pooled, unknown, units = how.pair.pooled, _unknown(how.pair), how.word_units
+    if units is not None and units.weights != (1.0, 1.0):
+        pooled = np.array(units.weights) @ how.pair.counts
+    # Ranks of groups beside independent documents have no sound test: see `measures`.
+    unranked = tested and units is not None and units.scheme in ("swaps", "draws")
+    distances = word_distances.largest_differences if tested else word_distances.permuted_distances
 
     def compare(first: np.ndarray) -> _Keyed:
-        if swaps:
-            return _keyed(word_distances.largest_differences(first, pooled, unknown))
+        found = distances(first, pooled, unknown)
+        if unranked:
+            return _keyed(found)
         second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
         most = word_distances.bounds_from(pooled)
-        found = word_distances.permuted_distances(first, pooled, unknown)
         found["tvd_1000"] = word_distances.first_ranks_distance(first, second, most)
         return _keyed(found | {"ks_empirical": _rank_ks(first, second, how.options)})
 
@@ -90,7 +94,7 @@ def _rank_ks(first: np.ndarray, second: np.ndarray, options: MeasurementOptions)
 
 def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
     """Draw the counts of the first side under randomizations: (V, w) each."""
-    documents, units, n = how.pair.documents, how.units, how.options.permutations
+    documents, units, n = how.pair.documents, how.word_units, how.options.permutations
     assert documents is not None
     if units is None:
         yield from documents.permutations(n, how.seed, "permutation/unigram")
@@ -105,20 +109,25 @@ def _first_sides(how: Measuring) -> Iterator[np.ndarray]:
         yield first + second
 
 
-def randomized_words(how: Measuring) -> _Keyed:
-    """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
+def randomized_words(how: Measuring, *, tested: bool = True) -> _Keyed:
+    """Draw the comparing measures of both under randomizations, and last those of the data.
+
+    Of those that are a test, or of all distances: (B + 1,) each.
+    """
     if how.pair.documents is None or not how.pair.defined:
         return {}
-    compare = _comparison(how, swaps=how.units is not None and how.units.scheme == "swaps")
-    return joined_draws(map(compare, _first_sides(how)))
+    compare = _comparison(how, tested=tested)
+    weight = 1.0 if how.word_units is None else how.word_units.weights[0]
+    sides = chain(_first_sides(how), [how.pair.counts[0][:, None] * weight])
+    return joined_draws(map(compare, sides))
 
 
 def observed_words(how: Measuring) -> dict[MeasureKey, float]:
-    """Compute the same measures of the texts themselves, in the same way as the random ones."""
+    """Compute all measures of the texts themselves, in the same way as the random ones."""
     if not how.pair.defined:
         return {}
-    weight = 1.0 if how.units is None else how.units.weights[0]
-    found = _comparison(how, swaps=False)(how.pair.counts[0][:, None] * weight)
+    weight = 1.0 if how.word_units is None else how.word_units.weights[0]
+    found = _comparison(how, tested=False)(how.pair.counts[0][:, None] * weight)
     return {key: float(value) for key, (value,) in found.items()}
 
 
@@ -200,13 +209,13 @@ def _named(pair: SampleSetPair, counts: np.ndarray, without: int | None = None) 
     apart = np.abs(shares[1] - shares[0])
     if without is not None:
         apart[without] = 0
-    place = int(np.argmax(apart))
-    if not apart[place] > 0:
+    index = int(np.argmax(apart))
+    if not apart[index] > 0:
         return ""
-    word = pair.types[place].as_py()
+    word = pair.types[index].as_py()
     word = word if len(word) <= _SHOWN else word[: _SHOWN - 1] + "…"
     shown = "".join(x if x.isprintable() else "�" for x in json.dumps(word, ensure_ascii=False))
-    return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
+    return f"word {shown}: {shares[1][index]:.4f} here, {shares[0][index]:.4f} in the reference"
 
 
 def word_rows(how: Measuring) -> Iterator[MeasureRow]:
@@ -218,7 +227,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
         why = reason("longer_documents")
-        compared = observed_words(replace(how, units=None))
+        compared = observed_words(replace(how, word_units=None))
         yield from (MeasureRow(*key, math.nan, reason=why) for key in compared)
         return
     resampled = _Draws() if pair.documents is None else _resampled(how, equal)

@@ -68,13 +68,13 @@ class PoissonTables:
         uniforms = rng.random((len(self._starts), width))
         cells = (uniforms * _CELLS).astype(np.int64)
         cells += np.arange(len(self._starts))[:, None] * _CELLS
-        places = np.take(self._begins, cells.ravel()).astype(np.int64)
+        indices = np.take(self._begins, cells.ravel()).astype(np.int64)
         uniforms = uniforms.ravel()
-        left = np.flatnonzero(uniforms >= np.take(self._functions, places))
+        left = np.flatnonzero(uniforms >= np.take(self._functions, indices))
         while len(left):
-            places[left] += 1
-            left = left[uniforms[left] >= self._functions[places[left]]]
-        found = places.reshape(-1, width) + (self._smallest - self._starts)[:, None]
+            indices[left] += 1
+            left = left[uniforms[left] >= self._functions[indices[left]]]
+        found = indices.reshape(-1, width) + (self._smallest - self._starts)[:, None]
         return np.concatenate([high, found])
 
 
@@ -95,8 +95,8 @@ class SeldomCounts:
         n_types = len(self._rates)
         total = self._hazard[-1] if n_types else 0.0
         points = rng.poisson(total, width)
-        places = np.searchsorted(self._hazard, rng.random(points.sum()) * total, side="right")
-        keys = np.unique(np.repeat(np.arange(width) * n_types, points) + places)
+        indices = np.searchsorted(self._hazard, rng.random(points.sum()) * total, side="right")
+        keys = np.unique(np.repeat(np.arange(width) * n_types, points) + indices)
         types = keys % max(n_types, 1)
         counts = np.full(len(keys), self._least)
         # By inversion: from the least count on until the probability is used up.
@@ -203,13 +203,13 @@ class Law:
         keys = np.union1d(reached[0][0], reached[1][0])
         draws = keys // max(len(self._rates[0]) - len(often[0]), 1)
         n_seldom = np.bincount(draws, minlength=width)
-        places = np.arange(len(keys)) - np.repeat(np.cumsum(n_seldom) - n_seldom, n_seldom)
+        indices = np.arange(len(keys)) - np.repeat(np.cumsum(n_seldom) - n_seldom, n_seldom)
         counts = []
         for side in (0, 1):
             both = np.zeros((width, len(often[side]) + int(n_seldom.max(initial=0))), np.int64)
             both[:, : len(often[side])] = often[side].T
             found = self._seldom[side].counts(rng, reached[side], keys)
-            both[draws, len(often[side]) + places] = found
+            both[draws, len(often[side]) + indices] = found
             counts.append(both)
         first, second = counts
         return DrawnHalves((self._by_rank(rng, first, second), self._by_rank(rng, second, first)))

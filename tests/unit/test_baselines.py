@@ -378,7 +378,7 @@ def test_distances_are_of_random_documents_in_any_order_and_long_ones_are_skippe
     for key, row in rows.items():
         if key[0] in WORDS and row.p_value == row.p_value:
             assert row.value == row.value
-    assert rows["unigram", "tvd"].p_value > 0
+    assert "effective documents or groups in the reference" in rows["unigram", "tvd"].note
     rng = np.random.default_rng(7)
     long = TEXT.documents(rng, 40, factor=30)
     rows = rows_of(long, TEXT.documents(rng, 2, factor=0.2), TESTED)

@@ -17,24 +17,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom, ks_2samp
+from scipy.stats import binom, ks_2samp, ttest_ind
 from scipy.stats import t as student
 
 from beyond_perplexity import inference, random_streams, verdicts
-from beyond_perplexity.inference import held_out, p_values, permuted_units
+from beyond_perplexity.inference import held_out, p_values, permuted_units, two_sample_test
 from beyond_perplexity.inference.halves import Baseline, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.permuted_units import GROUP_DRAWS, GroupDraws
 from beyond_perplexity.tendencies import document_measures, measures, pairs, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
-from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
+from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
 from tests.unit.text_pairs import draw_texts as draw
 
 TWO_SIDED = "mean_difference"
+RANKS = measures._RANKS
+# Tested by the held-out distance, and by t: see tests of their own.
+NOT_DRAWN = {
+    ("unigram", "tvd"),
+    *((name, TWO_SIDED) for name in ("length", "stop_words", "symbols")),
+}
 
 
 def measured(first, second):
@@ -42,7 +48,12 @@ def measured(first, second):
     return {key: math.nan if value is None else float(value) for key, value in found.items()}
 
 
-def assert_same_law(drawn, exact, keys):
+def without_data(drawn: dict) -> dict:
+    """Leave out what is of the data themselves: the last."""
+    return {key: values[:-1] for key, values in drawn.items()}
+
+
+def assert_same_law(drawn: dict, exact: list[dict], keys: list) -> None:
     """Each value of the enumeration appears as often as it should, and no other value."""
     for key in keys:
         values = np.array([found[key] for found in exact])
@@ -64,7 +75,7 @@ def test_permuted_groups_are_all_the_choices_of_groups():
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         permuted = permuted_units.permuted_units(pair.groups, (9, 9), 0)
-        drawn = null_draws(pairs.Measuring(pair, NO_LIMITS, 3, permuted))
+        drawn = without_data(null_draws(pairs.Measuring(pair, NO_LIMITS, 3, permuted, permuted)))
     assert (permuted.scheme, permuted.n) == ("groups", (4, 3))
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
@@ -74,7 +85,8 @@ def test_permuted_groups_are_all_the_choices_of_groups():
         for text, code in zip(documents, codes, strict=True):
             sides[code not in chosen].append(text)
         exact.append(measured(*sides))
-    assert_same_law(drawn, exact, list(exact[0]))
+    assert_same_law(drawn, exact, [key for key in exact[0] if key not in NOT_DRAWN])
+    assert exact[0].keys() - drawn.keys() == {("unigram", "tvd")}
 
 
 @pytest.mark.parametrize("n", [9, 5, 20])
@@ -83,7 +95,7 @@ def test_swaps_are_all_the_swaps(n):
     samples = draw(1, n, mean=7)
     with pair_of(REFERENCE, samples, (GROUPS, None)) as pair:
         permuted = permuted_units.permuted_units(pair.groups, (9, n), 3)
-        drawn = null_draws(pairs.Measuring(pair, NO_LIMITS, 3, permuted))
+        drawn = without_data(null_draws(pairs.Measuring(pair, NO_LIMITS, 3, permuted, permuted)))
     assert permuted.scheme == "swaps"
     pseudo = permuted.codes[1] - 4
     assert np.abs(np.bincount(pseudo, minlength=4) - np.bincount(GROUPS) * n / 9).max() <= 1
@@ -97,10 +109,70 @@ def test_swaps_are_all_the_swaps(n):
         exact.append(measured(*(sides if all(sides) else (REFERENCE, samples))))
         if not all(sides):
             exact[-1] = dict.fromkeys(exact[-1], math.nan)
-    ranked = ("rank_frequency", *HISTOGRAM_OF)
-    without = {("unigram", "tvd"), *((x, "ks_empirical") for x in ranked)}
-    assert_same_law(drawn, exact, [key for key in exact[1] if key not in without])
+    without = {*RANKS, *((x, "ks_empirical") for x in HISTOGRAM_OF)}
+    assert_same_law(drawn, exact, [key for key in exact[1] if key not in without | NOT_DRAWN])
     assert not without & set(drawn)
+
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("scheme", ["groups", "swaps"])
+def test_t_of_means_is_that_of_all_randomizations(scheme):
+    """Oracle: the formula in a loop over units, for every choice of units."""
+    codes = np.array(GROUPS), np.array([0, 1, 1, 1, 2, 2, 2, 2, 2])
+    groups = codes if scheme == "groups" else (codes[0], None)
+    x, y = RNG.integers(1, 30, 9), RNG.integers(1, 30, 9)
+    units = permuted_units.permuted_units(groups, (9, 9), 1)
+    drawn = two_sample_test._means(x, y, units, 1999, 3)
+    held = [np.array([*x, *y])[np.concatenate(units.codes) == u] for u in range(sum(units.n))]
+
+    def t(first: list[np.ndarray], second: list[np.ndarray]) -> float:
+        means, variances = [], []
+        for side in (first, second):
+            total, n, k = sum(u.sum() for u in side), sum(map(len, side)), len(side)
+            spread = sum((u.sum() - total / n * len(u)) ** 2 for u in side)
+            means.append(total / n)
+            variances.append(k / (k - 1) * spread / n**2)
+        return (means[1] - means[0]) / math.sqrt(sum(variances))
+
+    n = units.n[0]
+    assert drawn[-1] == pytest.approx(t(held[:n], held[n:]))
+    choices = [set(chosen) for chosen in combinations(range(len(held)), n)]
+    if scheme == "swaps":
+        choices = [c for c in choices if all((g in c) != (g + n in c) for g in range(n))]
+    both = ([[held[u] for u in range(len(held)) if (u in c) == own] for own in (True, False)]
+            for c in choices)  # fmt: skip
+    exact = np.round([t(*sides) for sides in both], 8)
+    for value in np.unique(exact):
+        share = np.mean(exact == value)
+        least, most = binom.ppf([1e-6, 1 - 1e-6], 1999, share)
+        assert least <= np.sum(np.abs(drawn[:-1] - value) < 1e-6) <= most
+    single = permuted_units.single_documents((9, 9))
+    found = two_sample_test._means(x, y, single, 5, 3)[-1]
+    assert found == pytest.approx(ttest_ind(y, x, equal_var=False).statistic)
+
+
+def test_units_are_permuted_among_those_of_their_size():
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(3, 60, 300), rng.integers(3, 40, 200)
+    units = permuted_units.permuted_units((None, None), (300, 200), 0, lengths)
+    sizes, own = np.concatenate(lengths), np.arange(500) < 300
+    edges = np.unique(np.sort(sizes)[np.arange(31) * 500 // 31])
+    strata = np.searchsorted(edges, sizes, side="right")
+    for labels in np.concatenate(list(units.labels(40, 1)), axis=1).T:
+        assert np.array_equal(np.bincount(strata, labels), np.bincount(strata, own))
+        assert np.mean(labels[own]) < 0.9
+        assert abs(sizes[labels].sum() / sizes[own].sum() - 1) < 0.02
+    assert units.unlike == ""
+    apart = permuted_units.permuted_units(
+        (None, None), (60, 60), 0, (np.full(60, 5), np.full(60, 9))
+    )
+    assert "only 0 documents of one length in either text" in verdicts.reason_text(apart.unlike)
+    groups = np.arange(120) // 3, np.repeat(np.arange(40), np.tile([3, 5], 20))
+    groups = groups[0], groups[1][:120]
+    unlike = permuted_units.permuted_units(groups, (120, 120), 0).unlike
+    assert "groups of as many documents" in verdicts.reason_text(unlike)
 
 
 def test_groups_count_by_what_they_are_and_thresholds_are_fixed():
@@ -114,7 +186,9 @@ def test_groups_count_by_what_they_are_and_thresholds_are_fixed():
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
     assert (power_laws.OCCURRENCES, power_laws.SPLIT_RANKS) == (10, 30)
-    assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (2, 0.9)
+    assert (permuted_units.SIZE_RATIO, permuted_units.NEARLY_SINGLE) == (1.1, 0.9)
+    assert (permuted_units.STRATUM, permuted_units.STRATA, permuted_units.MANY_SIZES) == (16, 32, 2)
+    assert permuted_units.LEAST_MOVED == 10
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves):
@@ -222,7 +296,7 @@ def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted
     withheld = {key for key in COMPARED if math.isnan(rows[key].p_value)}
     types = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
     assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000"), *types} <= withheld
-    assert "samples do not have" in rows["rank_frequency", "ks_empirical"].note
+    assert "only one text has" in rows["rank_frequency", "ks_empirical"].note
     reason = "the numbers of types depend on lengths, which swaps do not keep"
     for row in map(rows.get, types):
         assert row.value > 0
@@ -233,13 +307,14 @@ def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted
     assert rows["unigram", "tvd"].p_value == expected
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "permuted: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
-    assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
     assert rows["length", "ks"].note.startswith("permuted: whole groups")
     codes = np.arange(300) // 5
     rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
     for key in COMPARED:
+        assert rows[key].withheld == (key in RANKS)
+        if key in {*RANKS, ("unigram", "tvd")}:
+            continue
         assert 0 < rows[key].p_value <= 1, key
-        assert not rows[key].withheld
         assert "one document per group of the samples" in rows[key].note
         draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
         assert draws in rows[key].note
@@ -254,9 +329,8 @@ def nearly_single(n):
     ("size", "own", "scheme", "reason"),
     [
         (3, nearly_single(120), "swaps", ""),
-        (2, np.arange(120) // 4, "groups", ""),  # the last ratio that is exchangeable
-        (2, np.arange(120) // 5, "groups", "2.0 documents a group in the reference and 5.0 in"),
-        (3, np.maximum(np.arange(120) - 19, 0), "groups", "3.0 documents a group in the reference"),
+        (2, np.arange(120) // 4, "groups", "only 0 groups of as many documents in either text"),
+        (3, np.maximum(np.arange(120) - 19, 0), "groups", "only 1 groups of as many documents"),
         (1, np.arange(120) // 3, "draws", ""),
     ],
 )
@@ -270,7 +344,8 @@ def test_groups_of_other_sizes_are_not_permuted(size, own, scheme, reason):
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
-    assert told.split(" (")[0] in row.note
+    assert rows["length", TWO_SIDED].p_value > 0  # its t knows of sizes
+    assert reason or told.split(" (")[0] in row.note
     assert ("119 groups of 120 documents of the samples count" in told) == (scheme == "swaps")
     assert ("120 groups of 120 documents of the reference" in told) == (scheme == "draws")
 
@@ -283,9 +358,29 @@ def test_holm_is_that_of_hand_and_children_follow_their_parents():
     given |= {("unigram", "tvd"): 0.04, ("unigram", "tvd_1000"): 0.001}
     given |= {("unigram", "max_difference"): math.nan, ("unigram", "max_difference_known"): 0.03}
     # Three primary tests: a child whose parent has no test is one of its own.
-    adjusted = {("length", "ks"): 0.03, ("length", TWO_SIDED): 0.5}
-    adjusted |= {("unigram", n): 0.06 for n in ("max_difference_known", "tvd", "tvd_1000")}
-    assert measures.adjusted_p_values(given) == pytest.approx(adjusted)
+    assert measures.adjusted_p_values(given) == pytest.approx(
+        {
+            ("length", "ks"): 0.03,
+            ("length", TWO_SIDED): 0.5,
+            ("unigram", "max_difference_known"): 0.09,
+            ("unigram", "tvd"): 0.09,
+            ("unigram", "tvd_1000"): 0.09,
+        }
+    )
+    # By hand: a chain counts until all its tests are rejected.
+    assert p_values.holm_chains([[0.01, 0.02], [0.015]]) == [
+        pytest.approx([0.02, 0.03]),
+        pytest.approx([0.03]),
+    ]
+    rng, false = np.random.default_rng(2), np.zeros(2)
+    for _ in range(4000):  # three parents are false and their children true: no more false stars
+        true = rng.random(3)
+        chains = [[1e-9, p] for p in true] + [[rng.random(), 1e-9]]
+        found = p_values.holm_chains(chains)
+        false[0] += any(p[1] < 0.05 for p in found[:3]) or found[3][0] < 0.05
+        false[1] += any(p < 0.05 for p in true)
+    assert false[0] <= binom.ppf(0.999, 4000, 0.05)
+    assert false[1] > 4000 * 0.12  # what a child at its own level would give
 
 
 def test_what_permutations_cannot_reach_is_said():
@@ -343,7 +438,7 @@ def test_few_documents_say_what_is_missing_and_the_largest_difference_its_word(m
     note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
-    first, second = ["a b a b"] * 5, ["a <unk> <unk> b"] * 5
+    first, second = ["a b a b"] * 15, ["a <unk> <unk> b"] * 15
     rows = rows_of(first, second)
     assert rows["unigram", "max_difference"].value == pytest.approx(0.5)
     assert rows["unigram", "max_difference_known"].value == pytest.approx(0.25)
@@ -495,10 +590,23 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
     reference, samples = draw(1, n), draw(2, 3 * groups)
     codes = np.arange(3 * groups) // 3
     with pair_of(reference, samples, (None, codes)) as pair:
-        observed, null = averaged_draws(pairs.Measuring(pair, FEW, 5))
-        draws = permuted_units.group_draws(pair.groups, pair.n_documents, 5)
+        null = null_draws(pairs.Measuring(pair, FEW, 5))
+        by_length = permuted_units.group_draws(
+            pair.groups, pair.n_documents, 5, pair.document_lengths
+        )
+        lengths = pair.document_lengths
+    plain = permuted_units.group_draws((None, codes), (n, 3 * groups), 5)
     m = min(n, groups)
-    expected = [[] for _ in range(FEW.permutations + 1)]
+    own = np.bincount(codes, lengths[1])
+    for first, second in by_length:  # blocks of units of one length
+        assert np.all(np.diff(lengths[0][first]) >= 0) or n > m
+        assert np.all(np.diff(own[codes[second]]) >= 0) or groups > m
+    for draws, of_words in ((plain, False), (by_length, True)):
+        check_draws(draws, null, reference, samples, m, of_words)
+
+
+def check_draws(draws, null, reference, samples, m, of_words):
+    expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]
     for first, second in draws:
         units = draws.units((first, second))
         labels = np.concatenate(list(units.labels(FEW.permutations, 5)), axis=1)
@@ -511,11 +619,12 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
                 sides[not label[m + block]].append(samples[second[block]])
             expected[place].append(measured(*sides))
     for key in expected[0][0]:
+        if key in NOT_DRAWN | RANKS.keys() or (key[0] in ("unigram", *HISTOGRAM_OF)) != of_words:
+            continue
         used = 1 if key[0] in HISTOGRAM_OF else GROUP_DRAWS  # types by length: of one draw
         several = [[one[key] for one in held[:used]] for held in expected]
         values = [found[0] if used == 1 else np.nanmean(found) for found in several]
-        assert observed[key] == pytest.approx(values[0], nan_ok=True), key
-        assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
+        assert null[key] == pytest.approx(np.array([*values[1:], values[0]]), nan_ok=True), key
 
 
 def test_the_baseline_takes_one_document_of_each_group():

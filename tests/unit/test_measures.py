@@ -3,6 +3,8 @@
 Oracles: plain Python, scipy, a sample set against itself, documents in other batches.
 """
 
+import math
+import warnings
 from collections import Counter
 from itertools import combinations
 
@@ -10,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import binom, ks_2samp
+from scipy.stats import binom, ks_2samp, ttest_ind
 
 from beyond_perplexity import errors, random_streams, signature, verdicts
+from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import read_record
@@ -285,8 +288,13 @@ def documents_of(n: int, lengths: str) -> list[str]:
 @pytest.mark.parametrize("lengths", ["equal", "different"])
 @pytest.mark.parametrize(("n_first", "n_second"), [(150, 1), (1, 150), (3, 2), (2, 2)])
 def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, lengths):
-    """However few splits there are: of 151 that keep one document apart, one is the observed."""
+    """However few splits there are: of 151 that keep one document apart, one is the observed.
+
+    Oracles: all splits, for words those with as many documents of each stratum; SciPy's t.
+    """
     monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", 1)
+    monkeypatch.setattr(permuted_units, "LEAST_MOVED", 0)
+    monkeypatch.setattr(permuted_units, "SIZE_RATIO", math.inf)
     texts = documents_of(n_first + n_second, lengths)
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]
@@ -296,31 +304,63 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
     tokens = [text.split() for text in texts]
     types = sorted({word for document in tokens for word in document})
     X = np.array([list(map(Counter(document).__getitem__, types)) for document in tokens])
-    splits = []
+    sizes = np.array([len(document) for document in tokens])
+    edges = np.sort(sizes)[np.arange(n := max(1, len(sizes) // 16)) * len(sizes) // n]
+    strata = np.searchsorted(np.unique(edges), sizes, side="right")
+    splits, alike = [], []
     for chosen in combinations(range(len(tokens)), n_first):
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
         splits.append(text_pairs.plain_measures(pair, counts))
+        alike.append(
+            np.array_equal(
+                *(np.bincount(strata[side]) for side in (list(chosen), list(range(n_first))))
+            )
+        )
+        for tendency, of in (("length", len), ("stop_words", stop_share)):
+            numbers = [[float(of(document)) for document in side] for side in pair]
+            splits[-1][tendency, "mean_difference"] = t_of(*numbers)
     by_length = splits[0].keys() & {(name, "ks_empirical") for name in type_token.HISTOGRAM_OF}
-    # Types are permuted among documents of equal length alone.
-    for key in splits[0].keys() - (by_length if lengths == "different" else set()):
-        observed = splits[0][key]
-        values = [split[key] for split in splits]
+    # Types are permuted among documents of equal length alone; the total variation is held out.
+    without = by_length if lengths == "different" else set()
+    for key in splits[0].keys() - without - {("unigram", "tvd")}:
+        of_words = key[0] in ("rank_frequency", "unigram")
+        kept = [split for split, own in zip(splits, alike, strict=True) if own or not of_words]
+        observed, values = splits[0][key], [split[key] for split in kept]
         if key[1] == "mean_difference":
-            share = np.mean([abs(value) >= abs(observed) for value in values])
+            if 1 in (n_first, n_second):
+                # One document has no standard error; equal means need none.
+                assert found[key]["p_value"] == (None if observed else 1.0)
+                continue
+            share = np.mean([not abs(value) < abs(observed) - 1e-9 for value in values])
         else:
             share = np.mean([value >= observed for value in values])
         longest = lengths == "different" and 1 in (n_first, n_second)
-        if longest and key[0] in ("rank_frequency", "unigram"):
+        if longest and of_words:
             assert found[key]["value"] is found[key]["p_value"] is None
             assert found[key]["reason"] == verdicts.reason("longer_documents")
             continue
         least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, share)
-        assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
-        if (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words"):
+        assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1, key
+        if key[1] != "mean_difference" and (
+            (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words")
+        ):
             assert found[key]["value"] == pytest.approx(float(observed), abs=1e-12)
-        assert share >= 1 / len(splits)
+        assert share >= 1 / len(kept)
+
+
+def stop_share(document: list[str]) -> float:
+    return sum(word in text_pairs.STOP.words for word in document) / len(document)
+
+
+def t_of(first: list[float], second: list[float]) -> float:
+    """Welch's t by SciPy, and 0 for equal means."""
+    if np.mean(first) == np.mean(second):
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(ttest_ind(second, first, equal_var=False).statistic)
 
 
 SIZES = [20, 60]
@@ -400,6 +440,8 @@ def test_points_summarize_the_subsets_whatever_the_cuts_and_the_last_is_the_tabl
         point = points["unigram", "tvd", n]
         assert point["subsets"] == 3
         assert point["low"] <= point["value"] <= point["high"]
+        assert 0 < point["p_low"] <= point["p_value"] <= point["p_high"] <= 1
+        point = points["unigram", "max_difference", n]
         assert 1 / 31 <= point["p_low"] <= point["p_value"] <= point["p_high"] <= 1
     means = [points["length", "mean", n]["value"] for n in [*SIZES, len(SAMPLES)]]
     deviation = np.std([len(text.split()) for text in SAMPLES])

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, ks_1samp, ks_2samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.histogram_draws import DocumentLabels, DocumentResample
+from beyond_perplexity.inference.histogram_draws import DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
+from beyond_perplexity.inference.permuted_units import DocumentLabels
 from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_counts, type_token, word_distances

@@ -222,7 +222,7 @@ def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sente
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
-    assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
+    assert pairs._indices.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
     orders = set()
     for epoch in range(8):
         (plan,) = pairs.shuffled(1, epoch)

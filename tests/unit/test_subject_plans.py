@@ -279,6 +279,7 @@ def test_all_measures_of_a_corpus_are_related():
     inputs = run.relations.inputs("wikipedia")
     assert "<results>/perplexity/kn-3.parquet" in inputs["perplexities"]
     assert not any("sentence-rnn" in path for path in inputs["perplexities"])
+    assert run.relations.perplexity_files("wikipedia") == inputs["perplexities"]
     assert inputs["contrasts"] == run.contrastive.all_score_files("wikipedia")
     assert inputs["semantics"] == run.semantics.all_score_files("wikipedia")
     assert inputs["tendencies"] == run.embeddings.measures("wikipedia")

@@ -126,9 +126,9 @@ class SentenceEvaluator(Evaluator):
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs; the vector of each text is made once."""
         texts = [text for pair in pairs for text in pair]
-        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        vectors = self.encoder.encode(list(places))  # (distinct texts, D)
-        chosen = np.array([places[text] for text in texts], np.int64)
+        indices = {text: index for index, text in enumerate(dict.fromkeys(texts))}
+        vectors = self.encoder.encode(list(indices))  # (distinct texts, D)
+        chosen = np.array([indices[text] for text in texts], np.int64)
         return self.score_vectors(vectors[chosen[::2]], vectors[chosen[1::2]])
 
     def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:

@@ -14,17 +14,17 @@ from beyond_perplexity.semantics.word_cosines import Floats, Ids
 
 
 def accuracies(pairs: Sequence[TextPair]) -> Floats:
-    """Return the share of words that are the same in the same place, (N,); NaN of an empty text.
+    """Return the share of words that are the same at the same position, (N,); NaN of an empty text.
 
     It is a share of the words of the longer text. What is no word is never the same.
     """
     found = np.full(len(pairs), np.nan)
-    for place, (predicted, target) in enumerate(pairs):
+    for index, (predicted, target) in enumerate(pairs):
         mine, wanted = predicted.split(), target.split()
         if mine and wanted:
             both = zip(mine, wanted, strict=False)
             same = sum(one == other and one not in NO_WORDS for one, other in both)
-            found[place] = same / max(len(mine), len(wanted))
+            found[index] = same / max(len(mine), len(wanted))
     return found
 
 

@@ -183,9 +183,8 @@ def _tokens_inside(
     both = np.hstack(marks)
     found = []
     for sample_set in (0, 1):
-        sums = sums_of_units(
-            documents, sample_set, codes[sample_set], both, len(first[sample_set])
-        )  # (U + 1, 2 H)
+        # (U + 1, 2 H)
+        sums = sums_of_units(documents, sample_set, codes[sample_set], both, len(first[sample_set]))
         # A unit of the first half is held against the A of the second, and the reverse.
         found.append(np.where(first[sample_set], sums[:, HALVINGS:], sums[:, :HALVINGS]))
     return found

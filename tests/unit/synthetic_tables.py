@@ -333,7 +333,7 @@ def make_contrast_differences(contrasts):
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
     keys = ["model", "unit", "measure", "level"]
-    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(keys)
+    own = contrasts[~contrasts["measure"].isin(["cross_entropy", "part"])].set_index(keys)
     sentence_level = {model: bool(own.loc[model]["sentence_level"].any()) for model in models}
     for first, second in combinations(models, 2):
         far = abs(models.index(first) - models.index(second)) > 1

@@ -245,15 +245,10 @@ class PairIndices(NamedTuple):
     def compare(self, scores: np.ndarray) -> dict[str, np.ndarray]:
         """Count by document the pairs, those won by the sentence as it was, and equal scores."""
         own, distorted = scores[self.own], scores[self.distorted]
-        held = {
-            "pairs": np.ones(len(own), bool),
-            "preferred": own > distorted,
-            "undecided": own == distorted,
-        }
-        return {
-            n: np.bincount(self.owners[is_so], minlength=self.documents)
-            for n, is_so in held.items()
-        }
+        held = {"pairs": np.ones(len(own), bool), "preferred": own > distorted}
+        held |= {"undecided": own == distorted}
+        owners, n = self.owners, self.documents
+        return {name: np.bincount(owners[is_so], minlength=n) for name, is_so in held.items()}
 
 
 def score_versions(

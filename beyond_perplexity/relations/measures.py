@@ -223,12 +223,8 @@ def _compare_order(found: RelatedMeasures, of: _Ordered) -> Iterator[_Row]:
         unknown = "the measure has no standard error" if math.isnan(sure) else ""
         chances = {"probability_perplexity": right.mean()}
         chances |= {"probability": sure, "probability_both": both}
-        row: _Row = {
-            "measure": of.measure,
-            "decoding": of.decoding,
-            "first": first,
-            "second": second,
-        }
+        row: _Row = {"measure": of.measure, "decoding": of.decoding, "first": first}
+        row["second"] = second
         row |= {"perplexity_difference": gap, "difference": value, "differs": value > 0}
         row |= {name: None if of.few else finite(chance) for name, chance in chances.items()}
         note = FEW_DOCUMENTS if of.few else unknown

@@ -242,10 +242,8 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
     right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
     right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
-    accuracies = {
-        level: f"Accuracy at {shown_level(level)}"
-        for level in table_levels(right["level"].tolist())
-    }
+    shown = table_levels(right["level"].tolist())
+    accuracies = {level: f"Accuracy at {shown_level(level)}" for level in shown}
     columns = [*text_columns("Model", form=labels.model), _NAME_COLUMN]
     columns += _level_columns(rows, titles)
     both = pd.concat([right.assign(unit=unit) for unit in CONTRAST_UNITS])  # as lines have it
@@ -280,10 +278,8 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
 
     columns = [Column("Model", text=True, of=labels.model)]
     for unit in reversed(CONTRAST_UNITS):
-        nats, *others = (
-            Column(name, of=partial(value, unit=unit, size=size))
-            for name, size in {"nats": 1, **LOGARITHMS}.items()
-        )
+        sizes = {"nats": 1, **LOGARITHMS}.items()
+        nats, *others = (Column(name, of=partial(value, unit=unit, size=x)) for name, x in sizes)
         of = partial(lambda unit, model: found.get((unit, model), {}), unit)
         interval = Column("95% interval", of=of, form=_interval)
         columns += under(f"Cross-entropy {CONTRAST_UNITS[unit]}", nats, interval, *others)

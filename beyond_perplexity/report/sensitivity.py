@@ -92,10 +92,8 @@ _SAME = definitions.tendencies_of("words", "types", "embedding")
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["minimum_detectable_effect"]):
         return "none"
-    size = numbers.shown(
-        row["minimum_detectable_effect"],
-        max(0, 1 - math.floor(math.log10(row["minimum_detectable_effect"]))),
-    )
+    effect = row["minimum_detectable_effect"]
+    size = numbers.shown(effect, max(0, 1 - math.floor(math.log10(effect))))
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"

@@ -168,9 +168,7 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
 
     def parts() -> Iterator[_Draws]:
         for items in permuted_units.side_by_side(how.options.bootstrap):
-            sides = (
-                _resample(how.pair, equal, sample_set, items, how.seed) for sample_set in (0, 1)
-            )
+            sides = (_resample(how.pair, equal, side, items, how.seed) for side in (0, 1))
             first, second = sides
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]

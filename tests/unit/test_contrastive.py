@@ -334,9 +334,8 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
     for (unit, place, words), draw in product(sentences, range(4)):
         own = [index.get(word, int(word[1:])) for word in words]
         item = np.array([sentence_item(unit.unit_id, place)])
-        worse, *_ = distortions.distort(
-            np.array([own]), np.array([len(own)]), 0.5, HALVES, **known, items=item, draw=draw
-        )
+        given = np.array([own]), np.array([len(own)]), 0.5, HALVES
+        worse, *_ = distortions.distort(*given, **known, items=item, draw=draw)
         if worse[0].tolist() != own:
             texts = ([f"w{word}" for word in ids] for ids in (own, worse[0]))
             one, two = (score(VOCABULARY.encode([" ".join(text)])[0]) for text in texts)
@@ -348,18 +347,16 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
     assert found["undecided"] > 10
     assert found["value"] == pytest.approx(value)
     draws = sum(won.values())
-    assert found["deviation"] == pytest.approx(
-        np.std((draws[:, 1] + draws[:, 2] / 2) / draws[:, 0], ddof=1)
-    )
+    spread = np.std((draws[:, 1] + draws[:, 2] / 2) / draws[:, 0], ddof=1)
+    assert found["deviation"] == pytest.approx(spread)
     without = (right.sum() - right) / (pairs.sum() - pairs)
     variance = 34 / 35 * np.square(without - value).sum()
     cases = value * (1 - value) / variance
     quantile = t.ppf(0.975, pairs.sum() ** 2 / (pairs**2).sum() - 1)
     # Wilson's limits are where the test of a share p by its own variance just rejects.
     for limit in (found["low"], found["high"]):
-        assert abs(value - limit) / math.sqrt(limit * (1 - limit) / cases) == pytest.approx(
-            quantile
-        )
+        errors = abs(value - limit) / math.sqrt(limit * (1 - limit) / cases)
+        assert errors == pytest.approx(quantile)
 
 
 def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_path):
@@ -368,9 +365,8 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     never[3:10] = -math.inf  # the first seven words
     options = distortions.DistortionOptions(1.0, 0.0)
     units = [CutDocument(number, None, [["w30"]] * 20) for number in range(100)]
-    paths = write_scores(
-        tmp_path, unigram(never), units, options=options, versions={0.0: (0, 1), 1.0: (0, 3)}
-    )
+    how = {"options": options, "versions": {0.0: (0, 1), 1.0: (0, 3)}}
+    paths = write_scores(tmp_path, unigram(never), units, **how)
     sums = read_sums(paths)
     row = rows_of(sums)["sentence", "accuracy", 1.0]
     assert row["value"] == pytest.approx(30 / 39, abs=0.02)
@@ -380,15 +376,7 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     assert f"{share:.1%} of the sentences came out as they were: no pairs" in row["note"]
     assert rows_of(sums)["sentence", "contrastive_entropy", 1.0]["value"] is None
     assert [key for key in rows_of(sums) if key[1] == "accuracy"] == [("sentence", "accuracy", 1.0)]
-    other = read_sums(
-        write_scores(
-            tmp_path / "b",
-            unigram(-never),
-            units,
-            options=options,
-            versions={0.0: (0, 1), 1.0: (0, 3)},
-        )
-    )
+    other = read_sums(write_scores(tmp_path / "b", unigram(-never), units, **how))
     found = compare({"a": sums, "b": other})
     assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
     (gap,) = found.to_dict("records")

@@ -54,9 +54,8 @@ def given():
     models = {f"kn-{order}": word_description("kneser-ney", order=order) for order in (3, 5)}
     models |= {"rnn": word_description("rnn", classes=50), "lstm": word_description("lstm")}
     models |= sentence_models
-    perplexities = {
-        name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
-    }
+    places = enumerate(WORDS)
+    perplexities = {name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in places}
     bounded = {"perplexity_given_length": 312.4, "interval": [290.1, 330.2], "bound": "lower"}
     bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
     return {
@@ -311,10 +310,8 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences():
     assert 40 in lengths
     assert len(lengths) <= 3 * 10
     assert (table.rows[0][:2], len(table.tidy)) == (["s-75-10", "LSTM"], 3 * 40)
-    assert (
-        "s-75-10: perplexity given the lengths, estimated, 312.4 [290.1, 330.2]; of 500"
-        in table.note
-    )
+    told = "s-75-10: perplexity given the lengths, estimated, 312.4 [290.1, 330.2]; of 500"
+    assert told in table.note
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
     said = make("partition", given_lengths=runs).note

@@ -193,16 +193,14 @@ def test_lists_of_stop_words_are_read_recorded_and_not_merged(tmp_path):
     assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
     with pytest.raises(InputError, match=r"2\.parquet: counted with"):
         statistics.merge_statistics([first, second], tmp_path / "m.parquet", {})
-    check_refused(
-        "no statistics files", statistics.merge_statistics, [], tmp_path / "m.parquet", {}
-    )
+    path = tmp_path / "m.parquet"
+    check_refused("no statistics files", statistics.merge_statistics, [], path, {})
     held = statistics.read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
     assert (held.n_documents, held.n_tokens) == (3, 4)
     assert held.types.to_pylist() == ["a", "b", "c"]
     assert held.ranked(2).tolist() == [2, 1]
-    check_refused(
-        "holds no document", statistics.read_statistics, count(tmp_path / "empty.parquet", [])
-    )
+    empty = count(tmp_path / "empty.parquet", [])
+    check_refused("holds no document", statistics.read_statistics, empty)
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ type_token_bigrams   the same for distinct bigrams of a document of that many to
 unigram              tvd                  half of sum |p1 - p2| (by the held-out distance)
 unigram              tvd_1000             the same over both sides' first 1,000 ranks
 (randomization; no verdict where the reference alone has groups)
+unigram              partitioned_tvd      the same over 200 types of the reference's other half, as
+the held-out estimate with limits (`inference.held_out`; not tested)
 unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (randomization)
 unigram              max_difference_known the same without the unknown word, where there is one
 length               mean, mean_reference tokens of a document

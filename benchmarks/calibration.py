@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -67,11 +68,12 @@ class Rate(NamedTuple):
         Sure are the one-sided limits of 99.9% (Clopper & Pearson).
         """
         (low, high), happened = self.limits, round(self.rate * self.repeats)
-        others, nominal = self.repeats - happened, float(self.nominal)
+        if low <= self.rate <= high:
+            return True
+        others, nominal = self.repeats - happened, float(Fraction(self.nominal))
         least = betaincinv(happened, others + 1, 0.001) if happened else 0.0
         most = betaincinv(happened + 1, others, 0.999) if others else 1.0
-        too_low, too_high = self.rate < low and most < nominal, self.rate > high and least > nominal
-        return not (too_low or too_high)
+        return bool(least <= nominal if self.rate > high else most >= nominal)
 
     def __str__(self) -> str:
         low, high = self.limits

@@ -188,10 +188,9 @@ def _ratio_difference(
     (first, without_first), (second, without_second) = (
         entropy.ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
-    found, adjusted = (
-        jackknife_interval(first - second, without_first - without_second, size, 1 - share)
-        for share in ((1 - INTERVAL_LEVEL), (1 - INTERVAL_LEVEL) / compared)
-    )
+    apart = first - second, without_first - without_second, size
+    shares = (1 - INTERVAL_LEVEL), (1 - INTERVAL_LEVEL) / compared
+    found, adjusted = (jackknife_interval(*apart, 1 - share) for share in shares)
     clear = all(entropy.is_clear(entropy.entropy_of(base[:, side], size)) for side in (0, 1))
     unclear = "" if clear or found.few_groups() else entropy.unclear_base(given["base_level"])
     if not clear:
@@ -215,9 +214,8 @@ def _read(rows: Sequence[_Row], few: Callable[[_Row], bool]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
-    limits = {
-        tuple(row[k] for k in keys): (row["low_adjusted"], row["high_adjusted"]) for row in measured
-    }
+    ends = ("low_adjusted", "high_adjusted")
+    limits = {tuple(row[k] for k in keys): tuple(row[end] for end in ends) for row in measured}
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:

@@ -104,10 +104,8 @@ class Halving:
         rng = stream(self.seed, "floor/parts", number)
         dealt = [*self._dealt(0, 2, rng), *self._dealt(1, 1, rng)]
         m = min(map(len, dealt))
-        return [
-            self._thinned(sample_set, held, m, rng)
-            for sample_set, held in zip(SAMPLE_SETS, dealt, strict=True)
-        ], rng
+        both = zip(SAMPLE_SETS, dealt, strict=True)
+        return [self._thinned(sample_set, held, m, rng) for sample_set, held in both], rng
 
     def _dealt(self, sample_set: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Deal a sample set to n parts, in random order; of documents all parts have as many."""
@@ -199,8 +197,6 @@ def half_baseline(
         if number < excess_splits:
             against += [distance(first, cut), distance(second, cut)]
     baseline = baseline_of(np.array(human, float))
-    return (
-        baseline._replace(excess=float(np.nanmean(against)) - baseline.mean)
-        if against
-        else baseline
-    )
+    if not against:
+        return baseline
+    return baseline._replace(excess=float(np.nanmean(against)) - baseline.mean)

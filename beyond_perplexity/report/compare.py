@@ -282,10 +282,7 @@ def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -
     """Say where documents look as if they were of one page, and nothing tells the pages."""
     if sample_sets[0].grouped or options.group_column is not None:
         return
-    whole = all(
-        sample_set.without_title in (0, sample_set.statistics.n_documents)
-        for sample_set in sample_sets
-    )
+    whole = all(one.without_title in (0, one.statistics.n_documents) for one in sample_sets)
     todo = "title" if whole else "with a field that tells the groups"
     for sample_set in sample_sets:
         if sample_set.repeated and not sample_set.grouped:

@@ -26,11 +26,7 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.report.contrastive_pairs import ordered_accuracies, ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
-from beyond_perplexity.schemas.contrastive import (
-    CONTRAST_DIFFERENCES,
-    CONTRASTIVE_ENTROPY,
-    PAIRWISE_ACCURACY,
-)
+from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 
@@ -105,7 +101,7 @@ def _unnormalized(given: ScoredModels) -> Iterator[Answer]:
 def _by_accuracy(given: ScoredModels) -> Iterator[Answer]:
     """Count the models with a likelihood whose accuracy is higher or lower than that of another."""
     told = "models with a likelihood against whose accuracy its own is so, at"
-    yield from _counted(given, PAIRWISE_ACCURACY, told)
+    yield from _counted(given, contrastive.PAIRWISE_ACCURACY, told)
 
 
 def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
@@ -121,9 +117,8 @@ def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
     """Compare two orders of the same things, by a number for each that is not NaN."""
     pairs = np.triu_indices(len(one), 1)
-    signs = [
-        (np.greater.outer(x, x).astype(int) - np.less.outer(x, x))[pairs] for x in (one, other)
-    ]
+    outer = [(np.greater.outer(x, x).astype(int), np.less.outer(x, x)) for x in (one, other)]
+    signs = [(more - less)[pairs] for more, less in outer]
     agreeing, against = (int((signs[0] * signs[1] == way).sum()) for way in (1, -1))
     untied = math.prod(int(np.count_nonzero(sign)) for sign in signs)
     tau = (agreeing - against) / math.sqrt(untied) if untied else math.nan
@@ -267,9 +262,9 @@ def contrastive_findings_table(
     labels: Labels,
 ) -> Table:
     """Hold the assertions of the paper against a run, a number with its verdict a row."""
-    rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
+    rows = pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY)
     if differences is None:
-        differences = CONTRAST_DIFFERENCES.empty_table().to_pandas()
+        differences = contrastive.CONTRAST_DIFFERENCES.empty_table().to_pandas()
     pairs = pd.concat([ordered_readings(differences), ordered_accuracies(differences)])
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)

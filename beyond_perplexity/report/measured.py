@@ -270,10 +270,8 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     """Make Table 2, 3, 5 or 6, or the one of raw text, human text first, then a row per source."""
     name, columns = specification.name, specification.columns
     wanted = [column.key for column in columns]
-    found = {
-        (row["source"], row["tendency"], row["measure"]): _tidy_row(row, labels)
-        for row in measures.to_dict("records")
-    }
+    records = measures.to_dict("records")
+    found = {(r["source"], r["tendency"], r["measure"]): _tidy_row(r, labels) for r in records}
     sources = labels.sort_sources(source for source, *key in found if tuple(key) in wanted)
     if not sources:
         names = ", ".join(map(" ".join, sorted(wanted)))

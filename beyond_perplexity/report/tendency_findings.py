@@ -208,12 +208,8 @@ def _shift(row: Mapping[Any, Any]) -> str:
 def tendency_table(compared: Compared) -> Cells:
     """Lay out what differs most in each tendency, the baseline, and the detectable effect."""
     rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
-    header = [
-        "Tendency",
-        "human text from itself",
-        "minimum detectable effect",
-        "farthest sample set",
-    ]
+    header = ["Tendency", "human text from itself", "minimum detectable effect"]
+    header += ["farthest sample set"]
     header += ["its distance", "human text of its size (95% of draws)"]
     header += ["above that band", "with a star", "without verdict"]
     size, found = _told_size(compared)[1], [header]

@@ -68,10 +68,8 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     units = units or permuted_units.single_documents(pair.n_documents)
     codes = np.concatenate(units.codes)
     weights = np.repeat(units.weights, pair.n_documents)
-    drawn = [
-        distances(pair.kernel, side_weights(labels[codes], weights))
-        for labels in units.labels(n, seed)
-    ]
+    dealt = units.labels(n, seed)
+    drawn = [distances(pair.kernel, side_weights(labels[codes], weights)) for labels in dealt]
     return np.concatenate(drawn) if drawn else np.zeros(0)
 
 
@@ -160,9 +158,8 @@ def further_baseline(
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    return halves.baseline_of(
-        randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
-    )
+    drawn = randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
+    return halves.baseline_of(drawn)
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:

@@ -466,10 +466,8 @@ def test_halves_of_pages_differ_unless_they_are_told(tmp_path) -> None:
     """Documents of a page are alike: without groups the test of documents finds the pages."""
     texts, names = (np.array(column) for column in pages(4, 120, topic=0.3))
     odd = np.array([int(name.split("/")[1]) % 2 for name in names])
-    files = [
-        write_jsonl(tmp_path / f"{k}.jsonl", texts[odd == k].tolist(), group=names[odd == k])
-        for k in (0, 1)
-    ]
+    halves = enumerate((texts[odd == k].tolist(), names[odd == k]) for k in (0, 1))
+    files = [write_jsonl(tmp_path / f"{k}.jsonl", own, group=of) for k, (own, of) in halves]
     grouped, alone = compared(*files).measures, compared(*files, group_column="").measures
     assert starred(grouped) == []
     assert ("unigram", "tvd") in starred(alone)

@@ -334,11 +334,9 @@ def test_documents_without_a_vector_are_a_cell_of_their_own():
     pair = pair_of(first, second)
     assert pair.bandwidth == discrepancy.median_distance(np.concatenate([FIRST, SECOND]))
     shares = 13 / 15, 9 / 15
-    parts = [
-        one * two * looped_mean(x, y, pair.bandwidth)
-        for one, x in zip(shares, (FIRST, SECOND), strict=True)
-        for two, y in zip(shares, (FIRST, SECOND), strict=True)
-    ]
+    sides = list(zip(shares, (FIRST, SECOND), strict=True))
+    both = [(one, two) for one in sides for two in sides]
+    parts = [p * q * looped_mean(x, y, pair.bandwidth) for (p, x), (q, y) in both]
     square = parts[0] - parts[1] - parts[2] + parts[3] + (2 / 15 - 6 / 15) ** 2
     rows = {row.measure: row for row in embedding_rows(pair, TESTS, 1)}
     assert rows["mmd"].value == pytest.approx(math.sqrt(square), rel=1e-5)

@@ -81,6 +81,7 @@ def write_contrasts(folder, losses, *, sentence_level=()):
         for unit in range(DOCUMENTS):
             for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
                 row = dict.fromkeys(contrastive.CONTRAST_SCORES.names, 0)
+                row |= {"parts": None, "part_events": None}
                 row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
                 row |= {"sentences": 1, "sentence_level": model in sentence_level}
                 row |= {"log_score": -50.0 - 10 * lost * share}

@@ -127,9 +127,7 @@ DEFAULT = named_parts(
         ({"stride": 1}, "stride", "1"),
     ],
 )
-def test_a_perplexity_says_its_options_and_differs_from_the_default(
-    options, part, value, models, tmp_path
-):
+def test_a_perplexity_says_its_options_beside_the_default(options, part, value, models, tmp_path):
     found, parts = scored(models, **options, per_document=tmp_path / "a.parquet")
     assert parts == DEFAULT | {part: value}
     assert found.text.splitlines()[-1] == found.summary["signature"]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import wilson_interval
+from beyond_perplexity.inference.shares import wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.inputs import parse_object
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from beyond_perplexity.contrastive.scores import Scorer
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
-PHENOMENA = ("phenomenon", "UID")
+PHENOMENA, PAIR_KINDS = ("phenomenon", "UID"), ("kind", "distortion")
 _JSON, _TSV = (".jsonl", ".ndjson"), (".tsv",)
 _BATCH = 1024
 
@@ -60,7 +60,9 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
 
     ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a header row;
     packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
-    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
+    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it. A ``kind`` (or
+    ``distortion``) says what was done to the bad sentence: pairs are summed up by it, within a
+    phenomenon where one is named.
     """
     for file in pair_files(Path(path)):
         yield from _read_file(file)
@@ -83,7 +85,10 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
         for name in names:
             if not isinstance(row[name], str) or not row[name].strip():
                 raise InputError(f"{place}: {name} is empty or no text; give both sentences")
-        about = next((row[name] for name in PHENOMENA if row.get(name)), own)
+        named, kind = (
+            next((row[n] for n in of if row.get(n)), "") for of in (PHENOMENA, PAIR_KINDS)
+        )
+        about = f"{named}: {kind}" if named and kind else kind or named or own
         yield SentencePair(row[names[0]], row[names[1]], str(about), place)
 
 

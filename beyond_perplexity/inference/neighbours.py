@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from beyond_perplexity.random_streams import stream
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 NEIGHBOUR_BLOCK = 1_000  # documents that are permuted among each other, at most
 NEIGHBOUR_LEVEL = 0.001
@@ -54,7 +56,7 @@ def _cosines(counts: csr_matrix) -> np.ndarray:
     kept = (documents > 1) & (documents <= max(2, _FREQUENT * n))
     held = held[:, kept].multiply(np.log(n / documents[kept])).tocsr()
     norms = np.sqrt(held.multiply(held).sum(axis=1)).A1
-    held = csr_matrix(held.multiply(1 / np.where(norms > 0, norms, 1)[:, None]))
+    held = held.multiply(1 / np.where(norms > 0, norms, 1)[:, None]).tocsr()
     return (held @ held.T).toarray()
 
 
@@ -81,6 +83,7 @@ def neighbour_test(blocks: Iterable[csr_matrix], seed: int = 0) -> NeighbourTest
 
     Examples
     --------
+    >>> from scipy.sparse import csr_matrix
     >>> alone = csr_matrix(np.eye(8))
     >>> twice = csr_matrix(np.repeat(np.eye(8), 2, axis=0))
     >>> neighbour_test([alone]).p_value, neighbour_test([twice]).p_value

@@ -37,6 +37,9 @@ from beyond_perplexity.inference.two_sample_test import ks_of_samples as ks_of_s
 from beyond_perplexity.inference.two_sample_test import mean_difference as mean_difference
 from beyond_perplexity.inference.two_sample_test import permutation_test as permutation_test
 from beyond_perplexity.inference.two_sample_test import rank_ks as rank_ks
+from beyond_perplexity.inference.two_sample_test import (
+    studentized_difference as studentized_difference,
+)
 from beyond_perplexity.inference.weight_diagnostics import Diagnostics as Diagnostics
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances as bootstrap_instances,

@@ -239,7 +239,7 @@ class _Texts:
 
 
 def _losses(order: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return what documents lose by part, (D, P), of orders (D, P), scores after each (D, 1 + P)."""
+    """Return losses of documents by part, (D, P), of orders (D, P) and scores after each step."""
     found = np.empty(order.shape)
     with np.errstate(invalid="ignore"):  # of infinities, of which no H_C is known
         np.put_along_axis(found, order, -np.diff(scores, axis=1), 1)

@@ -238,18 +238,12 @@ class _Texts:
         return self.indices(tuple(sentences[i:j]) for i, j in zip(begins, ends, strict=True))
 
 
-class _Split(NamedTuple):
-    """A distortion whose parts are applied one after the other."""
-
-    texts: np.ndarray  # int64, (D, P + 1): where the scores stand, before and after each part
-    steps: DistortionSteps
-
-    def losses(self, scores: np.ndarray) -> np.ndarray:
-        """Return what each document loses by each part, (D, P): they add up to the whole loss."""
-        found = np.empty(self.steps.order.shape)
-        with np.errstate(invalid="ignore"):  # of infinities, of which no H_C is known
-            np.put_along_axis(found, self.steps.order, -np.diff(scores[self.texts], axis=1), 1)
-        return found
+def _losses(order: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return losses of documents by part, (D, P), of orders (D, P) and scores after each step."""
+    found = np.empty(order.shape)
+    with np.errstate(invalid="ignore"):  # of infinities, of which no H_C is known
+        np.put_along_axis(found, order, -np.diff(scores, axis=1), 1)
+    return found
 
 
 def _score_block(
@@ -266,7 +260,7 @@ def _score_block(
     texts = _Texts(table, owners, lengths)
     own = texts.sentences(tokens)
     rows: list[dict[str, Any]] = []
-    splits: list[_Split | None] = []
+    splits: list[tuple[DistortionSteps, np.ndarray] | None] = []
     pairs = []  # of sentences that came out otherwise: where their scores stand, and whose they are
     for level, draw in sorted(
         (x, first + k) for x, (first, n) in versions.items() for k in range(n)
@@ -286,17 +280,17 @@ def _score_block(
         if level == parts_level:
             steps = distort_by_parts(*given, owners, **how)
             after = [texts.documents(texts.sentences(words)) for words in (tokens, *steps.words)]
-            splits[-1] = _Split(np.stack(after, 1), steps)
+            splits[-1] = steps, np.stack(after, 1)
     scores = score_texts(scorer, texts.asked)
     for row, split, (one, other, whose) in zip(rows, splits, pairs, strict=True):
         gain = [scores.log_score[side] for side in (one, other)]
         is_so = {"pairs": one >= 0, "preferred": gain[0] > gain[1], "undecided": gain[0] == gain[1]}
         row |= {n: np.bincount(whose[so], minlength=len(units)) for n, so in is_so.items()}
         row |= {name: values[row["text"]] for name, values in scores._asdict().items()}
-        none = [None] * len(units)
-        row["parts"] = none if split is None else split.losses(scores.log_score).tolist()
-        row["part_events"] = none if split is None else split.steps.events.tolist()
-        del row["text"]
+        row["parts"] = row["part_events"] = [None] * len(units)
+        if split is not None:
+            row["parts"] = _losses(split[0].order, scores.log_score[split[1]]).tolist()
+            row["part_events"] = split[0].events.tolist()
     return rows
 
 

@@ -10,17 +10,13 @@ from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval,
 from beyond_perplexity.inference.p_values import student_quantile
 
 
-def wilson_interval(
-    share: float, count: float, level: float = INTERVAL_LEVEL, df: float = math.inf
-) -> tuple[float, float]:
-    """Give a share of independent cases an interval, by Wilson's method.
+def wilson_interval(share: float, count: float, df: float = math.inf) -> tuple[float, float]:
+    """Give a share of independent cases a 95% interval, by Wilson's method.
 
     Parameters
     ----------
     share, count : float
         The share, from 0 to 1, of so many cases.
-    level : float
-        Of the interval.
     df : float
         Degrees of freedom of the quantile (Student's t); infinite: normal, as Wilson has it.
 
@@ -33,17 +29,15 @@ def wilson_interval(
     ----------
     Wilson (1927). Probable inference, the law of succession, and statistical inference.
     """
-    z = float(student_quantile((1 + level) / 2, df))
+    z = float(student_quantile((1 + INTERVAL_LEVEL) / 2, df))
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     spread = math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     half = spread * z / (1 + z * z / count)
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def share_interval(
-    right: np.ndarray, cases: np.ndarray, level: float = INTERVAL_LEVEL
-) -> RatioInterval:
-    """Give a share of cases in groups an interval.
+def share_interval(right: np.ndarray, cases: np.ndarray) -> RatioInterval:
+    """Give a share of cases in groups a 95% interval.
 
     Wilson's, with as many independent cases as have the jackknife's variance over groups, at most
     the cases there are; where that variance is 0, as of a share of 1, with the effective number of
@@ -54,8 +48,6 @@ def share_interval(
     ----------
     right, cases : ndarray, shape (G,)
         Of each group; an undecided case may count half.
-    level : float
-        Of the interval.
 
     Returns
     -------
@@ -73,7 +65,7 @@ def share_interval(
     >>> print(f"{found.value} from {found.low:.3f} to {found.high}")
     1.0 from 0.878 to 1.0
     """
-    found = ratio_interval(right, cases, level)
+    found = ratio_interval(right, cases)
     if math.isnan(found.low):
         return found
     share, count, alike = found.value, found.effective, found.effective
@@ -82,5 +74,5 @@ def share_interval(
         squares = np.square(changes / np.abs(changes).max())
         alike = min(alike, 3 * float(squares.sum() ** 2 / np.square(squares).sum()))
         count = min(share * (1 - share) / found.standard_error**2, cases.sum())
-    low, high = wilson_interval(share, count, level, alike - 1)
+    low, high = wilson_interval(share, count, alike - 1)
     return found._replace(low=low, high=high)

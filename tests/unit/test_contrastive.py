@@ -420,15 +420,13 @@ def test_parts_add_up_to_the_loss_and_of_weights_are_what_each_replaced_word_los
         held = found[(found["unit"] == unit) & (found["level"] == 0.4)]
         value = held.loc[held["measure"] == "contrastive_entropy", "value"].item()
         parts = held[held["measure"] == "part"].set_index("event")
-        assert parts.index.tolist() == [
-            "substitution",
-            "transposition",
-            *distortions.EVENT_PARTS,
-        ]
-        assert parts["value"].iloc[:2].sum() == pytest.approx(value)
-        assert parts["value"].iloc[2:].sum() == pytest.approx(value)
-        assert parts["value"].iloc[2:5].sum() == pytest.approx(parts["value"].iloc[0])
-        assert parts["words_hit"].iloc[2:].sum() == parts["words_hit"].iloc[:2].sum()
+        events, names = ["substitution", "transposition"], list(distortions.EVENT_PARTS)
+        assert parts.index.tolist() == [events[0], *names[:3], events[1], *names[3:]]
+        assert parts.loc[events, "value"].sum() == pytest.approx(value)
+        assert parts.loc[names, "value"].sum() == pytest.approx(value)
+        assert parts.loc[events, "words_hit"].sum() == parts.loc[names, "words_hit"].sum()
+        own = parts.loc[names[:3], "value"].sum()
+        assert own == pytest.approx(parts.loc["substitution", "value"])
         assert (parts["low"] < parts["value"]).all()
 
 
@@ -756,6 +754,31 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     (tmp_path / "a.tsv").rename(tmp_path / "none" / "notes.txt")
     with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
         list(read_pairs(tmp_path / "none"))
+
+
+def test_pairs_of_groups_have_intervals_over_these(tmp_path):
+    """Oracle: the interval of sums over groups; copies of each pair in one add no certainty."""
+    rng = np.random.default_rng(3)
+    gains = rng.normal(0.8, 1, 40)
+    given = {"groups": [f"page {k}" for k in range(40)] * 3, "words": [4] * 120}
+    found = contrast([*gains] * 3, [0.0] * 120, **given).table.iloc[0]
+    won = (gains > 0).astype(float)
+    own = share_interval(3 * won, np.full(40, 3.0))
+    assert (found["accuracy_low"], found["accuracy_high"]) == pytest.approx((own.low, own.high))
+    half = t.ppf(0.975, 39) * gains.std(ddof=1) / math.sqrt(40)
+    assert found["high"] - found["contrastive_entropy"] == pytest.approx(half)
+    assert found["note"] == "intervals are over 40 groups of pairs"
+    alone = contrast([*gains] * 3, [0.0] * 120).table.iloc[0]
+    assert alone["high"] - alone["low"] < 0.6 * 2 * half
+    few = contrast([*gains] * 3, [0.0] * 120, groups=[k % 9 for k in range(120)]).table.iloc[0]
+    assert math.isnan(few["accuracy_low"])
+    assert "fewer than 20 effective groups" in few["note"]
+    lines = [f"w1\tw{2 + k % 3}\tpage {k // 2}" for k in range(60)]
+    (tmp_path / "p.tsv").write_text("\n".join(["good\tbad\tgroup", *lines]))
+    read = list(read_pairs(tmp_path / "p.tsv"))
+    assert [pair.group for pair in read[:3]] == ["page 0", "page 0", "page 1"]
+    (row,) = contrast_pairs(unigram(VALUES), read, None, "model").to_pylist()
+    assert row["note"] == "intervals are over 30 groups of pairs"
 
 
 def test_minimal_distortions_are_summed_up_by_their_kind(tmp_path):

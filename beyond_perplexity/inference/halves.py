@@ -89,7 +89,7 @@ class Halving:
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether a half has two documents, and enough effective groups on average."""
+        """Whether each part has two documents, and enough effective groups on average."""
         codes = self.groups[0]
         if codes is not None:
             lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
@@ -97,7 +97,7 @@ class Halving:
             tokens = permuted_units.group_sums(codes, lengths)
             if permuted_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
                 return False
-        return len(self.parts(0)[0][0]) >= 2
+        return min(map(len, self.parts(0)[0])) >= 2
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
         """Draw a split: documents of the halves and of the cut samples, int64, (m,) each.

@@ -197,7 +197,8 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
     assert first.sensitivity is not None
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
     assert by_corpus(corpora, extractions, None, []) == []
-    text = published(render([first, second])).astext()
+    both = [one._replace(measures=measures) for one in (first, second)]
+    text = published(render(both)).astext()
     assert text.count("minimum detectable effect") == 2
     assert "Corpus b:" in text
 

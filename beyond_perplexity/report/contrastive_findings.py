@@ -92,19 +92,9 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
         yield Answer(about, quantity, *numbers, verdict, first_page=name == best)
 
 
-def _unnormalized(given: ScoredModels) -> Iterator[Answer]:
+def _unnormalized(given: ScoredModels, unit: str, how: str) -> Iterator[Answer]:
     """Count how each model without a likelihood reads against those with one."""
-    told = "models with a likelihood against which Table 1 reads so, per sentence at"
-    yield from _counted(given, "sentence", told)
-
-
-def _by_accuracy(given: ScoredModels) -> Iterator[Answer]:
-    """Count the models with a likelihood whose accuracy is higher or lower than that of another."""
-    told = "models with a likelihood against whose accuracy its own is so, at"
-    yield from _counted(given, contrastive.PAIRWISE_ACCURACY, told)
-
-
-def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
+    told = f"models with a likelihood against which {how} at"
     for name in given.others():
         readings = given.readings(unit, name)
         words = sorted(reading for other, reading in readings.items() if other in given.known)
@@ -277,9 +267,12 @@ def contrastive_findings_table(
         ),
         "Without a likelihood": (
             "sRNN-75(10) and -150(10) are superior to all.",
-            _unnormalized(given),
+            _unnormalized(given, "sentence", "Table 1 reads so, per sentence"),
         ),
-        "Accuracy without a likelihood": ("", _by_accuracy(given)),
+        "Accuracy without a likelihood": (
+            "",
+            _unnormalized(given, contrastive.PAIRWISE_ACCURACY, "its accuracy is so,"),
+        ),
         "Does it order models as perplexity does": (
             "H_C correlates negatively with perplexity (3 models).",
             _agreement(given),

@@ -152,10 +152,7 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
 
 _ALIKE, _NOT_FOUND = "·", "–"
 _DIFFERENCE = ("value", "low", "high")
-_ACCURACY_COLUMNS = {
-    "value": "accuracy_difference",
-    **{end: f"accuracy_difference_{end}" for end in _DIFFERENCE[1:]},
-}
+_ACCURACY_COLUMNS = {end: f"accuracy_difference_{end}" for end in _DIFFERENCE}
 _COLUMNS = [
     *("unit", "level", "base_level", "first", "second", "reading"),
     *(f"{CONTRASTIVE_ENTROPY}_{name}" for name in _DIFFERENCE),
@@ -208,11 +205,7 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered_accuracies(differences: pd.DataFrame) -> pd.DataFrame:
-    """Say of every ordered pair of models whether the first has the higher accuracy, or the lower.
-
-    Takes schema ``contrast_differences``; the unit is ``accuracy``, the columns as those of
-    `ordered_readings` with the difference of accuracies in place of the others.
-    """
+    """Say of every ordered pair whether the first has the higher accuracy; the unit is that."""
     found = measure_names.both_ways(differences[differences["measure"] == PAIRWISE_ACCURACY])
     found = found.rename(columns=_ACCURACY_COLUMNS)
     ways = (found[_ACCURACY_COLUMNS["value"]] > 0).map(HIGHER)

@@ -52,8 +52,8 @@ FOUND_TEXTS = {
         "cross-entropy on the same sentences does."
     ),
     "relations": (
-        "Of {of} pairs of models, each in a measure and under a decoding, {found} surely stand in "
-        "another order than by bits per byte (both orders with a probability of at least 0.95)."
+        "Of {of} pairs of models, each in a measure and under a decoding, {found} stand in another "
+        "order than by bits per byte (both orders significant, adjusted for all pairs)."
     ),
 }
 

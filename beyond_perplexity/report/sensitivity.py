@@ -27,7 +27,7 @@ _VECTORS = (
     "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
     "share of documents of one topic that this test finds at the level and power of the table of "
     "sensitivity. Cut: documents of which the encoder reads the beginning alone. Unknown words "
-    "are left out. Without a vector: documents that the encoder can make nothing of, such as those "
+    "are left out. No vector: documents that the encoder can make nothing of, such as those "
     "of unknown words alone; they are equal to one another and as far from all others as can be."
 )
 
@@ -48,6 +48,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
 
         return Column(title, of="source", form=show)
 
+    documents = partial(numbers.shown, digits=0)
     columns = [
         *text_columns("Model", of="source", form=lambda s: labels.model(parse_source(s).model)),
         *text_columns("Decoding", of="source", form=lambda s: labels.decoding(parse_source(s)[1])),
@@ -59,13 +60,9 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         Column("Adjusted p", of="p_adjusted", form=numbers.shown_p),
         other("Unbiased square", partial(numbers.shown, digits=4), "squared_mmd"),
         other("Minimum detectable effect", numbers.shown_share, "minimum_detectable_effect"),
-        other("Documents", partial(numbers.shown, digits=0), "embedded_reference", "embedded"),
+        other("Documents", documents, "embedded_reference", "embedded"),
         other("Cut", numbers.shown_share, "cut_reference", "cut"),
-        other(
-            "Without a vector",
-            partial(numbers.shown, digits=0),
-            *("without_vector_reference", "without_vector"),
-        ),
+        other("No vector", documents, "without_vector_reference", "without_vector"),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]

@@ -9,6 +9,7 @@ mmd                  maximum mean discrepancy of the documents' vectors (randomi
                      too large
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
+standard_error       of mmd (jackknife: that of its square by twice the value)
 minimum_detectable_effect       the smallest share of documents of one topic that the test finds at
 these
                      numbers, at the level and power of `SensitivityOptions`
@@ -138,6 +139,8 @@ def embedding_rows(
     yield row if baseline is None else row.above(baseline)
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
+    error = math.sqrt(estimate.error.variance) / (2 * observed) if observed else math.nan
+    yield MeasureRow(EMBEDDING, "standard_error", error)
     yield MeasureRow(EMBEDDING, "minimum_detectable_effect", smallest)
     yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
     for suffix, text in (("", pair.samples), ("_reference", pair.reference)):

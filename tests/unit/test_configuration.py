@@ -106,6 +106,7 @@ contrastive.models: [lstn] >> contrastive.models: no model is named 'lstn'
 contrastive.levels: [0.1, 1.5] >> contrastive.levels.1: is 1.5, expected less than or equal to 1
 contrastive.levels: [] >> contrastive.levels: is [], expected .* at least 1 item
 contrastive.base_level: 0.2 >> contrastive.base_level: 0.2 is not among the levels
+contrastive.parts_level: 0.15 >> contrastive.parts_level: 0.15 is not among the levels
 contrastive.distortion: {substitution: 0.6} >> the shares add up to 1.1, not to 1
 contrastive.distortion: {swap: 1} >> contrastive.distortion.swap: unknown key
 contrastive.vocabulary: letters >> contrastive.vocabulary: no vocabulary is named 'letters'

@@ -12,6 +12,7 @@ import pkgutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from scipy.stats import binom, ks_2samp, ttest_ind
 from scipy.stats import t as student
 
+from benchmarks.attributions import AttributionCases
 from beyond_perplexity import inference, random_streams, verdicts
 from beyond_perplexity.inference import held_out, p_values, permuted_units, two_sample_test
 from beyond_perplexity.inference.halves import Baseline, Halving
@@ -288,6 +290,30 @@ def test_the_distance_over_a_partition_is_that_of_a_loop(monkeypatch):
     value = np.median([e for e, _, _ in held])
     assert found == pytest.approx((max(0, value), max(0, low), high))
     assert found.high > found.value
+
+
+@pytest.mark.parametrize(("n", "m"), [(400, 100), (100, 400)])
+def test_a_mean_is_told_from_a_spread(n, m):
+    """Equal means, spreads 1 : 2: a permutation of plain means rejects 45% or nothing."""
+    rejected = 0
+    for repeat in range(200):
+        rng = np.random.default_rng(repeat)
+        found = inference.permutation_test(
+            rng.normal(size=n), 2 * rng.normal(size=m),
+            statistic=inference.mean_difference, two_sided=True, permutations=99, seed=repeat,
+        )  # fmt: skip
+        rejected += found.p_value <= 0.05
+    assert binom.ppf(0.001, 200, 0.04) <= rejected <= binom.ppf(0.999, 200, 0.05)
+
+
+def test_words_are_told_from_lengths():
+    """One law of words, documents 40% shorter: without strata all of these reject."""
+    (case,) = (c for c in AttributionCases(None) if c.name == "40% shorter, documents")
+    case = replace(case, human=replace(case.human, n=150), model=replace(case.model, n=150))
+    found = [case(repeat) for repeat in range(20)]
+    for name in found[0]:
+        assert sum(held[name] for held in found) <= binom.ppf(0.999, 20, 0.05), name
+    assert {"unigram tvd", "rank_frequency ks_empirical"} <= set(found[0])
 
 
 COMPARED = [

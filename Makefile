@@ -9,6 +9,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 run: .venv/installed
 	$(BIN)/beyond-perplexity run
 
+# A thread that waits for another in a loop would keep the tests beside it from their core.
+test: export OMP_WAIT_POLICY := passive
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/workflow

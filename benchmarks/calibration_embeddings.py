@@ -67,6 +67,13 @@ class Pages:
         found /= np.linalg.norm(found, axis=1, keepdims=True)
         return cls(found.astype(np.float32), codes)
 
+    def partly_silent(self, share: float) -> Pages:
+        """Take the vectors of a share of documents away, of some pages more than of others."""
+        rng = stream(SEED, "embeddings/silent", len(self.codes))
+        chances = rng.beta(0.5, 0.5 / share - 0.5, int(self.codes.max()) + 1)[self.codes]
+        gone = rng.random(len(self.codes)) < chances
+        return Pages(np.where(gone[:, None], np.float32(np.nan), self.vectors), self.codes)
+
     @cached_property
     def shift(self) -> TopicShift:
         """The shift of its documents; which of them are near does not depend on the bandwidth."""
@@ -218,6 +225,10 @@ def level_cases(population: Pages, name: str) -> Iterator[TwoTexts]:
     yield TwoTexts(f"{name}, 60 pages to documents", population, 60, one)
     yield TwoTexts(f"{name}, 60 pages to 60 documents", population, 60, one, 60)
     yield TwoTexts(f"{name}, 60 pages to 1,000 documents", population, 60, one, 1000)
+    silent = population.partly_silent(0.1)
+    yield TwoTexts(f"{name}, documents, a tenth silent", silent, 60, alone)
+    yield TwoTexts(f"{name}, pages, a tenth silent", silent, 60, both)
+    yield TwoTexts(f"{name}, 60 pages to documents, a tenth silent", silent, 60, one)
     yield TwoTexts(f"{name}, 200 pages, 100 embedded", population, 200, one, None, 100)
 
 

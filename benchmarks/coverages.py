@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.inference.held_out import PARTITION_TYPES
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import SHARES, MeasurementOptions
@@ -207,6 +208,7 @@ class Shifted:
         found: dict[tuple[str, str], Target] = {
             ("unigram", "tvd"): (apart.sum() / 2, "each"),
             ("unigram", "max_difference"): (apart.max(), "high"),
+            ("unigram", "partitioned_tvd"): (_over_partition(human, own), "each"),
         }
         lengths = np.arange(2_000)
         cdfs = [self.population.length_cdf(lengths, factor) for factor in (1.0, self.longer)]
@@ -228,6 +230,13 @@ class Shifted:
                 found[tendency, f"heaps_alpha{suffix}"] = (law.alpha, "both")
                 found[tendency, f"heaps_beta{suffix}"] = (law.beta, "both")
         return found
+
+
+def _over_partition(human: np.ndarray, own: np.ndarray) -> float:
+    """Return the total variation over the most frequent types of the human text and the rest."""
+    most = np.argsort(-human)[:PARTITION_TYPES]
+    rest = abs(human[most].sum() - own[most].sum())
+    return float(np.abs(human - own)[most].sum() + rest) / 2
 
 
 def _means(tendency: str, reference: float, samples: float) -> dict[tuple[str, str], Target]:

@@ -239,9 +239,8 @@ def described(options: type) -> str:
 
 def _hint(annotation: str) -> str:
     """Say in the words of numpydoc what type a field has."""
-    return (
-        annotation.replace("Path", "path").replace(" | None", ", optional").replace(" | ", " or ")
-    )
+    text = annotation.replace("Path", "path").replace(" | None", ", optional")
+    return text.replace(" | ", " or ")
 
 
 def check_options(options: Mapping[str, Any], declared: type) -> None:

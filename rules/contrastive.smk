@@ -41,6 +41,7 @@ rule score_contrast:
         limit=of(RUN.contrastive.limit, "units"),
         distortion=as_json(config["contrastive"]["distortion"]),
         versions=of(RUN.contrastive.versions, "draws"),
+        parts_level=config["contrastive"]["parts_level"] or "",
         seed=config["seed"],
     shell:
         """
@@ -51,7 +52,7 @@ rule score_contrast:
             --sentences {params.sentences} --limit {params.limit} \
             --substitutes {input.substitutes:q} \
             --distortion {params.distortion:q} \
-            --versions {params.versions:q} \
+            --versions {params.versions:q} --parts-level {params.parts_level} \
             --seed {params.seed} --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}

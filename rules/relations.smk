@@ -29,7 +29,7 @@ rule relate_measures:
         code=fingerprint("scripts/relate_measures.py", *RUN.semantics.measure_code()),
         split=RUN.relations.split,
         level=RUN.relations.level,
-        base_level=config["contrastive"]["base_level"],
+        families=of(RUN.relations.families, "corpus"),
         confidence=RUN.relations.confidence,
         seed=config["seed"],
     shell:
@@ -40,7 +40,7 @@ rule relate_measures:
             --contrasts {params.contrasts:q} \
             --semantics {params.semantics:q} \
             --split {params.split} --confidence {params.confidence} \
-            --level {params.level} --base-level {params.base_level} \
+            --level {params.level} --families {params.families:q} \
             --seed {params.seed} \
             --measures {output.measures:q} \
             --correlations {output.correlations:q} \

@@ -100,10 +100,8 @@ def main(given: Given) -> None:
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
     sources = tables["source"]
-    joined = [
-        measured.joined(tables.filter(pc.equal(sources, name)))
-        for name in sources.unique().to_pylist()
-    ]
+    names = sources.unique().to_pylist()
+    joined = [measured.joined(tables.filter(pc.equal(sources, name))) for name in names]
     write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
     if given.output_sensitivity:
         found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []

@@ -32,9 +32,7 @@ from scripts._sentences import SPLIT_UNIT
 def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
-    spelling_models = (
-        load_spelling_model(path, vocabulary).spell for path in options.spelling_model
-    )
+    spelling_models = (load_spelling_model(one, vocabulary).spell for one in options.spelling_model)
     spelled = next(spelling_models, None)
     record = options.model_record(model, {"split": options.split, "split_unit": options.split_unit})
     signatures: dict[str, str] = {}

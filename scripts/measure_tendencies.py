@@ -15,7 +15,7 @@ from beyond_perplexity.tendencies.definitions import (
     check_inputs,
 )
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines
+from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines, with_halves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
@@ -58,6 +58,8 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
+    for warning in comparison.warnings((given.reference_documents[0], given.source)):
+        foreign_text.remark(warning)
     raw = record | {"signature": signature.changed(str(record["signature"]), vocabulary="raw")}
     for vocabulary in comparison.views:
         if vocabulary != main:
@@ -72,6 +74,7 @@ def _measure(
             rows = measure_rows(
                 pair, options, given.seed, baselines=baselines, sample_sets=given.sample_sets
             )
+            rows = with_halves(rows, pair, options, given.seed, given.source)
             warning = star_warning(rows, options.permutations, given.sample_sets)
             if warning and vocabulary == main:
                 foreign_text.remark(f"warning: {given.source}: {warning}")

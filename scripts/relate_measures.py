@@ -10,7 +10,7 @@ from beyond_perplexity.arguments import COUNT, SEED, real
 from beyond_perplexity.relations import measures
 from beyond_perplexity.schemas import relations
 from beyond_perplexity.storage.shards import write_shard
-from scripts._job import Given, flag, job, output, shards
+from scripts._job import Given, flag, job, json_flag, output, shards
 
 
 @job(
@@ -20,7 +20,7 @@ from scripts._job import Given, flag, job, output, shards
     shards("--semantics", "semantic scores, all shards", required=False),
     flag("--split", "split of the semantic scores (default test)", default="test"),
     flag("--level", "of contrastive entropy (default 0.3)", real(above=0), default=0.3),
-    flag("--base-level", "of its ratio (default 0.1)", real(above=0), default=0.1),
+    json_flag("--families", "JSON object: the family of each model that may have siblings"),
     flag("--confidence", "of upper limits", real(above=0.5, below=1), default=0.95),
     flag("--resamples", "resamples of documents (default 1999)", COUNT, default=1_999),
     flag("--seed", "seed of the resamples (default 1)", SEED, default=1),
@@ -34,9 +34,9 @@ def main(given: Given) -> None:
         given.perplexities, given.tendencies, given.contrasts, given.semantics
     )
     options = measures.RelationOptions(
-        given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed
+        given.split, given.level, given.confidence, given.resamples, given.seed
     )
-    found = measures.gather_measures(files, options)
+    found = measures.gather_measures(files, options, given.families)
     record = given.record(options._asdict())
     outputs = (
         (given.measures, relations.RELATION_MEASURES, found.table()),

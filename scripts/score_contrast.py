@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import SEED
+from beyond_perplexity.arguments import SEED, real
 from beyond_perplexity.contrastive import scores
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
@@ -39,6 +39,7 @@ def _substitutes(given: Given, source: str) -> scores.Substitutes:
     flag("--substitutes", "closed vocabulary that they come from", nargs="*", default=[]),
     json_flag("--distortion", "options, JSON object"),
     json_flag("--versions", '{"level": [first draw, number], ...}', required=True),
+    flag("--parts-level", "level of losses that are split", real(above=0), nargs="*", default=[]),
     needed("--seed", "seed of the run", SEED),
     on_device,
     output("--output", "Parquet shard to write"),
@@ -56,5 +57,6 @@ def main(given: Given) -> None:
     record = given.model_record(model)
     units_of = "document" if given.whole else "sentence"
     record["signature"] = distortion.signature(text="cleaned", units=units_of)
-    rows = scores.score_versions(scorer, units, substitutes, versions, distortion, given.seed)
+    asked = scorer, units, substitutes, versions, distortion, given.seed
+    rows = scores.score_versions(*asked, next(iter(given.parts_level), None))
     write_shard(given.output, CONTRAST_SCORES, rows, record)

@@ -48,10 +48,7 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
         with in_float32(subject.model):
             found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
     failed_checks = {one.check for one in found if not one.sound}
-    return [
-        one if one.sound else one._replace(because=_cause(one.check, failed_checks))
-        for one in found
-    ]
+    return [x if x.sound else x._replace(because=_cause(x.check, failed_checks)) for x in found]
 
 
 def _cause(name: str, failed_checks: Collection[str]) -> str:

@@ -7,7 +7,7 @@ two trained models, on texts and distortions like these. G groups, M models.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -92,22 +92,19 @@ def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastT
     accuracies = list(_compare_accuracies(sums, tests))
     few = _adjusted(accuracies, tests)
     for row in accuracies:
-        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0, few(row))
+        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0, few)
         row["reading"] = said if said in (None, ALIKE, CANNOT_TELL) else HIGHER[row["value"] > 0]
     rows += accuracies
     kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
 
 
-def _adjusted(rows: Sequence[_Row], tests: ContrastTests) -> Callable[[_Row], bool]:
-    """Adjust a family; tell of its rows whether drawn flips are too few for a star.
-
-    Of few groups none are drawn, but all are tried.
-    """
+def _adjusted(rows: Sequence[_Row], tests: ContrastTests) -> bool:
+    """Adjust a family; tell whether too few flips are drawn (of few groups all are tried)."""
     adjust_rows(rows, tests.flips, "flips")
-    family = sum(row["low"] is not None for row in rows)
-    few = needed_draws(family, VERDICT_LEVELS[0], tests.flips) is not None
-    return lambda row: few and row["groups"] > EXACT_GROUPS
+    family = [row["groups"] for row in rows if row["low"] is not None]
+    few = needed_draws(len(family), VERDICT_LEVELS[0], tests.flips) is not None
+    return few and min(family, default=0) > EXACT_GROUPS
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
@@ -188,10 +185,9 @@ def _ratio_difference(
     (first, without_first), (second, without_second) = (
         entropy.ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
-    found, adjusted = (
-        jackknife_interval(first - second, without_first - without_second, size, 1 - share)
-        for share in ((1 - INTERVAL_LEVEL), (1 - INTERVAL_LEVEL) / compared)
-    )
+    apart = first - second, without_first - without_second, size
+    shares = (1 - INTERVAL_LEVEL), (1 - INTERVAL_LEVEL) / compared
+    found, adjusted = (jackknife_interval(*apart, 1 - share) for share in shares)
     clear = all(entropy.is_clear(entropy.entropy_of(base[:, side], size)) for side in (0, 1))
     unclear = "" if clear or found.few_groups() else entropy.unclear_base(given["base_level"])
     if not clear:
@@ -211,15 +207,14 @@ def _row(
     return {**empty, **given, **known, **own}
 
 
-def _read(rows: Sequence[_Row], few: Callable[[_Row], bool]) -> None:
+def _read(rows: Sequence[_Row], few: bool) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
-    limits = {
-        tuple(row[k] for k in keys): (row["low_adjusted"], row["high_adjusted"]) for row in measured
-    }
+    ends = ("low_adjusted", "high_adjusted")
+    limits = {tuple(row[k] for k in keys): tuple(row[end] for end in ends) for row in measured}
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
-            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, few(row))
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, few)

@@ -4,7 +4,7 @@ H_C(d) = (1/N) Σ_units mean_draws [score(T) − score(T̂_d)], N words or sente
 text; H_CR(d_b, d) = H_C(d) / H_C(d_b). All in nats; scores need not be normalized. Source: Arora
 and Rangarajan (2016), equations 6 to 8. The accuracy at d is the share of the sentences that came
 out otherwise than they were whose score is higher as they were, equal scores counting half: it has
-no scale, and 0.5 is chance. U units, G groups of them, L levels, D draws.
+no scale, and 0.5 is chance. U units, G groups of them, L levels, D draws, P parts.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.shares import share_interval
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_PART,
     CONTRASTIVE_RATIO,
     CONTRASTS,
     PAIRWISE_ACCURACY,
@@ -53,6 +57,9 @@ class LevelSums:
     pairs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
     draw_pairs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
     undecided: int = 0
+    # float64, (P, U): sum over draws of the losses by part; int64, (P,): words that they hit
+    parts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    part_events: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class ContrastSums(NamedTuple):
@@ -124,6 +131,14 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
         )
         for level in np.unique(held["level"]).tolist()
     }
+    for level, one in levels.items():
+        chosen = np.flatnonzero(held["level"] == level)
+        split, hit = (rows[name].take(pa.array(chosen)) for name in ("parts", "part_events"))
+        if not split.null_count:
+            losses = np.asarray(split.combine_chunks().flatten()).reshape(len(chosen), -1)
+            of_rows = units_of[chosen]
+            one.parts = np.stack([np.bincount(of_rows, x, len(own)) for x in losses.T])
+            one.part_events = np.reshape(hit.combine_chunks().flatten(), losses.shape).sum(0)
     unit_ids = held["unit_id"][own]
     owners = rows["group"].take(pa.array(own)).to_pylist()
     groups = [intervals.group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
@@ -268,6 +283,7 @@ def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Ro
     columns = dict(zip(sums.levels, lost, strict=True))
     for level, column in columns.items():
         yield _entropy_row(sums, level, column, size, facts)
+        yield from _part_rows(sums, level, size)
     if base_level in columns:
         for level, column in columns.items():
             if level not in (0, base_level):  # where it is 0 or 1 for every model
@@ -289,11 +305,25 @@ def _entropy_row(
     return row | {"deviation": deviation, "draws": len(draws), "note": note}
 
 
+def _part_rows(sums: ContrastSums, level: float, size: np.ndarray) -> Iterator[_Row]:
+    """Yield what H_C at a level has of each event, and of the parts of the event."""
+    held = sums.levels[level]
+    events = [name.split(":")[0] for name in EVENT_PARTS]
+    names = dict.fromkeys(chain(*zip(events, EVENT_PARTS, strict=True)))  # each before its parts
+    for name in names if len(held.parts) else ():
+        chosen = [name in (event, part) for event, part in zip(events, EVENT_PARTS, strict=True)]
+        lost = held.parts[chosen].sum(0) / len(held.draws)
+        found = entropy_of(intervals.sum_groups(sums.groups, lost)[0], size)
+        row: _Row = {"measure": CONTRASTIVE_PART, "event": name, "level": level, **_limits(found)}
+        row |= {"draws": len(held.draws), "words_hit": int(held.part_events[chosen].sum())}
+        yield row | {"note": joined_facts(_impossible(sums, level), found.few_groups())}
+
+
 def _accuracy_row(sums: ContrastSums, level: float) -> _Row:
-    """Make the row of the accuracy at a level; see `intervals.share_interval`."""
+    """Make the row of the accuracy at a level; see `share_interval`."""
     held = sums.levels[level]
     pairs, right = intervals.sum_groups(sums.groups, *held.pairs)
-    found = intervals.share_interval(right, pairs)
+    found = share_interval(right, pairs)
     with np.errstate(invalid="ignore"):  # a draw that changes nothing has none
         each = np.divide(*held.draw_pairs[::-1])
     same = 1 - pairs.sum() / (len(held.draws) * sums.counts["sentences"].sum())

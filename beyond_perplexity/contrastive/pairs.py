@@ -19,7 +19,8 @@ import pyarrow as pa
 from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import wilson_interval
+from beyond_perplexity.inference.intervals import finite, group_key, sum_groups
+from beyond_perplexity.inference.shares import share_interval, wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.inputs import parse_object
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from beyond_perplexity.contrastive.scores import Scorer
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
-PHENOMENA = ("phenomenon", "UID")
+PHENOMENA, PAIR_KINDS = ("phenomenon", "UID"), ("kind", "distortion")
 _JSON, _TSV = (".jsonl", ".ndjson"), (".tsv",)
 _BATCH = 1024
 
@@ -43,6 +44,7 @@ class SentencePair(NamedTuple):
     bad: str
     phenomenon: str
     place: str
+    group: str | None = None  # what it belongs to, such as its page; None: it stands for itself
 
 
 def pair_files(path: Path) -> list[Path]:
@@ -60,7 +62,9 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
 
     ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a header row;
     packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
-    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
+    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it. A ``kind`` (or
+    ``distortion``) says what was done to the bad sentence: pairs are summed up by it, within a
+    phenomenon where one is named. A ``group`` is the document or page of a pair.
     """
     for file in pair_files(Path(path)):
         yield from _read_file(file)
@@ -83,8 +87,13 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
         for name in names:
             if not isinstance(row[name], str) or not row[name].strip():
                 raise InputError(f"{place}: {name} is empty or no text; give both sentences")
-        about = next((row[name] for name in PHENOMENA if row.get(name)), own)
-        yield SentencePair(row[names[0]], row[names[1]], str(about), place)
+        named, kind = (
+            next((row[n] for n in of if row.get(n)), "") for of in (PHENOMENA, PAIR_KINDS)
+        )
+        about = f"{named}: {kind}" if named and kind else kind or named or own
+        group = row.get("group")
+        owner = None if group in (None, "") else str(group)
+        yield SentencePair(row[names[0]], row[names[1]], str(about), place, owner)
 
 
 def _tsv_rows(
@@ -109,8 +118,8 @@ def _tsv_rows(
         yield f"{path}: line {number}", dict(zip(header, fields, strict=True))
 
 
-# Log scores of both sides, nats, the phenomenon, and the words of both where they are known.
-_Scored = tuple[float, float, str, int | None, int | None]
+# Log scores of both sides, nats, phenomenon, group, and the words of both where they are known.
+_Scored = tuple[float, float, str, str | None, int | None, int | None]
 
 
 def contrast_pairs(
@@ -120,7 +129,7 @@ def contrast_pairs(
 
     A side is one sentence, and a document of its own; `clean` makes of texts tokens joined by one
     blank (None: as they are). Accuracy has Wilson's 95% interval, H_C one of Student's t over
-    pairs.
+    pairs, or over groups of them where there are any.
     """
     stream, rows, identical = iter(pairs), list[_Scored](), Counter[str]()
     while part := list(islice(stream, _BATCH)):
@@ -130,8 +139,10 @@ def contrast_pairs(
     return _table(model, rows, identical)
 
 
-def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model: str) -> pa.Table:
-    """Sum up pairs that have been scored: log scores (nats), phenomenon, words of the good one.
+def contrast_scores(
+    rows: Iterable[tuple[float, float, str, str | None, int | None]], model: str
+) -> pa.Table:
+    """Sum up scored pairs: log scores (nats), phenomenon, group, words of the good one.
 
     As `contrast_pairs`; what needs words is null where a pair has none.
     """
@@ -155,11 +166,11 @@ def _scored(
             raise InputError(f"{pair.place}: no word is left after cleaning; remove the pair")
         identical[pair.phenomenon] += one == two
         if one != two:
-            kept.append((pair.phenomenon, one, two))
+            kept.append((pair, one, two))
     texts = ([side] for _, *both in kept for side in both)
     scores = score_texts(scorer, texts).log_score.reshape(-1, 2)
-    for (about, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
-        yield above, below, about, len(one.split()), len(two.split())
+    for (pair, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
+        yield above, below, pair.phenomenon, pair.group, len(one.split()), len(two.split())
 
 
 def _table(model: str, rows: Sequence[_Scored], identical: Mapping[str, int]) -> pa.Table:
@@ -178,9 +189,15 @@ def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -
     if not len(good):
         return row | {"note": "all pairs are identical: nothing to distinguish"}
     accuracy = float((good > bad).mean() + (good == bad).mean() / 2)
-    low, high = wilson_interval(accuracy, len(good))
-    row |= {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}
-    words = [np.array([row[side] for row in rows if row[side] is not None]) for side in (3, 4)]
+    keys, ones = np.arange(len(good)), np.ones(len(good))
+    if grouped := any(row[3] is not None for row in rows):
+        keys = np.array([group_key(row[3], number) for number, row in enumerate(rows)])
+        won, cases = sum_groups(keys, (good > bad) + (good == bad) / 2, ones)
+        low, high = share_interval(won, cases)[1:3]
+    else:
+        low, high = wilson_interval(accuracy, len(good))
+    row |= {"accuracy": accuracy, "accuracy_low": finite(low), "accuracy_high": finite(high)}
+    words = [np.array([row[side] for row in rows if row[side] is not None]) for side in (4, 5)]
     longer = 0.0
     if len(words[0]) == len(words[1]) == len(good):
         longer = float((words[0] - words[1]).mean())
@@ -189,11 +206,12 @@ def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -
     notes = [
         f"{identical:,} identical pairs are left out" if identical else "",
         f"good sentences have {longer:+.2g} words: sums favour the shorter" if longer else "",
+        f"intervals are over {len(np.unique(keys)):,} groups of pairs" if grouped else "",
     ]
     if impossible:
         notes.append(f"{impossible:,} pairs have an impossible sentence: no contrastive entropy")
         return row | {"note": joined_facts(*notes)}
-    found = entropy_of(good - bad, np.ones(len(good)))
+    found = entropy_of(*sum_groups(keys, good - bad, ones))
     row |= found.columns("contrastive_entropy", "low", "high")
     if len(words[0]) == len(good):
         row["per_word"] = float((good - bad).sum() / words[0].sum())

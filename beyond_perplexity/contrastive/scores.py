@@ -17,7 +17,13 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 
-from beyond_perplexity.corpus.distortions import DistortionOptions, check_level, distort
+from beyond_perplexity.corpus.distortions import (
+    DistortionOptions,
+    DistortionSteps,
+    check_level,
+    distort,
+    distort_by_parts,
+)
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width
@@ -209,51 +215,83 @@ def _together(units: Iterable[CutDocument]) -> Iterator[list[CutDocument]]:
         yield part
 
 
-def _versions(
+class _Texts:
+    """The texts of a block of documents that are to be scored: each one once."""
+
+    def __init__(self, table: np.ndarray, owners: np.ndarray, lengths: np.ndarray) -> None:
+        self.asked: dict[Text, int] = {}
+        self._table, self._owners, self._lengths = table, owners, lengths
+
+    def indices(self, texts: Iterable[Text]) -> np.ndarray:
+        """Return where the score of each text will stand, int64, (N,)."""
+        return np.array([self.asked.setdefault(t, len(self.asked)) for t in texts], np.int64)
+
+    def sentences(self, tokens: np.ndarray, lengths: np.ndarray | None = None) -> list[str]:
+        """Write sentences, int64, (B, T), of the lengths that they have undistorted, or others."""
+        held = zip(tokens, self._lengths if lengths is None else lengths, strict=True)
+        return [" ".join(self._table[row[:length]]) for row, length in held]
+
+    def documents(self, sentences: Sequence[str]) -> np.ndarray:
+        """Return where the scores of D documents will stand, (D,), by their sentences (B,)."""
+        begins = np.flatnonzero(np.diff(self._owners, prepend=-1)).tolist()
+        ends = [*begins[1:], len(sentences)]
+        return self.indices(tuple(sentences[i:j]) for i, j in zip(begins, ends, strict=True))
+
+
+def _losses(order: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return losses of documents by part, (D, P), of orders (D, P) and scores after each step."""
+    found = np.empty(order.shape)
+    with np.errstate(invalid="ignore"):  # of infinities, of which no H_C is known
+        np.put_along_axis(found, order, -np.diff(scores, axis=1), 1)
+    return found
+
+
+def _score_block(
+    scorer: Scorer,
     units: Sequence[CutDocument],
     substitutes: Substitutes,
     versions: Versions,
     options: DistortionOptions,
     seed: int,
-) -> Iterator[tuple[list[list[str]], dict[str, np.ndarray]]]:
-    """Yield the texts of each version of D documents, and its columns, (D,)."""
+    parts_level: float | None,
+) -> list[dict[str, Any]]:
+    """Score the versions of D documents: columns (D,) of each, in the order of levels and draws."""
     tokens, lengths, items, owners, table = substitutes.indices(units)
-    given: dict[str, Any] = {"seed": seed, "purpose": PURPOSE, "items": items}
-    for level, (first, number) in sorted(versions.items()):
-        for draw in range(first, first + number):
-            found, lengths_found, counts = distort(
-                *(tokens, lengths, level, options, substitutes.candidates), draw=draw, **given
-            )
-            texts: list[list[str]] = [[] for _ in units]
-            for unit, row, length in zip(owners, found, lengths_found, strict=True):
-                texts[unit].append(" ".join(table[row[:length]]))
-            counted = {"words": lengths_found, **counts._asdict()}
-            columns = {n: np.bincount(owners, held).astype(np.int64) for n, held in counted.items()}
-            columns |= {"level": np.full(len(units), level)}
-            columns |= {"draw": np.full(len(units), draw, np.int32)}
-            yield texts, columns
-
-
-class PairIndices(NamedTuple):
-    """Where the scores of P sentences that a version changed stand among those of all texts."""
-
-    own: np.ndarray  # int64, (P,): of the sentence as it was
-    distorted: np.ndarray  # int64, (P,)
-    owners: np.ndarray  # int64, (P,): its document
-    documents: int
-
-    def compare(self, scores: np.ndarray) -> dict[str, np.ndarray]:
-        """Count by document the pairs, those won by the sentence as it was, and equal scores."""
-        own, distorted = scores[self.own], scores[self.distorted]
-        held = {
-            "pairs": np.ones(len(own), bool),
-            "preferred": own > distorted,
-            "undecided": own == distorted,
-        }
-        return {
-            n: np.bincount(self.owners[is_so], minlength=self.documents)
-            for n, is_so in held.items()
-        }
+    texts = _Texts(table, owners, lengths)
+    own = texts.sentences(tokens)
+    rows: list[dict[str, Any]] = []
+    splits: list[tuple[DistortionSteps, np.ndarray] | None] = []
+    pairs = []  # of sentences that came out otherwise: where their scores stand, and whose they are
+    for level, draw in sorted(
+        (x, first + k) for x, (first, n) in versions.items() for k in range(n)
+    ):
+        how: dict[str, Any] = {"seed": seed, "purpose": PURPOSE, "items": items, "draw": draw}
+        given = tokens, lengths, level, options, substitutes.candidates
+        found, lengths_found, counts = distort(*given, **how)
+        now = texts.sentences(found, lengths_found)
+        changed = [k for k, (one, other) in enumerate(zip(own, now, strict=True)) if one != other]
+        sides = (texts.indices((side[k],) for k in changed) for side in (own, now))
+        pairs.append((*sides, owners[changed]))
+        counted = {"words": lengths_found, **counts._asdict()}
+        columns = {n: np.bincount(owners, held).astype(np.int64) for n, held in counted.items()}
+        columns |= {"level": np.full(len(units), level), "text": texts.documents(now)}
+        rows.append(columns | {"draw": np.full(len(units), draw, np.int32)})
+        splits.append(None)
+        if level == parts_level:
+            steps = distort_by_parts(*given, owners, **how)
+            after = [texts.documents(texts.sentences(words)) for words in (tokens, *steps.words)]
+            splits[-1] = steps, np.stack(after, 1)
+    scores = score_texts(scorer, texts.asked)
+    for row, split, (one, other, whose) in zip(rows, splits, pairs, strict=True):
+        gain = [scores.log_score[side] for side in (one, other)]
+        is_so = {"pairs": one >= 0, "preferred": gain[0] > gain[1], "undecided": gain[0] == gain[1]}
+        row |= {n: np.bincount(whose[so], minlength=len(units)) for n, so in is_so.items()}
+        row |= {name: values[row["text"]] for name, values in scores._asdict().items()}
+        row["parts"] = row["part_events"] = [None] * len(units)
+        if split is not None:
+            row["parts"] = _losses(split[0].order, scores.log_score[split[1]]).tolist()
+            row["part_events"] = split[0].events.tolist()
+    return rows
 
 
 def score_versions(
@@ -263,56 +301,42 @@ def score_versions(
     versions: Versions,
     options: DistortionOptions,
     seed: int,
+    parts_level: float | None = None,
 ) -> dict[str, object]:
     """Score all versions of documents: columns of schema ``contrast_scores``.
 
     Documents are in their order; of each version after version, in the order of levels and draws.
     Sentences that a version changes are scored by themselves too, whatever the model scores: what
     it prefers does then not depend on whether it reads what stands before.
+
+    At `parts_level` losses are split by `EVENT_PARTS`: these are applied in an order at random, and
+    each has what the score loses at its step. They add up to the loss; their mean over orders is
+    the Shapley value, in which no order counts.
+
+    References
+    ----------
+    Shapley (1953). A value for n-person games. Castro, Gómez and Tejada (2009). Polynomial
+    calculation of the Shapley value based on sampling.
     """
-    rows: list[dict[str, np.ndarray]] = []
-    pairs: list[PairIndices] = []
-
-    def texts() -> Iterator[list[str]]:
-        done = at = 0  # documents, texts so far
-        for part in _together(units):
-            own = [" ".join(words) for unit in part for words in unit.sentences]
-            owners = np.repeat(np.arange(len(part)), [len(unit.sentences) for unit in part])
-            yield from ([text] for text in own)
-            first, at = at, at + len(own)
-            for found, columns in _versions(part, substitutes, versions, options, seed):
-                rows.append({**columns, "document": np.arange(done, done + len(part))})
-                rows[-1]["text"] = np.arange(at, at + len(part))
-                yield from found
-                now = list(chain(*found))
-                changed = np.flatnonzero([a != b for a, b in zip(own, now, strict=True)])
-                indices = at + changed  # documents of one sentence are scored already
-                at += len(part)
-                if len(own) > len(part):
-                    indices = np.arange(at, at + len(changed))
-                    yield from ([now[index]] for index in changed.tolist())
-                    at += len(changed)
-                pairs.append(PairIndices(first + changed, indices, owners[changed], len(part)))
-            done += len(part)
-
-    found = score_texts(scorer, texts())
-    if not rows:
-        return {name: [] for name in CONTRAST_SCORES.names}
-    for row, indices in zip(rows, pairs, strict=True):
-        row |= indices.compare(found.log_score)
-    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]}
-    texts_of_rows = held.pop("text")
-    held |= {name: values[texts_of_rows] for name, values in found._asdict().items()}
-    order = np.lexsort((held["draw"], held["level"], held["document"]))
-    documents = held.pop("document")[order].tolist()
-    own: dict[str, list[Any]] = {
-        "unit_id": [unit.unit_id for unit in units],
-        "group": [unit.group for unit in units],
-        "sentences": [len(unit.sentences) for unit in units],
-        "one_word": [sum(len(words) == 1 for words in unit.sentences) for unit in units],
-    }
+    found: dict[str, list[Any]] = {name: [] for name in CONTRAST_SCORES.names}
+    for block in _together(units):
+        rows = _score_block(scorer, block, substitutes, versions, options, seed, parts_level)
+        own: dict[str, list[Any]] = {
+            "unit_id": [unit.unit_id for unit in block],
+            "group": [unit.group for unit in block],
+            "sentence_level": [scorer.sentence_level] * len(block),
+            "sentences": [len(unit.sentences) for unit in block],
+            "one_word": [sum(len(words) == 1 for words in unit.sentences) for unit in block],
+        }
+        for name, column in found.items():
+            values = [own.get(name) or row[name] for row in rows]  # by version, then document
+            is_array = isinstance(values[0], np.ndarray)
+            column.append(
+                np.stack(values, 1).ravel() if is_array else [*chain(*zip(*values, strict=True))]
+            )
     return {
-        "sentence_level": [scorer.sentence_level] * len(documents),
-        **{name: [values[row] for row in documents] for name, values in own.items()},
-        **{name: values[order] for name, values in held.items()},
+        name: np.concatenate(parts)
+        if parts and isinstance(parts[0], np.ndarray)
+        else [*chain(*parts)]
+        for name, parts in found.items()
     }

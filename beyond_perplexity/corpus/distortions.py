@@ -152,6 +152,82 @@ def distort(
     return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events))
 
 
+_RANKS, _DISTANCES = (100, 1000), (1, 4)  # where bands end
+EVENT_PARTS = (
+    *("substitution: ranks 1 to 100", "substitution: ranks 101 to 1,000", "substitution: rarer"),
+    *("transposition: adjacent", "transposition: 2 to 4 apart", "transposition: 5 or more apart"),
+)
+
+
+class DistortionSteps(NamedTuple):
+    """A distortion of D documents, part after part, each document in an order of its own."""
+
+    words: list[np.ndarray]  # int64, (B, T) each: after 1, 2, … of the parts, and after all
+    order: np.ndarray  # int64, (D, P): the parts of a document as they are applied
+    events: np.ndarray  # int64, (D, P): words that were hit, by part
+
+
+def distort_by_parts(
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    level: float,
+    options: DistortionOptions,
+    candidates: np.ndarray,
+    owners: np.ndarray,
+    *,
+    seed: int,
+    purpose: str,
+    items: np.ndarray,
+    draw: int = 0,
+) -> DistortionSteps:
+    """Distort sentences as `distort` does, but only what belongs to some of `EVENT_PARTS` at first.
+
+    A place belongs to the part of its event: a substitution by the rank of the word that stands
+    there undistorted, its number among the candidates (most frequent first); a transposition by the
+    distance of both words. Documents, `owners` (B,) of sentences, have orders at random. Only
+    distortions that keep lengths have parts.
+    """
+    import torch
+
+    from beyond_perplexity.invariant_tensors import uniforms
+
+    if not options.keeps_length:
+        raise InputError(
+            "distortion: deletes or inserts words, so that H_C has no parts; set both 0"
+        )
+    count, width = tokens.shape
+    of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
+    found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * width)
+    chance, lot, which = np.moveaxis(found.numpy().reshape(count, width, _NUMBERS), 2, 0)
+    hit = (np.arange(width) < lengths[:, None]) & (chance < level)
+    substitution = hit & (
+        lot < options.substitution / (options.substitution + options.transposition)
+    )
+    transposition = hit & ~substitution & (lengths[:, None] > 1)
+    others = (which * (lengths[:, None] - 1)).astype(np.int64)
+    partners = others + (others >= np.arange(width))
+    distances = np.searchsorted(_DISTANCES, np.abs(partners - np.arange(width)))
+    parts = np.where(substitution, np.searchsorted(_RANKS, tokens, side="right"), 3 + distances)
+    documents, firsts = np.unique(owners, return_index=True)
+    of_documents = of_items[torch.from_numpy(firsts)]
+    order = (
+        uniforms(seed, f"{purpose}/order/{draw}", of_documents, 0, len(EVENT_PARTS))
+        .numpy()
+        .argsort(1)
+    )
+    step = np.take_along_axis(order.argsort(1)[owners], parts, 1)  # (B, T): when a part is applied
+    drawn = candidates[(which * len(candidates)).astype(np.int64)]
+    words = [
+        _in_place(tokens, drawn, partners, substitution & (step <= k), transposition & (step <= k))
+        for k in range(len(EVENT_PARTS))
+    ]
+    cells = (owners[:, None] * len(EVENT_PARTS) + parts)[substitution | transposition]
+    events = np.bincount(cells, minlength=len(documents) * len(EVENT_PARTS)).reshape(
+        -1, len(EVENT_PARTS)
+    )
+    return DistortionSteps(words, order, events)
+
+
 def _in_place(
     tokens: np.ndarray,
     drawn: np.ndarray,

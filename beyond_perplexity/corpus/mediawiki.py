@@ -245,9 +245,8 @@ def _align(mentions: list[Mention], parts: list[str], tokens: list[str]) -> list
         edges[length] = index + 1
     kept = []
     end = len(parts[0]) if parts else 0
-    for (_, _, entity, source), anchor, following in zip(
-        mentions, parts[1::2], parts[2::2], strict=True
-    ):
+    marked = zip(mentions, parts[1::2], parts[2::2], strict=True)
+    for (_, _, entity, source), anchor, following in marked:
         start, end = end, end + len(anchor)
         moved = 0 if end <= from_start else shift
         known = end <= from_start or start >= len(joined) - from_end

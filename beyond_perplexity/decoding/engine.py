@@ -167,10 +167,8 @@ class Engine(ABC):
         window = Window(*self._streams, size, steps, self.beams**2, self.device)
         self.rooms = Rooms(size, self._fields(size + 1), waiting, window, self.device)
         self._blanks = self._blank()
-        self.slots = {
-            name: blank.expand(slots, *blank.shape[1:]).clone()
-            for name, blank in self._blanks.items()
-        }
+        blanks = self._blanks.items()
+        self.slots = {n: blank.expand(slots, *blank.shape[1:]).clone() for n, blank in blanks}
         self.slots["room"] = torch.full((slots,), size, device=self.device)  # (S,)
         self.slots["alive"] = torch.zeros(slots, dtype=torch.bool, device=self.device)  # (S,)
         self.state = self.model.initial_state(slots * self.beams, self.maximum_length)

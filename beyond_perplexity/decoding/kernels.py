@@ -107,9 +107,8 @@ def search_cdf(cumulative: Tensor, share: Tensor) -> Tensor:
 
 def _block(weight: Tensor, block: Tensor) -> Tensor:
     """Return one block (B,) of each row, (B, CDF_BLOCK); zeros behind the last id."""
-    ids = block[:, None] * CDF_BLOCK + torch.arange(
-        CDF_BLOCK, device=block.device
-    )  # (B, CDF_BLOCK)
+    # (B, CDF_BLOCK)
+    ids = block[:, None] * CDF_BLOCK + torch.arange(CDF_BLOCK, device=block.device)
     size = weight.shape[1]
     return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, CDF_BLOCK)
 

@@ -57,9 +57,8 @@ def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor
 def build_table(model: Trigram, options: DecodingOptions) -> ContextTable:
     """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
-    owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(
-        offsets.diff()
-    )  # (N,)
+    # (N,)
+    owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(offsets.diff())
     contexts = Contexts(_tempered(model, options, owner), owner, offsets)
     order, kept = load_kind(options.kind).keep(contexts, options)  # (N,), (N,)
     if order is None:

@@ -31,9 +31,8 @@ class Window:
         self._seed, self._purpose, self._width, self._device = seed, purpose, width, device
         self._steps = steps
         # One more than P: slots without a document read the last.
-        self._values = torch.zeros(
-            (rooms + 1, steps, width), dtype=torch.float64, device=device
-        )  # (P + 1, W, width)
+        # (P + 1, W, width)
+        self._values = torch.zeros((rooms + 1, steps, width), dtype=torch.float64, device=device)
         self._host_base = np.full(rooms, -steps)  # (P,): step of a window's first numbers
         self._base = torch.zeros(rooms + 1, dtype=torch.int64, device=device)  # (P + 1,)
 

@@ -19,10 +19,8 @@ from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED
 from beyond_perplexity.importance.ways_to_draw import load_estimators
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
-TWO_SIDED_LINES = {
-    TWO_SIDED: "solid",
-    TWO_SIDED_UNSURE: "dotted",
-}  # the lines of those with two ends
+# The lines of those with two ends.
+TWO_SIDED_LINES = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from beyond_perplexity.relations.readers import PERPLEXITY
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
 _CELL, _LABELS = 0.28, 2.1  # inches
 _TREE = 0.9
-FEW_MODELS = 8  # fewer are drawn one by one
+FEW_MODELS = 8  # fewer independent ones are drawn one by one
 _LINE = 26  # characters of a line of a title
 _DARK = 0.65  # from here on ink is white
 _UNSURE = "#6A6A6A"
@@ -251,15 +251,17 @@ def _draw_few(
 
 @style.styled
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw all rank correlations with their tree; where most are of few models, scatters."""
+    """Draw the rank correlations of enough families with their tree; of fewer, scatters."""
     titles = measure_names.relation_titles(measures, labels)
-    known = {*correlations["first"], *correlations["second"]}
+    few = correlations["families"].median() < FEW_MODELS
+    shown = correlations if few else correlations[correlations["families"] >= FEW_MODELS]
+    known = {*shown["first"], *shown["second"]}
     names = [key for key in titles if key in known]
     if len(names) < 2:
         raise NothingToShowError("there are fewer than two measures to correlate")
-    if correlations["models"].median() < FEW_MODELS:
+    if few:
         return _draw_few(measures, correlations, {key: titles[key] for key in names}, labels)
-    parts = (correlations[correlations["scope"] == s] for s in (OVER_ROWS, WITHIN_DECODINGS))
+    parts = (shown[shown["scope"] == s] for s in (OVER_ROWS, WITHIN_DECODINGS))
     below, above = (correlations_of(rows, rows["first"], rows["second"]) for rows in parts)
     merges, order = cluster_measures(above, names)
     figure, (left, axis) = matrix_figure(len(names), tree=True)
@@ -267,11 +269,10 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
     draw_tree(left, merges, order)
     models = int(measures["model"].nunique())
     rows = len(measures[["model", "decoding"]].drop_duplicates())
-    few = "few models: intervals are wide. " if models < 10 else ""
     axis.set_xlabel(
-        f"Spearman's correlation; more is better in all. {models} models, {rows} rows, "
-        f"{few}\nBelow the diagonal: over all rows; above: over models within decodings. "
-        "Coloured where\nthe 95% interval, which counts models and not rows, leaves 0 out",
+        f"Spearman's correlation; more is better in all. {models} models, {rows} rows.\n"
+        "Below the diagonal: over all rows; above: over models within decodings. Coloured\n"
+        "where the 95% interval, which counts families of models and not rows, leaves 0 out",
         fontsize=7,
     )
     return figure

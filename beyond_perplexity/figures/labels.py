@@ -41,10 +41,7 @@ LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 
 # A model's name may end in its kind of vocabulary, or in how it was trained.
 NAME_SUFFIXES = {"-bpe": "BPE", "-closed": "closed", "-scheduled-sampling": "scheduled sampling"}
-DECODING_NAMES = {
-    **{name: row.title for name, row in DECODINGS.items()},
-    EXTERNAL: "External samples",
-}
+DECODING_NAMES = {**{k: row.title for k, row in DECODINGS.items()}, EXTERNAL: "External samples"}
 
 
 class SourceName(NamedTuple):

@@ -148,7 +148,5 @@ def effect_table(table: pd.DataFrame) -> pd.DataFrame:
 def baselines_of(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
     """Write the baseline of a distance (tendency, measure) by vocabulary: a range of sources."""
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
-    return {
-        name: shown_range(chosen[chosen["vocabulary"] == name]["baseline"])
-        for name in dict.fromkeys(rows["vocabulary"])
-    }
+    names = dict.fromkeys(rows["vocabulary"])
+    return {name: shown_range(chosen[chosen["vocabulary"] == name]["baseline"]) for name in names}

@@ -95,9 +95,8 @@ def _baseline(axis: Axes, rows: pd.DataFrame) -> bool:
     known = rows[rows["baseline"].notna()]
     if known.empty:
         return False
-    by_size = known.groupby("n").agg(
-        {"baseline": "mean", "baseline_low": "min", "baseline_high": "max"}
-    )
+    ends = {"baseline": "mean", "baseline_low": "min", "baseline_high": "max"}
+    by_size = known.groupby("n").agg(ends)
     n, (middle, low, high) = by_size.index.to_numpy(), by_size.to_numpy(float).T
     axis.fill_between(n, low, high, color=BASELINE_COLOUR, alpha=0.45, linewidth=0, zorder=0)
     axis.plot(n, middle, color=NEUTRAL_COLOUR, linestyle=BASELINE_STYLE, linewidth=0.9, zorder=1)

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.correlation_matrix import (
     FEW_MODELS,
     Scatter,
@@ -21,17 +22,6 @@ from beyond_perplexity.figures.correlation_matrix import (
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels, Looks
-from beyond_perplexity.figures.measure_names import (
-    SHORT_OF,
-    SPLIT_TITLES,
-    MeasureName,
-    measure_title,
-    parts_by,
-    pick_predicted,
-    shown_split,
-    sort_measures,
-    sort_splits,
-)
 from beyond_perplexity.figures.style import (
     CENTRED,
     COLUMN_WIDTH,
@@ -47,7 +37,7 @@ from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
 
 
-def _names(rows: pd.DataFrame, place: str) -> list[MeasureName]:
+def _names(rows: pd.DataFrame, place: str) -> list[measure_names.MeasureName]:
     return [*zip(rows[f"{place}_evaluator"], rows[f"{place}_measure"], strict=True)]
 
 
@@ -60,19 +50,19 @@ def _held(rows: pd.DataFrame, method: str) -> ShownCorrelations:
 def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
     """Draw a matrix for each split, all in the order of the tree of the split that is shown."""
     rows = table[table["over"] == over]
-    shown = rows[rows["split"] == shown_split(rows["split"])]
-    found = sort_measures(_names(shown, "first") + _names(shown, "second"))
-    names = [name for name in found if name[1] not in SHORT_OF]
+    shown = rows[rows["split"] == measure_names.shown_split(rows["split"])]
+    found = measure_names.sort_measures(_names(shown, "first") + _names(shown, "second"))
+    names = [name for name in found if name[1] not in measure_names.SHORT_OF]
     _, order = cluster_measures(_held(shown, "spearman"), names)
-    titles = {names[place]: measure_title(names[place], labels) for place in order}
-    splits = sort_splits(rows["split"])
+    titles = {names[place]: measure_names.measure_title(names[place], labels) for place in order}
+    splits = measure_names.sort_splits(rows["split"])
     figure, axes = matrix_figure(len(titles), below=len(splits))
     for axis, split in zip(axes, splits, strict=True):
         own = rows[rows["split"] == split]
         draw_correlations(axis, titles, _held(own, "pearson"), _held(own, "spearman"))
         axis.set_xlabel(
             f"Over {int(own['n'].max()):,} {_OVER[over]} of the "
-            f"{SPLIT_TITLES.get(split, split)} split.\n"
+            f"{measure_names.SPLIT_TITLES.get(split, split)} split.\n"
             "Below the diagonal: Pearson; above: Spearman. Grey on white:\n"
             "the 95% interval holds 0, or there is none",
             fontsize=7,
@@ -82,22 +72,24 @@ def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
 
 def _draw_few(semantics: pd.DataFrame, rows: pd.DataFrame, labels: Labels) -> Figure:
     """Draw each measure against cross-entropy, with a mark for each model and split."""
-    splits = sort_splits(rows["split"])
+    splits = measure_names.sort_splits(rows["split"])
     found = [_held(rows[rows["split"] == split], "spearman") for split in splits]
-    every = sort_measures(_names(rows, "first") + _names(rows, "second"))
-    names = [name for name in every if name[1] not in SHORT_OF]
+    every = measure_names.sort_measures(_names(rows, "first") + _names(rows, "second"))
+    names = [name for name in every if name[1] not in measure_names.SHORT_OF]
     base = next((n for n in names if n == (WORDS_EVALUATOR, CROSS_ENTROPY)), names[0])
-    values = pd.concat(pick_predicted(semantics, split) for split in splits)
+    values = pd.concat(measure_names.pick_predicted(semantics, split) for split in splits)
     values = values[np.isfinite(values["value"])].set_index(["model", "split"])
-    held: dict[Any, Any] = {n: v["value"].to_dict() for n, v in parts_by(values, "name").items()}
+    parts = measure_names.parts_by(values, "name").items()
+    held: dict[Any, Any] = {name: rows["value"].to_dict() for name, rows in parts}
     scatters = []
     for name in (name for name in names if name != base):
         x, y = held.get(base, {}), held.get(name, {})
         points = [(*place, x[place], y[place]) for place in x if place in y]
         rho, n = [either_way(one, base, name) for one in found], len({m for m, *_ in points})
-        scatters.append(Scatter(measure_title(name, labels), rho, str(n), points))
-    kinds = {split: f"{SPLIT_TITLES.get(split, split)} split" for split in splits}
-    xlabel = f"Across: {measure_title(base, labels)}. ρ: Spearman's, {' / '.join(kinds.values())}"
+        scatters.append(Scatter(measure_names.measure_title(name, labels), rho, str(n), points))
+    kinds = {split: f"{measure_names.SPLIT_TITLES.get(split, split)} split" for split in splits}
+    title = measure_names.measure_title(base, labels)
+    xlabel = f"Across: {title}. ρ: Spearman's, {' / '.join(kinds.values())}"
     return draw_scatters(scatters, labels, xlabel, kinds)
 
 
@@ -139,7 +131,7 @@ def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.plot(x, y, color=colour, linestyle=style)
         entries.append(handle(title, colour, None, style))
     _mark_paper(axis, constants)
-    rows = pick_predicted(table, shown_split(table["split"]))
+    rows = measure_names.pick_predicted(table, measure_names.shown_split(table["split"]))
     rows = rows[rows["measure"] == "aligned_cosine"].dropna(subset="value")
     rows = rows[rows["evaluator"] == rows["evaluator"].iloc[0]] if len(rows) else rows
     looks = Looks(labels, [f"{name}/-" for name in rows["model"]])

@@ -43,9 +43,7 @@ def _draw_epochs(
         )
     axis.set_xlabel("Epoch")
     splits = [name for name in _STYLES if name in set(rows["split"])]
-    entries = [
-        style.handle(_SPLIT_NAMES[one], NEUTRAL_COLOUR, None, _STYLES[one]) for one in splits
-    ]
+    entries = [style.handle(_SPLIT_NAMES[x], NEUTRAL_COLOUR, None, _STYLES[x]) for x in splits]
     style.legend_below(figure, [*style.model_handles(sources, labels, looks), *entries])
     return figure, axis
 
@@ -90,10 +88,8 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
         raise NothingToShowError("no model has a finite contrastive entropy")
     known = rows["model"].isin(measure_names.normalized_models(table))
-    parts = [
-        (unit, title, rows[known & (rows["unit"] == unit)])
-        for unit, title in measure_names.CONTRAST_UNITS.items()
-    ]
+    units = measure_names.CONTRAST_UNITS.items()
+    parts = [(unit, title, rows[known & (rows["unit"] == unit)]) for unit, title in units]
     title = f"{measure_names.CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
     parts.append(("sentence", title, rows[~known & (rows["unit"] == "sentence")]))
     drawn = [part for part in parts if len(part[2])]

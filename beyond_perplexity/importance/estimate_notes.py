@@ -43,9 +43,7 @@ def summarize_diagnostics(
     """
     if not diagnostics:
         return {}
-    ess, largest, unique, k_hat = (
-        np.array([one[index] for one in diagnostics]) for index in range(4)
-    )
+    ess, largest, unique, k_hat = (np.array([one[k] for one in diagnostics]) for k in range(4))
     largest = largest[~np.isnan(largest)]
     found = {
         "ess_median": np.median(ess),

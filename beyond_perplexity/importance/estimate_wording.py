@@ -121,9 +121,7 @@ def _errors(row: _Row) -> Iterator[str]:
         "standard_error_samples": "over samples by bootstrap",
         "standard_error_instances": "over instances by bootstrap",
     }
-    known = [
-        f"{number(row[name])} {words}" for name, words in names.items() if row[name] is not None
-    ]
+    known = [f"{number(row[key])} {words}" for key, words in names.items() if row[key] is not None]
     if known:
         yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
 
@@ -302,9 +300,8 @@ def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFr
         raise NothingToShowError("the estimates hold no finite bound; draw more samples")
     tables = dict(list(costs.groupby(["model", "proposal"], sort=False)))
     best = held.groupby("model")["log_likelihood"].transform("max")
-    added = [
-        _costs(row, tables.get((row["model"], row["proposal"]))) for row in held.to_dict("records")
-    ]
+    rows = held.to_dict("records")
+    added = [_costs(row, tables.get((row["model"], row["proposal"]))) for row in rows]
     found = held.assign(gap=(best - held["log_likelihood"]) / held["n_tokens"])
     return pd.concat([found.reset_index(drop=True), pd.DataFrame(added)], axis=1)
 

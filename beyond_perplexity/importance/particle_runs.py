@@ -306,9 +306,8 @@ def run_numbers(
     for first in range(wanted.start, wanted.stop, block):
         runs = range(first, min(first + block, wanted.stop))
         items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
-        numbers = invariant_tensors.uniforms(
-            pair.seed, key, items, 0, draws, pair.model.device
-        )  # (F (K + 1), U)
+        # (F (K + 1), U)
+        numbers = invariant_tensors.uniforms(pair.seed, key, items, 0, draws, pair.model.device)
         yield runs, numbers.view(len(runs), rows, draws)
 
 

@@ -242,11 +242,8 @@ def score_beside(
         scores = plain_log_probs(model, words)  # (T + 1,)
         described = latent.outline(instance, latent.annotated(batch.to(latent.device))[0])
         inside = words_inside(described, len(words))  # (T,)
-        row: dict[str, Any] = {
-            "instance_id": instance.instance_id,
-            "n_words": len(words),
-            "n_tokens": counted,
-        }
+        row: dict[str, Any] = {"instance_id": instance.instance_id, "n_words": len(words)}
+        row["n_tokens"] = counted
         row |= {"n_unknown": int((words == UNK).sum()), "n_inside": None}
         row |= {"log_likelihood": float(scores[:counted].sum()), "log_likelihood_inside": None}
         if inside is not None:

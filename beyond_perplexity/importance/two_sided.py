@@ -57,9 +57,7 @@ class TwoSided(estimator.Estimator):
     def of(cls, inputs: estimator.Inputs) -> list[Self]:
         """Make one for each setting of each method of `ENCLOSED`."""
         methods = ENCLOSED if inputs.options.two_sided else ()
-        return [
-            cls(inputs, base, key) for key in methods for base in find_estimator(key).of(inputs)
-        ]
+        return [cls(inputs, one, key) for key in methods for one in find_estimator(key).of(inputs)]
 
     def estimate(self, instance: SampledInstance) -> estimator.InstanceEstimate:
         """Estimate as the method does, from all samples; keep the halves."""

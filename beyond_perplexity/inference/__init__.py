@@ -16,13 +16,13 @@ from beyond_perplexity.inference.intervals import RatioTest as RatioTest
 from beyond_perplexity.inference.intervals import jackknife_interval as jackknife_interval
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
 from beyond_perplexity.inference.intervals import ratio_test as ratio_test
-from beyond_perplexity.inference.intervals import share_interval as share_interval
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
 from beyond_perplexity.inference.intervals import upper_limit as upper_limit
-from beyond_perplexity.inference.intervals import wilson_interval as wilson_interval
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
+from beyond_perplexity.inference.neighbours import NeighbourTest as NeighbourTest
+from beyond_perplexity.inference.neighbours import neighbour_test as neighbour_test
 from beyond_perplexity.inference.p_values import holm as holm
 from beyond_perplexity.inference.p_values import holm_chains as holm_chains
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
@@ -30,6 +30,8 @@ from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p
 from beyond_perplexity.inference.p_values import sign_flip_p_values as sign_flip_p_values
 from beyond_perplexity.inference.permuted_units import effective_groups as effective_groups
+from beyond_perplexity.inference.shares import share_interval as share_interval
+from beyond_perplexity.inference.shares import wilson_interval as wilson_interval
 from beyond_perplexity.inference.two_sample_test import PermutationTest as PermutationTest
 from beyond_perplexity.inference.two_sample_test import ks as ks
 from beyond_perplexity.inference.two_sample_test import ks_distance as ks_distance
@@ -37,6 +39,9 @@ from beyond_perplexity.inference.two_sample_test import ks_of_samples as ks_of_s
 from beyond_perplexity.inference.two_sample_test import mean_difference as mean_difference
 from beyond_perplexity.inference.two_sample_test import permutation_test as permutation_test
 from beyond_perplexity.inference.two_sample_test import rank_ks as rank_ks
+from beyond_perplexity.inference.two_sample_test import (
+    studentized_difference as studentized_difference,
+)
 from beyond_perplexity.inference.weight_diagnostics import Diagnostics as Diagnostics
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances as bootstrap_instances,

@@ -171,7 +171,6 @@ def _interval(value: float, influences: _Floats, groups: ArrayLike | None) -> Co
 
 
 LEAST_ITEMS = 5  # of a correlation, for an interval
-_NORMAL = 1.959963984540054  # 97.5% quantile
 
 
 def average_ranks(values: np.ndarray) -> np.ndarray:
@@ -194,7 +193,9 @@ def correlation_matrix(values: np.ndarray) -> np.ndarray:
     return np.clip(scaled.T @ scaled, -1, 1)
 
 
-def few_items_interval(value: float, items: int, *, ranks: bool) -> tuple[float, float]:
+def few_items_interval(
+    value: float, items: int, *, ranks: bool, of: int = 1
+) -> tuple[float, float]:
     """Give a correlation over independent items a 95% interval, by Fisher's z.
 
     Of ranks the variance of z is (1 + r²/2) / (n − 3), and a perfect order counts as half of the
@@ -210,6 +211,9 @@ def few_items_interval(value: float, items: int, *, ranks: bool) -> tuple[float,
         Independent ones.
     ranks : bool
         Whether it is Spearman's.
+    of : int
+        Correlations that it is chosen from, such as the largest one: then the intervals of all of
+        them hold at once in 95% (Bonferroni).
 
     Returns
     -------
@@ -225,6 +229,7 @@ def few_items_interval(value: float, items: int, *, ranks: bool) -> tuple[float,
         return math.nan, math.nan
     limit = 1 - 6 / (items**3 - items) if ranks else 1 - 1e-12
     inside = min(max(value, -limit), limit)
-    half = _NORMAL * math.sqrt((1 + inside**2 / 2 if ranks else 1) / (items - 3))
+    quantile = float(student_quantile(1 - (1 - INTERVAL_LEVEL) / (2 * of), math.inf))
+    half = quantile * math.sqrt((1 + inside**2 / 2 if ranks else 1) / (items - 3))
     low, high = (math.tanh(math.atanh(inside) + side * half) for side in (-1, 1))
     return (-1.0 if value <= -limit else low), (1.0 if value >= limit else high)

@@ -26,6 +26,7 @@ from beyond_perplexity.inference.p_values import student_quantile, student_tail
 from beyond_perplexity.inference.permuted_units import HALVINGS, Groups, effective_groups
 from beyond_perplexity.random_streams import stream
 
+PARTITION_TYPES = 200  # most frequent types that are cells of their own
 # Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
 Kept = tuple[np.ndarray | None, np.ndarray | None]
 
@@ -140,55 +141,124 @@ def halvings(n: int, rngs: Iterable[np.random.Generator]) -> np.ndarray:
     return chosen
 
 
+class _Halved(NamedTuple):
+    """Units of both texts, cut into halves H times; documents that are left out have unit U."""
+
+    documents: _TypeCounts
+    codes: tuple[np.ndarray, np.ndarray]  # the unit of each document: (D,)
+    first: tuple[np.ndarray, np.ndarray]  # units of the first half: bool, (U + 1, H)
+    tokens: tuple[np.ndarray, np.ndarray]  # of each unit: (U + 1,)
+    # Counts of types in both halves of the reference, and in those of the samples: (V, H) each
+    halves: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    grouped: bool  # whether the samples have groups
+
+    @classmethod
+    def of(cls, documents: _TypeCounts, groups: Groups, seed: int, kept: Kept) -> _Halved:
+        codes, first, tokens, halves = [], [], [], []
+        for sample_set, name in enumerate(("reference", "samples")):
+            n, held, chosen = (
+                documents.n_documents(sample_set),
+                groups[sample_set],
+                kept[sample_set],
+            )
+            own = np.arange(n) if held is None else held
+            chosen = np.ones(n, bool) if chosen is None else chosen
+            numbers, inverse = np.unique(own[chosen], return_inverse=True)
+            n_units = len(numbers)
+            unit = np.full(n, n_units)
+            unit[chosen] = inverse
+            rngs = (stream(seed, f"held_out/{name}", h) for h in range(HALVINGS))
+            drawn = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
+            codes.append(unit)
+            first.append(drawn)
+            lengths = documents.values(sample_set)["length"] * chosen
+            tokens.append(np.bincount(unit, lengths, n_units + 1))
+            half = documents.sums_of(sample_set, drawn, unit)
+            halves.append((half, documents.totals(sample_set, kept[sample_set])[:, None] - half))
+        both = (codes[0], codes[1]), (first[0], first[1]), (tokens[0], tokens[1])
+        return cls(documents, *both, (halves[0], halves[1]), groups[1] is not None)
+
+    def inside(self, sample_set: int, marks: list[np.ndarray]) -> np.ndarray:
+        """Count the tokens of each unit of marked types, of two marks (V, H): (U + 1, 2, H)."""
+        n = len(self.first[sample_set])
+        both = np.hstack(marks).astype(np.float32)
+        sums = sums_of_units(self.documents, sample_set, self.codes[sample_set], both, n)
+        return sums.reshape(n, 2, HALVINGS)
+
+    def of_half(self, sample_set: int, inside: np.ndarray) -> np.ndarray:
+        """Take what units have by the second mark where they are of the first half, else first."""
+        return np.where(self.first[sample_set], inside[:, 1], inside[:, 0])
+
+    def combined(self, inside: np.ndarray, inside_samples: np.ndarray) -> HeldOut:
+        """Combine what units have inside, (U + 1, H) of either text, for each halving."""
+        found = [
+            combine(y, self.tokens[0], n, self.tokens[1], sample_groups=self.grouped)
+            for y, n in zip(inside.T, inside_samples.T, strict=True)
+        ]
+        return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))
+
+
 def held_out_distance(
     documents: _TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
 ) -> HeldOut:
     """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
-    codes, first, tokens = [], [], []
-    for sample_set, name in enumerate(("reference", "samples")):
-        n, held, chosen = documents.n_documents(sample_set), groups[sample_set], kept[sample_set]
-        own = np.arange(n) if held is None else held
-        chosen = np.ones(n, bool) if chosen is None else chosen
-        numbers, inverse = np.unique(own[chosen], return_inverse=True)
-        n_units = len(numbers)
-        unit = np.full(n, n_units)  # that of documents that are left out
-        unit[chosen] = inverse
-        rngs = (stream(seed, f"held_out/{name}", h) for h in range(HALVINGS))
-        halves = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
-        codes.append(unit)
-        first.append(halves)
-        lengths = documents.values(sample_set)["length"] * chosen
-        tokens.append(np.bincount(unit, lengths, n_units + 1))
-    inside, grouped = _tokens_inside(documents, codes, first, kept), groups[1] is not None
-    found = [
-        combine(inside[0][:, h], tokens[0], inside[1][:, h], tokens[1], sample_groups=grouped)
-        for h in range(HALVINGS)
-    ]
-    return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))
+    halved = _Halved.of(documents, groups, seed, kept)
+    marks = [_more_frequent(*half) for half in zip(*halved.halves, strict=True)]
+    # A unit of the first half is held against the A of the second, and the reverse.
+    return halved.combined(*(halved.of_half(b, halved.inside(b, marks)) for b in (0, 1)))
 
 
-def _tokens_inside(
-    documents: _TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
-) -> list[np.ndarray]:
-    """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
-    halves = [
-        documents.sums_of(sample_set, first[sample_set], codes[sample_set]) for sample_set in (0, 1)
-    ]  # (V, H)
-    totals = [documents.totals(sample_set, kept[sample_set])[:, None] for sample_set in (0, 1)]
-    marks = []  # A of either half: (V, H) each
-    for side in (halves, [all_of - half for all_of, half in zip(totals, halves, strict=True)]):
-        with np.errstate(invalid="ignore"):
-            shares = [counts / counts.sum(axis=0, dtype=float) for counts in side]
-        marks.append((shares[0] > shares[1]).astype(np.float32))
-    both = np.hstack(marks)
-    found = []
-    for sample_set in (0, 1):
-        sums = sums_of_units(
-            documents, sample_set, codes[sample_set], both, len(first[sample_set])
-        )  # (U + 1, 2 H)
-        # A unit of the first half is held against the A of the second, and the reverse.
-        found.append(np.where(first[sample_set], sums[:, HALVINGS:], sums[:, :HALVINGS]))
-    return found
+def _more_frequent(
+    first: np.ndarray, second: np.ndarray, order: np.ndarray | None = None
+) -> np.ndarray:
+    """Mark types (V, H) that are more frequent in the first text; of the rest all alike.
+
+    `order` (n, H) are the types that are cells of their own; None: all.
+    """
+    with np.errstate(invalid="ignore"):
+        shares = [counts / counts.sum(axis=0, dtype=float) for counts in (first, second)]
+    if order is None:
+        return np.asarray(shares[0] > shares[1])
+    tops = [np.take_along_axis(own, order, axis=0) for own in shares]
+    rest = tops[0].sum(axis=0) < tops[1].sum(axis=0)
+    marks = np.repeat(rest[None], len(first), axis=0)
+    np.put_along_axis(marks, order, tops[0] > tops[1], axis=0)
+    return marks
+
+
+class PartitionLimits(NamedTuple):
+    """The total variation over a partition of the types: an estimate and a limit on either side."""
+
+    value: float  # held out: on average at most the distance
+    low: float
+    high: float
+
+
+def partitioned_distance(
+    documents: _TypeCounts, groups: Groups, seed: int, kept: Kept, confidence: float
+) -> PartitionLimits:
+    """Estimate the total variation over the most frequent types of the reference's other half.
+
+    Of every halving the `PARTITION_TYPES` most frequent types of one half of the reference are a
+    cell each and all others one; the distance is measured in the other half, of units or of those
+    that are kept, (D,). The lower limit and the value are those of the held-out distance; the upper
+    limit, value + t * standard error, of the plug-in distance of the other half and all samples,
+    which is too large on average. Both limits are of this confidence.
+    """
+    halved = _Halved.of(documents, groups, seed, kept)
+    n = min(PARTITION_TYPES, len(halved.halves[0][0]))
+    marks, plug_in = [], []
+    for half in (0, 1):
+        own, other = halved.halves[0][half], halved.halves[0][1 - half]
+        order = np.argsort(-own, axis=0, kind="stable")[:n]
+        marks.append(_more_frequent(own, halved.halves[1][half], order))
+        plug_in.append(_more_frequent(other, np.add(*halved.halves[1]), order))
+    held = halved.combined(*(halved.of_half(b, halved.inside(b, marks)) for b in (0, 1)))
+    of_samples = halved.inside(1, plug_in).mean(axis=1)
+    above = halved.combined(halved.of_half(0, halved.inside(0, plug_in)), of_samples)
+    high = above.estimate + student_quantile(confidence, above.df) * above.error
+    value = max(0.0, float(np.median(held.estimate)))
+    return PartitionLimits(value, held.lower_limit(confidence), min(1.0, float(np.median(high))))
 
 
 def sums_of_units(

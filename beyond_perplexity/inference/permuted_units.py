@@ -101,10 +101,8 @@ def _single(codes: np.ndarray) -> bool:
 def _unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> bool:
     if groups[0] is None or groups[1] is None:
         return False
-    first, second = (
-        n / max(len(np.unique(held)), 1)
-        for held, n in zip((groups[0], groups[1]), n_documents, strict=True)
-    )
+    both = zip((groups[0], groups[1]), n_documents, strict=True)
+    first, second = (n / max(len(np.unique(held)), 1) for held, n in both)
     return max(first, second) > MANY_SIZES * min(first, second)
 
 

@@ -44,9 +44,8 @@ class Audit(Result):
         rows = [{**one._asdict(), "unit": checks.CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.failed_checks = [one.check for one in findings if not one.sound and not one.because]
-        others = [
-            {**one._asdict(), "version": checks.PROGRAMS[one.program].version} for one in numbers
-        ]
+        programs = checks.PROGRAMS
+        others = [one._asdict() | {"version": programs[one.program].version} for one in numbers]
         rosetta = pd.DataFrame(others, columns=[*checks.PrintedNumber._fields, "version"])
         summary = {"model": model, "sound": self.sound, "failed_checks": self.failed_checks}
         lines = [*checks.describe_findings(findings), *checks.describe_numbers(numbers)]

@@ -118,6 +118,7 @@ class ContrastOptions:
         in_command=MISSING,
     )
     phenomena: Any = _in_memory("what each pair is about: each gets a row", "iterable of str")
+    groups: Any = _in_memory("document or page of each pair, for intervals", "iterable of str")
     words: Any = _in_memory(
         "of scores: the words of each original, for H_C per word", "iterable of int"
     )

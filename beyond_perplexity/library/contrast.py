@@ -43,7 +43,7 @@ def _unused(given: ContrastOptions) -> Iterator[calls.Unused]:
         return
     yield "with a model, which counts words itself", ("words",)
     if isinstance(given.originals, str | os.PathLike):
-        yield "on a file of pairs, which names them", ("phenomena",)
+        yield "on a file of pairs, which names them", ("phenomena", "groups")
 
 
 @calls.library_function(ContrastOptions, _unused)
@@ -54,7 +54,8 @@ def contrast(given: ContrastOptions) -> Result:
     -------
     Result
         ``table`` (schema ``pair_contrasts``) has a row a phenomenon: pairs, accuracy with Wilson's
-        95% interval, H_C = mean of score(original) − score(distorted), nats a pair, with its own.
+        95% interval, H_C = mean of score(original) − score(distorted), nats a pair, with its own;
+        over groups of pairs where there are any.
         ``summary`` has their means over phenomena, each counted once.
 
     Raises
@@ -144,28 +145,35 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena)
+    about = {"phenomena": given.phenomena, "groups": given.groups}
+    rows = calls.rows_of("one of each pair", **sides, **about)
     for number, row in enumerate(rows, start=1):
         for side in sides:
             if not isinstance(row[side], str) or not row[side].strip():
                 raise InputError(f"{side}: pair {number} has {row[side]!r:.80}; give a sentence")
-        about = _phenomenon(row.get("phenomena"), number)
-        yield SentencePair(row["originals"], row["distorted"], about, f"pair {number}")
+        phenomenon, group = _about(row, number)
+        place = f"pair {number}"
+        yield SentencePair(row["originals"], row["distorted"], phenomenon, place, group)
 
 
-def _phenomenon(about: Any, number: int) -> str:
-    with told(f"phenomena: pair {number} has half a surrogate pair"):
-        return str(_ALL if about is None else about).encode().decode()
+def _about(row: Mapping[str, Any], number: int) -> tuple[str, str | None]:
+    """Return the phenomenon and the group of a pair."""
+    held = {"phenomena": row.get("phenomena"), "groups": row.get("groups")}
+    for name, value in held.items():
+        with told(f"{name}: pair {number} has half a surrogate pair"):
+            held[name] = None if value is None else str(value).encode().decode()
+    return _ALL if held["phenomena"] is None else held["phenomena"], held["groups"]
 
 
-def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | None]]:
+def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, str | None, int | None]]:
     sides = {"originals": given.originals, "distorted": given.distorted}
-    rows = calls.rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
+    about = {"phenomena": given.phenomena, "groups": given.groups, "words": given.words}
+    rows = calls.rows_of("one of each pair", **sides, **about)
     for number, row in enumerate(rows, start=1):
         if row.get("words") is not None:
             check_number("words", row["words"], 1)
         good, bad = (_score(row[side], side, number) for side in sides)
-        yield good, bad, _phenomenon(row.get("phenomena"), number), row.get("words")
+        yield good, bad, *_about(row, number), row.get("words")
 
 
 def _score(value: Any, side: str, number: int) -> float:

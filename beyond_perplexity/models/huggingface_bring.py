@@ -193,10 +193,8 @@ def _probe(model: HuggingFace, external: PreTrainedModel, name: str) -> None:
         truth = truth.index_select(-1, model.output.theirs)  # (2, T, V)
         order = torch.arange(length) % (length - length // 3)  # (T,)
         restarted = torch.stack([truth[0], truth[1, order]])  # (2, T, V)
-        found = {
-            "a whole pass": (model(tokens), truth),
-            "single steps": (_steps(model, tokens, order), restarted),
-        }
+        steps = _steps(model, tokens, order), restarted
+        found = {"a whole pass": (model(tokens), truth), "single steps": steps}
     allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)

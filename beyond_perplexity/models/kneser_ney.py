@@ -179,9 +179,8 @@ class KneserNey(CountedModel):
         for order in range(2, self.order + 1):
             keys, contexts = self._table("keys", order), positions[:, order - 2]  # (M,), (R,)
             begins = torch.searchsorted(keys, contexts << kneser_ney.WORD_BITS)  # (R,)
-            sizes = (
-                torch.searchsorted(keys, (contexts + 1) << kneser_ney.WORD_BITS) - begins
-            )  # (R,)
+            # (R,)
+            sizes = torch.searchsorted(keys, (contexts + 1) << kneser_ney.WORD_BITS) - begins
             owner, entries = spread(begins, torch.where(contexts >= 0, sizes, 0))  # (E,), (E,)
             words = keys[entries] & ((1 << kneser_ney.WORD_BITS) - 1)  # (E,)
             log_probs = self._table("log_probs", order)[entries] + left[owner, order - 1]  # (E,)

@@ -177,9 +177,8 @@ class _OutputLayer:
         rows, self.columns = TILES.get(weight.device.type, TILES["cpu"])
         fitting = LOGITS_AT_ONCE // len(weight) // QUANTUM * QUANTUM
         self.rows = max(QUANTUM, min(rows, fitting))
-        self.all = torch.cat(
-            [weight[EOS:], bias[EOS:, None], torch.ones_like(bias[EOS:, None])], 1
-        )  # (V − 1, D + 2)
+        # (V − 1, D + 2)
+        self.all = torch.cat([weight[EOS:], bias[EOS:, None], torch.ones_like(bias[EOS:, None])], 1)
         self.tiles = self.all.split(self.columns)
 
     def chunks(self, features: Tensor) -> list[slice]:

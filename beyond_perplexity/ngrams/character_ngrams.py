@@ -149,9 +149,8 @@ class NgramCounts:
         size = 1
         for (keys, plain), adjusted, _ in counted:
             counts = np.stack([plain, adjusted])  # (2, M)
-            contexts = kneser_ney.prefix_places(
-                keys
-            )  # of single symbols, whose keys are their ids, one: 0
+            # Of single symbols, whose keys are their ids, one: 0.
+            contexts = kneser_ney.prefix_places(keys)
             if not self._levels:
                 counts[:, BEGIN : BEGIN + 1] = 0
             sums = [np.bincount(contexts, row, size) for row in (*counts, counts[0] > 0)]
@@ -165,14 +164,10 @@ class NgramCounts:
             return [LevelCounts(*np.zeros((5, 0))) for _ in self._levels]
         first = max(events.positions[0] - len(self._levels), 0)
         text = events.text[first : events.positions[-1] + 1]
-        at, contexts, found = (
-            events.positions - first,
-            np.zeros(len(events.positions), np.int64),
-            [],
-        )
-        positions = np.where(
-            text < len(self._levels[0].keys), text, -1
-        )  # of n-grams that end there
+        at, contexts = events.positions - first, np.zeros(len(events.positions), np.int64)
+        found = []
+        # Of n-grams that end there.
+        positions = np.where(text < len(self._levels[0].keys), text, -1)
         for level, held in enumerate(self._levels):
             if level:
                 contexts = positions[at - 1]

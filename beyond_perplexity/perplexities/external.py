@@ -230,11 +230,8 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     The summary also has ``spelling_model``, its path, and ``special_tokens``, those that the text
     says.
     """
-    options, vocabulary, spelling_model = (
-        scoring.options,
-        scoring.vocabulary,
-        scoring.spelling_model,
-    )
+    options, vocabulary = scoring.options, scoring.vocabulary
+    spelling_model = scoring.spelling_model
     how: dict[str, Any] = {
         "text": scoring.kind,
         "context_length": options.context_length,

@@ -156,10 +156,8 @@ def score_rows(
     `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
     that is no infinite perplexity, but a broken model.
     """
-    given = (
-        ScoredText(place, item) if isinstance(item, str) else item
-        for place, item in enumerate(texts)
-    )
+    items = enumerate(texts)
+    given = (ScoredText(place, x) if isinstance(x, str) else x for place, x in items)
     if text == "cleaned":
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
@@ -257,12 +255,8 @@ def _intervals(totals: Totals, groups: np.ndarray, extra: int) -> dict[str, Any]
     sums = dict(zip(held, intervals.sum_groups(groups, *held.values()), strict=True))
     counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
     effective = {unit: effective_groups(count) for unit, count in counts.items()}
-    found: dict[str, Any] = {
-        "level": intervals.INTERVAL_LEVEL,
-        "groups": len(sums["byte"]),
-        "effective_groups": effective,
-        "note": "",
-    }
+    found: dict[str, Any] = {"level": intervals.INTERVAL_LEVEL, "groups": len(sums["byte"])}
+    found |= {"effective_groups": effective, "note": ""}
     if not np.isfinite(scores["log_likelihood"]).all():
         return found | {"note": "a document is impossible"}
     if min(effective.values(), default=0.0) < EFFECTIVE_GROUPS:

@@ -144,6 +144,18 @@ def check_contrastive(config: configuration_file.Config) -> None:
     if given["models"] and given["base_level"] not in [*given["levels"], *given["curve"]]:
         fault = f"{given['base_level']:g} is not among the levels; add it to contrastive.levels"
         raise InputError(f"contrastive.base_level: {fault}")
+    if given["models"] and given["parts_level"] is not None:
+        if given["parts_level"] not in [*given["levels"], *given["curve"]]:
+            fault = (
+                f"{given['parts_level']:g} is not among the levels; add it to contrastive.levels"
+            )
+            raise InputError(f"contrastive.parts_level: {fault}")
+        options = DistortionOptions(**given["distortion"])
+        if options.substitutes == "text" or not options.keeps_length:
+            fault = "parts need substitutes of a vocabulary, and neither deletion nor insertion"
+            raise InputError(
+                f"contrastive.parts_level: {fault}; change the distortion, or take null"
+            )
     name = given["partition"]["proposal"]
     for other in given["models"] if name else ():
         model, proposal = config["models"][other], config["models"][name]

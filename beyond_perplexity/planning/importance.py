@@ -61,9 +61,7 @@ class ImportancePlan:
 
     def titles(self) -> dict[str, str]:
         """Say what is printed for latent models and proposals: distinct titles of families."""
-        found = _distinguished(
-            {name: FAMILIES[kind].title for name, kind in self.families().items()}
-        )
+        found = _distinguished({n: FAMILIES[kind].title for n, kind in self.families().items()})
         for model in self.models():
             plain = {}
             for name in self.proposals_of(model):
@@ -220,10 +218,8 @@ class ImportancePlan:
 
     def estimate_files(self, kind: str, folder: str = "estimates") -> list[str]:
         """List the reduced files of one kind of all proposals."""
-        return [
-            f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet"
-            for name in self.proposals()
-        ]
+        names = self.proposals()
+        return [f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet" for name in names]
 
 
 def _distinguished(titles: Mapping[str, str], beginning: str = "") -> dict[str, str]:

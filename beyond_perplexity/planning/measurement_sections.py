@@ -152,6 +152,9 @@ class Contrastive(sections.SectionModel):
     curve: Further levels, for the curve of contrastive entropy against distortion.
     curve_draws: Distortions at each of those.
     base_level: The level whose contrastive entropy the ratio divides by.
+    parts_level: The level whose contrastive entropy is split by event, by how frequent a
+        substituted word is, and by how far transposed words are apart; about seven scores in place
+        of one. null: none.
     distortion: What happens to a word that is hit.
     vocabulary: Name of the closed vocabulary that substitutes come from; null: that of the first
         listed model of the corpus that has one.
@@ -170,6 +173,7 @@ class Contrastive(sections.SectionModel):
     curve: DistortionLevels = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     curve_draws: Count = 2
     base_level: Share = 0.1
+    parts_level: Share | None = None
     distortion: DistortionOptions = DistortionOptions()
     vocabulary: str | None = None
     pairs: dict[sections.Name, ExternalPairs] = sections.NO_NAMES

@@ -91,6 +91,7 @@ def _contrastive_files(run: Run, corpus: str) -> Files:
     unnormalized = [name for name in names if name not in normalized]
     return {
         **measured,
+        "contrast_parts": measured["contrasts"] if plan.options["parts_level"] else [],
         "models": _each("models/*/model.json", names),
         "sentence_models": _each("models/*/model.json", unnormalized),
         "training": _each("models/*/training.parquet", unnormalized),

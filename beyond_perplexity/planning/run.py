@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from beyond_perplexity.planning.configuration_file import Config
+from beyond_perplexity.planning.configuration_file import Config, as_json
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.importance import ImportancePlan
@@ -36,6 +36,18 @@ class RelationPlan:
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""
         return list(dict.fromkeys([*self.models(corpus), *self._run.contrastive.models(corpus)]))
+
+    def families(self, corpus: str) -> str:
+        """Return the family of each model as JSON: models of one family are siblings.
+
+        Models that come trained share no training, and are each by themselves.
+        """
+        names, models = (
+            [*self.names(corpus), *self._config["generation"]["models"]],
+            self._run.models,
+        )
+        trained = [name for name in names if models.row(name).kind != "external"]
+        return as_json({name: models.find(name)["family"] for name in trained})
 
     def corpora(self) -> list[str]:
         """List the corpora on which several models have measures besides perplexity."""

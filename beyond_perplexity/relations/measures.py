@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from beyond_perplexity.inference.correlations import average_ranks, correlation_matrix
 from beyond_perplexity.inference.intervals import finite
+from beyond_perplexity.inference.p_values import holm, student_tail
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.relations import readers
 from beyond_perplexity.schemas import relations
@@ -67,31 +67,34 @@ def _within(pairs: Mapping[_Place, tuple[float, float]]) -> float:
 def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Correlate the ranks of all pairs of measures, over all rows and within decodings.
 
-    The rows of a model are not independent, so that an interval counts models and not rows: it is
-    that of as many independent items (`few_items_interval`), which is what rows of perfectly
-    dependent models would give, and too wide where they depend less. Decodings are taken as given:
+    The rows of a model are not independent, nor are siblings (models of one family, such as the
+    orders of an n-gram), so that an interval counts families and not rows: it is that of as many
+    independent items (`few_items_interval`), which is what rows of perfectly dependent models would
+    give, and too wide where they depend less. Decodings are taken as given:
     over rows of several, a measure that distinguishes decodings correlates with any other that
     does.
     """
-    held = _by_measure(rows)
-    found = []
+    held, found = _by_measure(rows), []
+    family_of = {row["model"]: row["model_family"] for row in rows}
     for first, second in combinations(held, 2):
         pairs = shared_rows(held[first], held[second])
-        models = len({model for model, _ in pairs})
+        models = {model for model, _ in pairs}
+        families = len({family_of[model] for model in models})
         for scope, value in (
             (OVER_ROWS, _spearman([*pairs.values()])),
             (WITHIN_DECODINGS, _within(pairs)),
         ):
-            row = correlation_of_models(value, models, ranks=True)
+            row = correlation_of_models(value, families, ranks=True)
             unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)
             note = joined_facts(row["note"], "a measure does not vary" if unknown else "")
             row |= {"first": first, "second": second, "scope": scope, "note": note}
-            found.append(row | {"rows": len(pairs), "models": models})
+            counts = {"rows": len(pairs), "models": len(models), "families": families}
+            found.append(row | counts)
     return pa.Table.from_pylist(found, relations.RELATION_CORRELATIONS)
 
 
 UNSCORED = "is not scored on the text that the others are scored on"
-FEW_DOCUMENTS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no error, no probability"
+FEW_DOCUMENTS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no error, no test"
 
 
 class RelatedFiles(NamedTuple):
@@ -106,13 +109,12 @@ class RelatedFiles(NamedTuple):
 class RelationOptions(NamedTuple):
     """How measures are taken and resampled.
 
-    The split of semantic measures, the level of contrastive entropy and what its ratio divides by,
-    the confidence of upper limits of tendencies, the resamples of documents and their seed.
+    The split of semantic measures, the level of contrastive entropy, the confidence of upper limits
+    of tendencies, the resamples of documents and their seed.
     """
 
     split: str = "test"
     level: float = 0.3
-    base_level: float = 0.1
     confidence: float = 0.95
     resamples: int = 1_999
     seed: int = 1
@@ -147,16 +149,18 @@ def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[di
         yield readers.measure_row(model, None, *names, given, error, 1 if held.higher else -1, note)
 
 
-def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
+def gather_measures(
+    files: RelatedFiles, options: RelationOptions, families: Mapping[str, str] | None = None
+) -> RelatedMeasures:
     """Read the measures of all papers and resample the documents of those that are sums over them.
 
     Perplexity, contrastive and semantic measures belong to a model; tendencies to its text under a
-    decoding.
+    decoding. `families` has the family of models that may have siblings.
     """
     perplexity, others = readers.perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),
-        *readers.contrast_sums(files.contrasts, options.level, options.base_level),
+        *readers.contrast_sums(files.contrasts, options.level),
         *readers.semantic_sums(files.semantics, options.split),
     ]
     draws = readers.resampled_values(held, options.resamples, options.seed)
@@ -164,6 +168,8 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     names, note = (readers.PERPLEXITY, readers.PERPLEXITY, "Bits per byte"), UNSCORED
     rows += [readers.measure_row(model, None, *names, None, None, -1, note) for model in others]
     rows += readers.tendency_rows(files.tendencies, options.confidence)
+    known = families or {}
+    rows = [row | {"model_family": known.get(row["model"], row["model"])} for row in rows]
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)
 
 
@@ -181,21 +187,31 @@ class _Ordered(NamedTuple):
     measure: str
     decoding: str | None
     known: Mapping[str, float]  # of more is better
-    few: bool  # too few groups for a probability
-    draws: Mapping[str, np.ndarray] | None = None  # (R,) by model; None: of texts, with errors
-    errors: Mapping[str, float | None] = MappingProxyType({})
+    effective: float  # groups of documents; of texts, whose errors are normal, infinite
+    draws: Mapping[str, np.ndarray]  # (R,) by model; none of texts, which have errors
+    errors: Mapping[str, float | None]
+
+    def error(self, first: str, second: str) -> float:
+        """Return the standard error of a difference; of independent texts. NaN: not known."""
+        if self.draws:
+            return float(np.std(self.draws[second] - self.draws[first], ddof=1))
+        errors = [self.errors[first], self.errors[second]]
+        return math.hypot(*(math.nan if error is None else error for error in errors))
+
+
+def _of_documents(found: RelatedMeasures, measure: str) -> _Ordered:
+    held = found.sums[measure]
+    sign = 1 if held.higher else -1
+    known = {model: sign * value for model, value in held.known().items()}
+    draws = dict(zip(held.models, sign * found.draws[measure].T, strict=True))
+    return _Ordered(measure, None, known, held.effective, draws, {})
 
 
 def _orders(found: RelatedMeasures) -> Iterator[_Ordered]:
     """List what has an order of models beside that of perplexity."""
-    few = found.sums[readers.PERPLEXITY].effective < EFFECTIVE_GROUPS
-    for measure, held in found.sums.items():
+    for measure in found.sums:
         if measure != readers.PERPLEXITY:
-            sign = 1 if held.higher else -1
-            known = {model: sign * value for model, value in held.known().items()}
-            draws = dict(zip(held.models, sign * found.draws[measure].T, strict=True))
-            few_own = few or held.effective < EFFECTIVE_GROUPS
-            yield _Ordered(measure, None, known, few_own, draws)
+            yield _of_documents(found, measure)
     texts: dict[tuple[str, str | None], dict[str, _Row]] = {}
     for row in found.rows:
         if row["measure"] not in found.sums and row["value"] is not None:
@@ -203,54 +219,66 @@ def _orders(found: RelatedMeasures) -> Iterator[_Ordered]:
     for names, rows in texts.items():
         known = {model: row["direction"] * row["value"] for model, row in rows.items()}
         errors = {model: row["error"] for model, row in rows.items()}
-        yield _Ordered(*names, known, few, errors=errors)
+        yield _Ordered(*names, known, math.inf, {}, errors)
 
 
-def _compare_order(found: RelatedMeasures, of: _Ordered) -> Iterator[_Row]:
+def _p_value(value: float, error: float, effective: float) -> float:
+    """Return the two-sided p-value of a difference; NaN without a standard error."""
+    if error == 0:
+        return float(value == 0)
+    return float(2 * student_tail(np.array(abs(value) / error), np.array(effective - 1)))
+
+
+def _compare_order(own: _Ordered, of: _Ordered) -> Iterator[_Row]:
     """Compare the order of each pair of models with a finite perplexity, in its order."""
-    own, drawn = found.sums[readers.PERPLEXITY], found.draws[readers.PERPLEXITY]
-    values, place = own.known(), own.models.index
-    shared = sorted((model for model in of.known if model in values), key=values.__getitem__)
+    few = min(own.effective, of.effective) < EFFECTIVE_GROUPS
+    shared = sorted((m for m in of.known if m in own.known), key=lambda model: -own.known[model])
     for first, second in combinations(shared, 2):
-        gap, value = values[second] - values[first], of.known[second] - of.known[first]
-        right = _agreeing(drawn[:, place(second)] - drawn[:, place(first)], gap)  # (R,)
-        if of.draws is None:
-            sure = _normal_chance(value, of.errors[first], of.errors[second])
-            both = right.mean() * sure
-        else:
-            agreeing = _agreeing(of.draws[second] - of.draws[first], value)  # (R,)
-            sure, both = float(agreeing.mean()), (right * agreeing).mean()
-        unknown = "the measure has no standard error" if math.isnan(sure) else ""
-        chances = {"probability_perplexity": right.mean()}
-        chances |= {"probability": sure, "probability_both": both}
-        row: _Row = {
+        found = [held.known[second] - held.known[first] for held in (own, of)]
+        both = list(zip((own, of), found, strict=True))
+        p_values = [_p_value(x, held.error(first, second), held.effective) for held, x in both]
+        p_value = float(np.max(p_values))  # NaN where one is
+        share = math.nan
+        if of.draws:
+            seen = (_agreeing(held.draws[second] - held.draws[first], x) for held, x in both)
+            share = float(np.mean(math.prod(seen)))
+        differs = found[1] > 0
+        unknown = math.isnan(p_value)
+        note = "the measure has no standard error" if unknown else ""
+        yield {
             "measure": of.measure,
             "decoding": of.decoding,
             "first": first,
             "second": second,
+            "perplexity_difference": -found[0],
+            "difference": found[1],
+            "differs": differs,
+            "share": None if few else finite(share),
+            "p_value": None if few else finite(p_value if differs or unknown else 1.0),
+            "note": FEW_DOCUMENTS if few else note,
         }
-        row |= {"perplexity_difference": gap, "difference": value, "differs": value > 0}
-        row |= {name: None if of.few else finite(chance) for name, chance in chances.items()}
-        note = FEW_DOCUMENTS if of.few else unknown
-        yield row | {"resampled": of.draws is not None, "note": note}
-
-
-def _normal_chance(value: float, first: float | None, second: float | None) -> float:
-    """Return the probability of the sign of a difference with two standard errors; NaN: unknown."""
-    spread = 0.0 if first is None or second is None else math.hypot(first, second)
-    return 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
 
 
 def compare_orders(found: RelatedMeasures) -> pa.Table:
     """Compare the order of every pair of models by perplexity with that by every other measure.
 
-    Schema ``relation_orders``; no row where there is no perplexity. The probability that an order
-    is real is the share of resamples of the test documents that have it, of perplexity and a
-    measure of the same documents jointly; of generated texts, which are other documents, that of a
-    normal difference with the standard errors of both texts, taken for independent. None is
-    adjusted for the number of pairs.
+    Schema ``relation_orders``; no row where there is no perplexity. That the orders differ is
+    tested by the larger of the two-sided p-values of both differences, which holds its level
+    however they depend on each other (of independent ones: Gail and Simon 1985), and is 1 where
+    they are seen to agree; it is adjusted for all rows by Holm's method. Standard errors are of
+    resamples of the test documents, of generated texts, which are other documents, those of both
+    texts, taken for independent.
+
+    References
+    ----------
+    Gail and Simon (1985). Testing for qualitative interactions between treatment effects and
+    patient subsets. Biometrics 41.
     """
     rows: list[_Row] = []
     if readers.PERPLEXITY in found.sums:
-        rows = [row for of in _orders(found) for row in _compare_order(found, of)]
+        own = _of_documents(found, readers.PERPLEXITY)
+        rows = [row for of in _orders(found) for row in _compare_order(own, of)]
+    tested = [row for row in rows if row["p_value"] is not None]
+    for row, p_value in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_adjusted"] = float(p_value)
     return pa.Table.from_pylist(rows, relations.RELATION_ORDERS)

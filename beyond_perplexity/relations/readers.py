@@ -31,7 +31,7 @@ from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey
 from beyond_perplexity.signature import refuse_mixed, signature_in
 from beyond_perplexity.storage.shards import check_schema
-from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.tendencies.definitions import EMBEDDING, TENDENCIES
 
 _BLOCK = 64  # resamples that are held at once
 
@@ -167,37 +167,30 @@ def _by_folder(paths: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iterator[DocumentSums]:
-    """Read contrastive entropy per word of models with a likelihood, and its ratio of all.
+def contrast_sums(paths: Sequence[str], level: float) -> Iterator[DocumentSums]:
+    """Read contrastive entropy per word of models with a likelihood, of shards in their folders.
 
-    Of shards in folders of models; `base_level` is what the ratio divides by. Models that are
-    scored on other documents, or not at these levels, are an InputError.
+    The contrastive ratio, which all models have, is none of quality: it has no direction. Models
+    that are scored on other documents, or not at this level, are an InputError.
     """
     held = {name: read_sums(own) for name, own in _by_folder(paths).items()}
     refuse_mixed({path: line for one in held.values() for path, line in one.signatures.items()})
     held = {n: s for n, s in held.items() if np.isfinite(s.scores).all() and _has(n, s, level)}
+    held = {name: sums for name, sums in held.items() if not sums.sentence_level}
     if not held:
         return
     first = next(iter(held.values()))
     for name, sums in held.items():
         if not np.array_equal(sums.unit_ids, first.unit_ids):
             raise InputError(f"{name}: was scored on other documents than others; score all anew")
+    if not first.keeps_length():
+        return
     groups, code = np.unique(first.groups, return_inverse=True)
-
-    def of(names: list[str], measure: str, title: str, below: np.ndarray) -> DocumentSums:
-        lost = np.stack([held[name].mean(level) for name in names], 1)
-        above, under = (paired_scores.summed(code, values, len(groups)) for values in (lost, below))
-        about = (f"contrastive/{measure}", "contrastive", title, True)
-        return DocumentSums(*about, names, groups, above, under)
-
-    known = [name for name, sums in held.items() if not sums.sentence_level]
-    if known and first.keeps_length():
-        words = np.stack([held[name].size("word") for name in known], 1)
-        yield of(known, "entropy", f"Contrastive entropy at {level:.0%}", words)
-    if level != base_level and all(_has(n, s, base_level) for n, s in held.items()):
-        base = np.stack([sums.mean(base_level) for sums in held.values()], 1)
-        title = f"Contrastive ratio, {level:.0%} to {base_level:.0%}"
-        yield of(list(held), "ratio", title, base)
+    lost = np.stack([sums.mean(level) for sums in held.values()], 1)
+    words = np.stack([sums.size("word") for sums in held.values()], 1)
+    above, below = (paired_scores.summed(code, values, len(groups)) for values in (lost, words))
+    about = "contrastive/entropy", "contrastive", f"Contrastive entropy at {level:.0%}", True
+    yield DocumentSums(*about, list(held), groups, above, below)
 
 
 def _has(name: str, sums: ContrastSums, level: float) -> bool:
@@ -230,10 +223,10 @@ def _semantic(key: ScoreKey, sums: GroupSums, groups: np.ndarray) -> DocumentSum
 def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str, Any]]:
     """Yield the excess of every distance over its baseline, with its standard error.
 
-    That follows from the upper limit (of a `confidence`) of the distance, which is made of
-    resamples of the documents of both texts; a limit of 1 says nothing. Taken for independent, two
-    models' excesses vary at most as much as their errors say: both are of the same human text. Of
-    external texts ``external/NAME`` is the model.
+    That of vectors is the jackknife's; else it follows from the upper limit (of a `confidence`) of
+    the distance, which is made of resamples of the documents of both texts; a limit of 1 says
+    nothing. Taken for independent, two models' excesses vary at most as much as their errors say:
+    both are of the same human text. Of external texts ``external/NAME`` is the model.
     """
     quantile = float(student_quantile(confidence, math.inf))
     signatures: dict[str, str | None] = {}
@@ -242,18 +235,28 @@ def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str,
             signatures[path] = signature_in(path, file.metadata.metadata)
             refuse_mixed(signatures)
             rows = file.read(columns=TENDENCY_MEASURES.names).to_pylist()
+        errors = {_text_of(row): row["value"] for row in rows if row["measure"] == "standard_error"}
         for row in rows:
             tendency = TENDENCIES.get(row["tendency"])
             if tendency and tendency.distance and tendency.distance == row["measure"]:
-                yield _tendency_row(row, quantile)
+                error = errors.get(_text_of(row)) or _limit_error(row, quantile)
+                yield _tendency_row(row, error)
 
 
-def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
+def _text_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["source"], row["tendency"]
+
+
+def _limit_error(row: Mapping[str, Any], quantile: float) -> float | None:
+    # A limit is of all documents, which the value is not where its baseline is of halves.
+    value = row["value"] if row["value_all"] is None else row["value_all"]
+    known = None not in (value, row["high"]) and value < row["high"] < 1
+    return (row["high"] - value) / quantile if known and row["tendency"] != EMBEDDING else None
+
+
+def _tendency_row(row: Mapping[str, Any], error: float | None) -> dict[str, Any]:
     first, _, second = row["source"].partition("/")
     model, decoding = (row["source"], None) if first == "external" else (first, second)
-    error = None
-    if None not in (row["value"], row["high"]) and row["value"] < row["high"] < 1:
-        error = (row["high"] - row["value"]) / quantile
     tendency = TENDENCIES[row["tendency"]]
     title = f"{tendency.title} ({tendency.distance_name}), excess"
     names = "tendencies", f"tendencies/{row['tendency']}.{row['measure']}", title
@@ -262,5 +265,5 @@ def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
 
 
 def measure_row(*columns: Any) -> dict[str, Any]:
-    """Make a row of schema ``relation_measures``, of its columns in their order."""
-    return dict(zip(RELATION_MEASURES.names, columns, strict=True))
+    """Make a row of schema ``relation_measures``, of its columns in order; a family by itself."""
+    return dict(zip(RELATION_MEASURES.names, (*columns, columns[0]), strict=True))

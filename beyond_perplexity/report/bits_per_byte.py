@@ -95,10 +95,8 @@ def model_table(
 ) -> Table:
     """Make Table 1 of ``model.json`` and perplexity results: parameters and perplexity."""
     texts = [text for text in BITS_HEADINGS if _scored(perplexities, text)]
-    records = [
-        _model_record(name, models[name], perplexities.get(name))
-        for name in labels.sort_models(models)
-    ]
+    names = labels.sort_models(models)
+    records = [_model_record(name, models[name], perplexities.get(name)) for name in names]
     two_digits, measured = partial(shown, digits=2), "Perplexity of the test set"
     columns = [
         *text_columns("Model", form=labels.model),

@@ -133,6 +133,7 @@ def read_sample_set(
     folder: Path,
     record: dict[str, object],
     field: str | None = None,
+    group_size: int = 1,
 ) -> SampleSet:
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
@@ -148,6 +149,10 @@ def read_sample_set(
             counter.add(texts)
         counter.write(counted, record)
     statistics, titles = read_statistics(counted), (fields.repeated(), fields.without_title)
+    if group_size > 1:
+        if codes is not None:
+            raise InputError(f"{path}: names its groups; leave the group size out")
+        codes = np.arange(statistics.n_documents, dtype=np.int32) // group_size
     told = (*counts, codes, fields.grouped, *titles)
     return SampleSet(Path(str(path)), documents, counted, statistics, *told)
 
@@ -214,7 +219,6 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
-    # of working files
     record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)
@@ -226,8 +230,9 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             own = Path(folder) / str(len(sample_sets))
             own.mkdir()
             field = options.field_of(path, samples=bool(sample_sets))
+            size = options.samples_group_size if sample_sets else options.group_size
             sample_set = read_sample_set(
-                path, options, views[main], group, stop_words, own, record, field
+                path, options, views[main], group, stop_words, own, record, field, size
             )
             sample_sets.append(sample_set)
             if found := without_blanks(sample_set.statistics.types, sample_set.statistics.counts):
@@ -280,15 +285,13 @@ def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -
 
 def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -> None:
     """Say where documents look as if they were of one page, and nothing tells the pages."""
-    if sample_sets[0].grouped or options.group_column is not None:
+    grouped = sample_sets[0].grouped or sample_sets[0].groups is not None
+    if grouped or options.group_column is not None:
         return
-    whole = all(
-        sample_set.without_title in (0, sample_set.statistics.n_documents)
-        for sample_set in sample_sets
-    )
+    whole = all(one.without_title in (0, one.statistics.n_documents) for one in sample_sets)
     todo = "title" if whole else "with a field that tells the groups"
     for sample_set in sample_sets:
-        if sample_set.repeated and not sample_set.grouped:
+        if sample_set.repeated and not sample_set.grouped and sample_set.groups is None:
             remark(
                 f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. "
                 "Documents of one page are alike, and tests that take them for independent find "
@@ -311,6 +314,8 @@ def _measured(
     groups = reference.groups, samples.groups
     training = (lambda: _training_texts(options)) if options.training is not None else None
     comparison = TextComparison(files, views, classes, groups, training)
+    for warning in comparison.warnings((reference.path, samples.path)):
+        remark(warning)
     pair_of_sample_sets = reference.statistics, samples.statistics
     for place, (name, view) in enumerate(views.items()):
         if place:

@@ -26,11 +26,7 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.report.contrastive_pairs import ordered_accuracies, ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
-from beyond_perplexity.schemas.contrastive import (
-    CONTRAST_DIFFERENCES,
-    CONTRASTIVE_ENTROPY,
-    PAIRWISE_ACCURACY,
-)
+from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 
 
@@ -96,19 +92,9 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
         yield Answer(about, quantity, *numbers, verdict, first_page=name == best)
 
 
-def _unnormalized(given: ScoredModels) -> Iterator[Answer]:
+def _unnormalized(given: ScoredModels, unit: str, how: str) -> Iterator[Answer]:
     """Count how each model without a likelihood reads against those with one."""
-    told = "models with a likelihood against which Table 1 reads so, per sentence at"
-    yield from _counted(given, "sentence", told)
-
-
-def _by_accuracy(given: ScoredModels) -> Iterator[Answer]:
-    """Count the models with a likelihood whose accuracy is higher or lower than that of another."""
-    told = "models with a likelihood against whose accuracy its own is so, at"
-    yield from _counted(given, PAIRWISE_ACCURACY, told)
-
-
-def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
+    told = f"models with a likelihood against which {how} at"
     for name in given.others():
         readings = given.readings(unit, name)
         words = sorted(reading for other, reading in readings.items() if other in given.known)
@@ -121,9 +107,8 @@ def _counted(given: ScoredModels, unit: str, told: str) -> Iterator[Answer]:
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
     """Compare two orders of the same things, by a number for each that is not NaN."""
     pairs = np.triu_indices(len(one), 1)
-    signs = [
-        (np.greater.outer(x, x).astype(int) - np.less.outer(x, x))[pairs] for x in (one, other)
-    ]
+    outer = [(np.greater.outer(x, x).astype(int), np.less.outer(x, x)) for x in (one, other)]
+    signs = [(more - less)[pairs] for more, less in outer]
     agreeing, against = (int((signs[0] * signs[1] == way).sum()) for way in (1, -1))
     untied = math.prod(int(np.count_nonzero(sign)) for sign in signs)
     tau = (agreeing - against) / math.sqrt(untied) if untied else math.nan
@@ -267,9 +252,9 @@ def contrastive_findings_table(
     labels: Labels,
 ) -> Table:
     """Hold the assertions of the paper against a run, a number with its verdict a row."""
-    rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
+    rows = pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY)
     if differences is None:
-        differences = CONTRAST_DIFFERENCES.empty_table().to_pandas()
+        differences = contrastive.CONTRAST_DIFFERENCES.empty_table().to_pandas()
     pairs = pd.concat([ordered_readings(differences), ordered_accuracies(differences)])
     levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
     given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
@@ -282,9 +267,12 @@ def contrastive_findings_table(
         ),
         "Without a likelihood": (
             "sRNN-75(10) and -150(10) are superior to all.",
-            _unnormalized(given),
+            _unnormalized(given, "sentence", "Table 1 reads so, per sentence"),
         ),
-        "Accuracy without a likelihood": ("", _by_accuracy(given)),
+        "Accuracy without a likelihood": (
+            "",
+            _unnormalized(given, contrastive.PAIRWISE_ACCURACY, "its accuracy is so,"),
+        ),
         "Does it order models as perplexity does": (
             "H_C correlates negatively with perplexity (3 models).",
             _agreement(given),

@@ -10,15 +10,8 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.contrastive.differences import HIGHER, read_table_1
+from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import (
-    CONTRAST_UNITS,
-    LOGARITHMS,
-    Descriptions,
-    both_ways,
-    shown_level,
-    table_levels,
-)
 from beyond_perplexity.figures.numbers import (
     UNCLEAR,
     shown,
@@ -47,7 +40,8 @@ from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
     "counting as half; 0.5 is chance. H_C: log score of the good side less that of the bad one, a "
-    f"mean over pairs in nats, and by their words; {' and '.join(LOGARITHMS)} are in the CSV. "
+    "mean over pairs in nats, and by their words; "
+    f"{' and '.join(measure_names.LOGARITHMS)} are in the CSV. "
     "Identical pairs are counted and left out. A log score falls with every word, so that sums "
     "favour the shorter side: beside are the mean number of words that the good side has more, and "
     "the share of pairs in which it is the shorter one. Intervals: 95%; why one is missing is in "
@@ -111,12 +105,12 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered.iloc[np.unique([0, *places, len(ordered) - 1])]
 
 
-def partition_table(partitions: pd.DataFrame, given_lengths: Descriptions, labels: Labels) -> Table:
+def partition_table(
+    partitions: pd.DataFrame, given_lengths: measure_names.Descriptions, labels: Labels
+) -> Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
-    chosen = [
-        _lengths(partitions[partitions["model"] == m])
-        for m in labels.sort_models(partitions["model"])
-    ]
+    names = labels.sort_models(partitions["model"])
+    chosen = [_lengths(partitions[partitions["model"] == name]) for name in names]
     rows = pd.concat(chosen).to_dict("records")
     columns = [
         *text_columns("Model", "Proposal", form=lambda name: name and labels.model(name)),
@@ -158,10 +152,7 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
 
 _ALIKE, _NOT_FOUND = "·", "–"
 _DIFFERENCE = ("value", "low", "high")
-_ACCURACY_COLUMNS = {
-    "value": "accuracy_difference",
-    **{end: f"accuracy_difference_{end}" for end in _DIFFERENCE[1:]},
-}
+_ACCURACY_COLUMNS = {end: f"accuracy_difference_{end}" for end in _DIFFERENCE}
 _COLUMNS = [
     *("unit", "level", "base_level", "first", "second", "reading"),
     *(f"{CONTRASTIVE_ENTROPY}_{name}" for name in _DIFFERENCE),
@@ -197,7 +188,7 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     of_ratio = differences["measure"] == CONTRASTIVE_RATIO
     read_by = {end: differences[f"{end}_adjusted"] for end in _DIFFERENCE[1:]}
     held = {end: differences[end].mask(of_ratio, limit) for end, limit in read_by.items()}
-    both = both_ways(differences.assign(**held)).iloc[::-1].sort_index(kind="stable")
+    both = measure_names.both_ways(differences.assign(**held)).iloc[::-1].sort_index(kind="stable")
     entropies, ratios = (
         both[both["measure"] == name]
         .set_index(["unit", "level", "first", "second"])
@@ -214,12 +205,8 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered_accuracies(differences: pd.DataFrame) -> pd.DataFrame:
-    """Say of every ordered pair of models whether the first has the higher accuracy, or the lower.
-
-    Takes schema ``contrast_differences``; the unit is ``accuracy``, the columns as those of
-    `ordered_readings` with the difference of accuracies in place of the others.
-    """
-    found = both_ways(differences[differences["measure"] == PAIRWISE_ACCURACY])
+    """Say of every ordered pair whether the first has the higher accuracy; the unit is that."""
+    found = measure_names.both_ways(differences[differences["measure"] == PAIRWISE_ACCURACY])
     found = found.rename(columns=_ACCURACY_COLUMNS)
     ways = (found[_ACCURACY_COLUMNS["value"]] > 0).map(HIGHER)
     clear = found["reading"].isin(HIGHER.values())
@@ -241,14 +228,14 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     rows = [
         {
             "unit": title,
-            "distortion": shown_level(level),
+            "distortion": measure_names.shown_level(level),
             "no.": places[first],
             "model": labels.model(first),
             **{second: read.get((unit, level, first, second), "") for second in models},
             first: _ALIKE,
         }
-        for unit, title in {**CONTRAST_UNITS, PAIRWISE_ACCURACY: "accuracy"}.items()
-        for level in table_levels(pairs["level"].tolist())
+        for unit, title in {**measure_names.CONTRAST_UNITS, PAIRWISE_ACCURACY: "accuracy"}.items()
+        for level in measure_names.table_levels(pairs["level"].tolist())
         for first in models
         if (unit, level, first) in held
     ]

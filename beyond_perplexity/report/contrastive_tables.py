@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -21,11 +22,12 @@ from beyond_perplexity.figures.measure_names import (
     table_levels,
     training_margins,
 )
-from beyond_perplexity.figures.numbers import shown, shown_interval
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.layout import (
     Column,
     Table,
+    interval_column,
     lay_out,
     said_once,
     text_columns,
@@ -242,10 +244,8 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
     right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
     right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
-    accuracies = {
-        level: f"Accuracy at {shown_level(level)}"
-        for level in table_levels(right["level"].tolist())
-    }
+    shown = table_levels(right["level"].tolist())
+    accuracies = {level: f"Accuracy at {shown_level(level)}" for level in shown}
     columns = [*text_columns("Model", form=labels.model), _NAME_COLUMN]
     columns += _level_columns(rows, titles)
     both = pd.concat([right.assign(unit=unit) for unit in CONTRAST_UNITS])  # as lines have it
@@ -270,6 +270,44 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     )
 
 
+_PARTS_NOTE = (
+    "H_C per sentence, split: substitutions by the rank of the replaced word in the vocabulary "
+    "(most frequent in training first; rarer: beyond 1,000 and unknown), transpositions by the "
+    "distance of both words. Parts are applied one after the other, in an order that is drawn anew "
+    "for each document and distortion; each has what the score then loses (its Shapley value on "
+    "average), so that they add up to H_C. Interval: 95%, jackknife over documents (or groups of "
+    "them)."
+)
+
+
+def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of what H_C has of each event, and of the parts of an event."""
+    rows = contrasts[
+        (contrasts["measure"] == contrastive.CONTRASTIVE_PART) & (contrasts["unit"] == "sentence")
+    ]
+    if rows.empty:
+        raise NothingToShowError("the contrasts were not split by event")
+    # of an event and of its parts, so that all are counted twice
+    whole = rows.groupby("model")["value"].transform("sum") / 2
+    hit = rows["value"] * rows["sentences"] * rows["draws"] / rows["words_hit"]
+    rows = rows.assign(share_of_entropy=rows["value"] / whole, per_event=hit)
+    order = rows["model"].map(labels.sort_models(rows["model"]).index)
+    rows = rows.iloc[order.argsort(kind="stable")]
+    columns = [
+        *text_columns("Model", form=labels.model),
+        *text_columns("Event", of="event", form=lambda name: name or ""),
+        Column("nats a sentence", "H_C", of="value", form=shown),
+        interval_column(group="H_C"),
+        Column("share", "H_C", of="share_of_entropy", form=shown_share),
+        Column("Words hit", of="words_hit", form=partial(shown, digits=0)),
+        Column("nats a word hit", of="per_event", form=shown),
+    ]
+    level = shown_level(float(rows["level"].iloc[0]))
+    shown_rows = without_repeats(rows.to_dict("records"), "model")
+    title = f"H_C at {level} by event, frequency and distance"
+    return lay_out("contrastive_parts", title, _PARTS_NOTE, columns, shown_rows, rows)
+
+
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
     rows = contrasts[contrasts["measure"] == contrastive.SENTENCE_CROSS_ENTROPY]
@@ -280,10 +318,8 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
 
     columns = [Column("Model", text=True, of=labels.model)]
     for unit in reversed(CONTRAST_UNITS):
-        nats, *others = (
-            Column(name, of=partial(value, unit=unit, size=size))
-            for name, size in {"nats": 1, **LOGARITHMS}.items()
-        )
+        sizes = {"nats": 1, **LOGARITHMS}.items()
+        nats, *others = (Column(name, of=partial(value, unit=unit, size=x)) for name, x in sizes)
         of = partial(lambda unit, model: found.get((unit, model), {}), unit)
         interval = Column("95% interval", of=of, form=_interval)
         columns += under(f"Cross-entropy {CONTRAST_UNITS[unit]}", nats, interval, *others)

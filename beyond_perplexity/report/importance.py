@@ -30,20 +30,12 @@ from beyond_perplexity.inference.weight_diagnostics import (
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,
 )
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.importance_choice import (
     MODEL_COLUMN,
     PROPOSAL_COLUMN,
     TEMPERATURE_COLUMN,
     shown_size,
-)
-from beyond_perplexity.report.layout import (
-    EN_DASH,
-    Column,
-    Table,
-    lay_out,
-    text_columns,
-    under,
-    without_repeats,
 )
 from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
 
@@ -59,7 +51,7 @@ LEVEL_TITLES = {
 def shown_number(value: float | None) -> str:
     """Write a perplexity with one decimal."""
     if value is None or pd.isna(value):
-        return EN_DASH
+        return layout.EN_DASH
     return "∞" if value == float("inf") else f"{value:,.1f}"
 
 
@@ -72,13 +64,13 @@ def _beside_paper(
     families: Mapping[str, str],
     own: Callable[[str, Mapping[Any, Any]], str],
     paper: Callable[[str, Mapping[Any, Any]], str],
-) -> list[Column]:
+) -> list[layout.Column]:
     """Make the columns of each model: this run, and the paper where it has its family."""
     columns = []
     for name, family in families.items():
-        columns.append(Column("this run", name, of=partial(own, name)))
+        columns.append(layout.Column("this run", name, of=partial(own, name)))
         if has_estimates(family):
-            columns.append(Column("paper", name, published=True, of=partial(paper, family)))
+            columns.append(layout.Column("paper", name, published=True, of=partial(paper, family)))
     return columns
 
 
@@ -119,10 +111,12 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
         {"level": BESIDE_TITLE, "label": labels.model(name), "values": by_key(held, "model")}
         for name, held in parts_by(sums, "beside").items()
     ]
-    return without_repeats(rows, "level")
+    return layout.without_repeats(rows, "level")
 
 
-def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
+def sampling_table(
+    estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels
+) -> layout.Table:
     """Lay out perplexity by proposal and temperature (Logan et al. 2020, Table 1)."""
     paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
     chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
@@ -138,7 +132,7 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
     def own(model: str, row: Mapping[Any, Any]) -> str:
         if "values" in row:
             return shown_number(row["values"].get(model, {}).get("value"))
-        return cells.get((model, row["label"], row["of"]), EN_DASH)
+        return cells.get((model, row["label"], row["of"]), layout.EN_DASH)
 
     def paper(family: str, row: Mapping[Any, Any]) -> str:
         return shown_number(published_estimate(family, row.get("of", ""), row["label"]))
@@ -148,20 +142,20 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
         for level, title in LEVEL_TITLES.items()
         for label in settings.order
     ]
-    columns = [*text_columns("Level"), *text_columns("Proposal", of="label")]
-    return lay_out(
+    columns = [*layout.text_columns("Level"), *layout.text_columns("Proposal", of="label")]
+    return layout.lay_out(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
         f"{_sizes_note(chosen)} {_note(chosen, labels)} The lowest of a column is chosen by the "
         "numbers it stands among and is no bound in expectation.",
         [*columns, *_beside_paper(_families(chosen, labels), own, paper)],
-        [*without_repeats(rows, "level"), *_perplexities_beside(beside, labels)],
+        [*layout.without_repeats(rows, "level"), *_perplexities_beside(beside, labels)],
         estimates,
         published_note=PRINTED_NOTE,
     )
 
 
-def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
+def beam_table(estimates: pd.DataFrame, labels: Labels) -> layout.Table:
     """Lay out the strict bounds of beam marginalization, the lowest of a model (Table 2)."""
     strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
@@ -172,13 +166,13 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
         lambda name, row: shown_number(best.get((name, row["size"]))),
         lambda family, row: shown_number(published_beam(family, int(row["size"]))),
     )
-    return lay_out(
+    return layout.lay_out(
         "beam-marginalization",
         "Strict upper bounds of perplexity by beam marginalization",
         _note(chosen, labels) + " The likelihood summed over the k latents that a beam search "
         "under the proposal ends with; no sample is drawn, so there is no K. Of several proposals "
         "of a model the lowest bound is shown: the lowest of strict bounds is one.",
-        [Column("Beam", text=True, of="size", form="k = {:.0f}".format), *models],
+        [layout.Column("Beam", text=True, of="size", form="k = {:.0f}".format), *models],
         [{"size": size} for size in sorted(set(chosen["beam_size"]))],
         chosen,
         published_note=PRINTED_NOTE,
@@ -188,7 +182,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 # ---- how far estimates can be trusted ----
 
 
-def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
+def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> layout.Table:
     """Lay out how far instance-level estimates can be trusted, without what `gaps` refute."""
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]
@@ -202,27 +196,27 @@ def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labe
 
     columns = [
         *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
-        Column("Method", text=True, of=_drawn_method),
-        Column("K", of=_drawn_size),
-        *text_columns("Bound"),
-        Column("Perplexity", of=lambda row: _value(row, row)),
-        Column("unknown penalized", of=with_penalty),
-        *under(
+        layout.Column("Method", text=True, of=_drawn_method),
+        layout.Column("K", of=_drawn_size),
+        *layout.text_columns("Bound"),
+        layout.Column("Perplexity", of=lambda row: _value(row, row)),
+        layout.Column("unknown penalized", of=with_penalty),
+        *layout.under(
             "Standard error",
-            Column("over samples", of=lambda row: shown_number(sampling_error(row)[0])),
-            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
-            Column("over instances", of="standard_error_instances", form=shown_number),
+            layout.Column("over samples", of=lambda row: shown_number(sampling_error(row)[0])),
+            layout.Column("by", text=True, of=lambda row: sampling_error(row)[1] or layout.EN_DASH),
+            layout.Column("over instances", of="standard_error_instances", form=shown_number),
         ),
-        Column("median", "Effective samples", of="ess_median", form=shown_number),
-        Column("tokens below 5", "Effective samples", of="ess_low_share", form=".0%"),
-        Column("median", "Largest weight (share)", of="largest_weight_median", form=".2f"),
-        Column("median", "k̂", of="k_hat_median", form=".2f"),
-        Column("limit", "k̂", of="k_hat_threshold", form=".2f"),
-        Column("above limit", "k̂", of=_above_limit),
-        Column("Unique latents", of="unique_share", form=".0%"),
+        layout.Column("median", "Effective samples", of="ess_median", form=shown_number),
+        layout.Column("tokens below 5", "Effective samples", of="ess_low_share", form=".0%"),
+        layout.Column("median", "Largest weight (share)", of="largest_weight_median", form=".2f"),
+        layout.Column("median", "k̂", of="k_hat_median", form=".2f"),
+        layout.Column("limit", "k̂", of="k_hat_threshold", form=".2f"),
+        layout.Column("above limit", "k̂", of=_above_limit),
+        layout.Column("Unique latents", of="unique_share", form=".0%"),
     ]
     title = "How far the instance-level estimates can be trusted"
-    return lay_out("importance-diagnostics", title, _trust_note(chosen), columns, chosen)
+    return layout.lay_out("importance-diagnostics", title, _trust_note(chosen), columns, chosen)
 
 
 def _trust_note(chosen: pd.DataFrame) -> str:
@@ -278,7 +272,7 @@ def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):
-        return EN_DASH
+        return layout.EN_DASH
     return interval(row) + (f", {row['bound']}" if row["bound"] != str(shown["bound"]) else "")
 
 

@@ -24,15 +24,7 @@ from beyond_perplexity.importance.estimate_wording import (
 )
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import find_estimator
-from beyond_perplexity.report.layout import (
-    EN_DASH,
-    Column,
-    Table,
-    lay_out,
-    text_columns,
-    under,
-    without_repeats,
-)
+from beyond_perplexity.report import layout
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
 ESTIMATE_KEYS = ("model", "proposal", "method", "temperature", "beam_size")
@@ -49,15 +41,15 @@ _CHOICE_NOTE = (
     "that need no choice, which is one in expectation only where there is one alone. What has no "
     "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
-MODEL_COLUMN, PROPOSAL_COLUMN = text_columns("Model", "Proposal")
-TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
-METHOD_COLUMN = Column("Method", text=True, of=method_cell)
+MODEL_COLUMN, PROPOSAL_COLUMN = layout.text_columns("Model", "Proposal")
+TEMPERATURE_COLUMN = layout.Column("τ", text=True, of=temperature_cell)
+METHOD_COLUMN = layout.Column("Method", text=True, of=method_cell)
 
 
 def shown_size(row: Mapping[Any, Any]) -> str:
     """Write K of an estimate, and what else its estimator has it times."""
     if pd.isna(row["n_samples"]):
-        return EN_DASH
+        return layout.EN_DASH
     return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
 
 
@@ -118,7 +110,9 @@ def models_left_out(estimates: pd.DataFrame, chosen: pd.DataFrame) -> str:
     return f" Left out: {_unbounded(lacking)}." if lacking else ""
 
 
-def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels) -> Table:
+def choice_table(
+    estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels
+) -> layout.Table:
     """Lay out first what needs no choice, then what the validation split chooses, then strict."""
     by_value = ["model", "value"]
     bounds = finite_bounds(estimates, [STOCHASTIC])
@@ -134,25 +128,25 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
             **row,
             "title": _PARTS[row["part"]],
             "valid": known.get(estimate_key(row), {}).get("value"),
-            "chosen_by": EN_DASH if row["part"] == "no choice" else row["chosen_by"],
+            "chosen_by": layout.EN_DASH if row["part"] == "no choice" else row["chosen_by"],
         }
         for row in whole.to_dict("records")
     ]
     columns = [
-        Column("", text=True, of="title"),
+        layout.Column("", text=True, of="title"),
         *(MODEL_COLUMN, PROPOSAL_COLUMN, METHOD_COLUMN, TEMPERATURE_COLUMN),
-        *under(
+        *layout.under(
             "Perplexity",
-            Column("on validation", of="valid", form=",.1f"),
-            Column("on this split", of="value", form=",.1f"),
-            Column("± over samples", of=lambda row: sampling_error(row)[0], form=",.1f"),
-            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
+            layout.Column("on validation", of="valid", form=",.1f"),
+            layout.Column("on this split", of="value", form=",.1f"),
+            layout.Column("± over samples", of=lambda row: sampling_error(row)[0], form=",.1f"),
+            layout.Column("by", text=True, of=lambda row: sampling_error(row)[1] or layout.EN_DASH),
         ),
-        Column("Chosen by", text=True, of="chosen_by"),
+        layout.Column("Chosen by", text=True, of="chosen_by"),
     ]
     note, title = _CHOICE_NOTE + models_left_out(estimates, chosen), "Which number to report"
-    shown_rows = without_repeats(rows, "title")
-    return lay_out("importance-choice", title, note, columns, shown_rows, whole)
+    shown_rows = layout.without_repeats(rows, "title")
+    return layout.lay_out("importance-choice", title, note, columns, shown_rows, whole)
 
 
 COST_WORDS = (
@@ -168,30 +162,30 @@ NEEDED = (
     "of their number; where the error is by bootstrap it may be too small, and that number is a "
     "least one (≥)."
 )
-_GAP_COLUMN = Column("Gap, nats a token", of="gap", form=".3f")
-_ERROR_COLUMN = Column("Standard error, nats a token", of="error", form=".4f")
+_GAP_COLUMN = layout.Column("Gap, nats a token", of="gap", form=".3f")
+_ERROR_COLUMN = layout.Column("Standard error, nats a token", of="error", form=".4f")
 
 
 def _needed(row: Mapping[Any, Any]) -> str:
     if math.isnan(row["needed"]):
-        return EN_DASH
+        return layout.EN_DASH
     least = "≥ " if row["error_by"] == "bootstrap" else ""
     return f"{least}{row['needed']:,.0f}"
 
 
-def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) -> Table:
+def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) -> layout.Table:
     """Lay out what every bound is worth and what it cost."""
     found = bounds_with_costs(estimates, costs)
     columns = [
         *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN, METHOD_COLUMN),
-        Column("K", of=shown_size),
-        *text_columns("Bound"),
+        layout.Column("K", of=shown_size),
+        *layout.text_columns("Bound"),
         _GAP_COLUMN,
-        Column("seconds", "Cost of an instance", form=".3g"),
-        Column("of p", "Cost of an instance", of="evaluations_p", form=","),
-        Column("of q", "Cost of an instance", of="evaluations_q", form=","),
+        layout.Column("seconds", "Cost of an instance", form=".3g"),
+        layout.Column("of p", "Cost of an instance", of="evaluations_p", form=","),
+        layout.Column("of q", "Cost of an instance", of="evaluations_q", form=","),
         _ERROR_COLUMN,
-        Column(f"K for ± {TARGET:g}", of=_needed),
+        layout.Column(f"K for ± {TARGET:g}", of=_needed),
     ]
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
@@ -200,7 +194,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     )
     title = "What bounds are worth and what they cost"
     ordered = found.sort_values(["model", "gap"], kind="stable")
-    return lay_out("importance-costs", title, note, columns, ordered)
+    return layout.lay_out("importance-costs", title, note, columns, ordered)
 
 
 def _advice(row: Mapping[Any, Any]) -> str:
@@ -219,34 +213,32 @@ def _advice(row: Mapping[Any, Any]) -> str:
 
 def advice_table(
     estimates: pd.DataFrame, costs: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels
-) -> Table:
+) -> layout.Table:
     """Say in a line for each model which estimator, temperature and K to use."""
     known = by_estimate(bounds_with_costs(estimates, costs))
     chosen = choose_estimates(estimates, choices)
-    rows = [
-        {**known[estimate_key(row)], "chosen_by": row["chosen_by"]}
-        for row in chosen.to_dict("records")
-    ]
+    records = chosen.to_dict("records")
+    rows = [{**known[estimate_key(row)], "chosen_by": row["chosen_by"]} for row in records]
     rows = [{**row, "advice": _advice(row)} for row in rows]
     columns = [
         MODEL_COLUMN,
-        Column("Use", wraps=True, text=True, of="advice"),
+        layout.Column("Use", wraps=True, text=True, of="advice"),
         *(_GAP_COLUMN, _ERROR_COLUMN),
-        Column("Seconds of an instance", of="seconds", form=".3g"),
-        Column("Chosen by", text=True, of="chosen_by"),
+        layout.Column("Seconds of an instance", of="seconds", form=".3g"),
+        layout.Column("Chosen by", text=True, of="chosen_by"),
     ]
     note = (
         "The estimator that speaks for the model (see the table that chooses it); among those that "
         f"are as good the cheapest stands in the table of costs. {COST_WORDS} {NEEDED}"
         f"{models_left_out(estimates, chosen)}"
     )
-    return lay_out("importance-advice", "Which estimator to use", note, columns, rows)
+    return layout.lay_out("importance-advice", "Which estimator to use", note, columns, rows)
 
 
 # ---- gaps on simulated documents ----
 
 
-def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
+def gaps_report(gaps: pd.DataFrame, labels: Labels) -> layout.Table:
     """Lay out log p of simulated documents from both sides, for every setting."""
     held = gaps[gaps["forward"].notna()]
     if held.empty:
@@ -264,7 +256,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
     )
     lacking = gaps.loc[~gaps["model"].isin(held["model"]), "model"]
     without = ", ".join(map(str, dict.fromkeys(lacking)))
-    return lay_out(
+    return layout.lay_out(
         "importance-gaps",
         "Gaps on documents that the models generated (bidirectional Monte Carlo)",
         "Nats per token. Cross-entropy at most: from log p̂ of draws; at least: from draws among "
@@ -286,7 +278,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
 
 def _shown(value: float) -> str:
     if pd.isna(value) or value == -float("inf"):
-        return EN_DASH
+        return layout.EN_DASH
     return "∞" if value == float("inf") else f"{value:.3f}"
 
 
@@ -296,7 +288,7 @@ def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
     error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
     ends = [row["two_sided_low"], row["two_sided_high"]]
-    two_sided = [EN_DASH] * 3
+    two_sided = [layout.EN_DASH] * 3
     if not (pd.isna(ends[0]) or pd.isna(row["two_sided_bound"])):
         verdict = beside.verdict(*map(float, ends))
         two_sided = [" to ".join(map(_shown, ends)), str(row["two_sided_bound"]), verdict]
@@ -314,16 +306,16 @@ def _gap_record(row: Mapping[Any, Any], beside: GapRange) -> dict[Any, Any]:
 
 _GAP_COLUMNS = [
     *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
-    *text_columns("Method", of="title"),
-    Column("K"),
-    Column("Documents"),
-    Column("at least", "Cross-entropy", of="reverse", form=_shown),
-    Column("at most", "Cross-entropy", of="forward", form=_shown),
-    Column("gap", "Cross-entropy"),
-    Column("at least", "It lacks", of="least", form=_shown),
-    Column("at most", "It lacks", of="most", form=_shown),
-    Column("Effective samples", of="ess_median", form=".1f"),
-    *text_columns("Two-sided bounds", of="two_sided"),
-    *text_columns("Label"),
-    *text_columns("Claim", of="said"),
+    *layout.text_columns("Method", of="title"),
+    layout.Column("K"),
+    layout.Column("Documents"),
+    layout.Column("at least", "Cross-entropy", of="reverse", form=_shown),
+    layout.Column("at most", "Cross-entropy", of="forward", form=_shown),
+    layout.Column("gap", "Cross-entropy"),
+    layout.Column("at least", "It lacks", of="least", form=_shown),
+    layout.Column("at most", "It lacks", of="most", form=_shown),
+    layout.Column("Effective samples", of="ess_median", form=".1f"),
+    *layout.text_columns("Two-sided bounds", of="two_sided"),
+    *layout.text_columns("Label"),
+    *layout.text_columns("Claim", of="said"),
 ]

@@ -272,9 +272,8 @@ def compare_beside(
 def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
     """Return the unknown-penalized perplexity of an estimate; NaN where it is not known."""
     penalized = estimates["measure"] == "unknown_penalized_perplexity"
-    others = importance_choice.by_estimate(
-        estimates[penalized & (estimates["aggregation"] == "instance")]
-    )
+    chosen = penalized & (estimates["aggregation"] == "instance")
+    others = importance_choice.by_estimate(estimates[chosen])
     value = others.get(importance_choice.estimate_key(row), {}).get("value")
     return math.nan if value is None else float(value)
 

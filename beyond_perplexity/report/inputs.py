@@ -62,6 +62,7 @@ INPUTS: Rows[Input] = {
     "example_documents": Input(reader=f"{_EXAMPLES}:read_example_documents"),  # of the corpus
     "latents": Input(lists=True),  # of an instance of every model
     "contrasts": Input("contrastive:CONTRASTS"),  # of every model
+    "contrast_parts": Input("contrastive:CONTRASTS"),  # the same, where they are split
     "contrast_differences": Input("contrastive:CONTRAST_DIFFERENCES"),  # of models
     # External pairs under every model, in a folder with the name of the pairs.
     "pair_contrasts": Input("contrastive:PAIR_CONTRASTS", owner="source"),

@@ -65,10 +65,8 @@ def to_latex(table: layout.Table) -> str:
 
 def _letters(table: layout.Table, room: int = 0) -> list[int]:
     """Count the letters of the widest line of each column; passages share what is left of a row."""
-    cells = [
-        max((len(row[place]) for row in table.rows), default=0)
-        for place in range(len(table.columns))
-    ]
+    places = range(len(table.columns))
+    cells = [max((len(row[place]) for row in table.rows), default=0) for place in places]
     words = [max(map(len, column.title.split()), default=0) for column in table.columns]
     wraps = [column.wraps for column in table.columns]
     taken = _row_letters([n for n, wrapped in zip(cells, wraps, strict=True) if not wrapped])

@@ -82,9 +82,8 @@ class PublishedContrasts(NamedTuple):
 
 
 # By family and what the paper says of the model.
-PUBLISHED_CONTRASTS = {
-    key: PublishedContrasts(**row) for key, row in _PRINTED["contrastive"].items()
-}
+_ROWS = _PRINTED["contrastive"].items()
+PUBLISHED_CONTRASTS = {key: PublishedContrasts(**row) for key, row in _ROWS}
 
 # ---- meaning ----
 

@@ -9,15 +9,17 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures import measure_names
+from beyond_perplexity.figures.correlation_matrix import FEW_MODELS
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown
+from beyond_perplexity.figures.numbers import shown, shown_p
+from beyond_perplexity.inference.correlations import few_items_interval
 from beyond_perplexity.relations.measures import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns
 from beyond_perplexity.semantics.measures import MEASURES
 
-SURE = 0.95  # probability of an order
+_LEVEL = 0.05  # of tests of all orders together
 _FEW_PAIRS = 4
 _SUBJECTS = {
     "perplexity": "Perplexity",
@@ -26,11 +28,11 @@ _SUBJECTS = {
     "tendencies": "Distance of generated text to human text",
 }
 _ORDERS = (
-    "A pair is of models that both have a finite perplexity. Probability: the share of resamples "
-    "of the test documents in which an order is as it was seen, of both orders at once; of "
-    "generated text from standard errors over the documents of both texts. None is adjusted for "
-    "the number of pairs: of 100 pairs without any difference, some have a probability of "
-    f"{SURE:g} by chance. It is about these trained models."
+    "A pair is of models that both have a finite perplexity. p: of the test that both orders are "
+    "real, the larger one of the p-values of both differences, adjusted for all pairs of all "
+    "measures and decodings (Holm). Standard errors are of resamples of the test documents, of "
+    "generated text over the documents of both texts. The share of resamples in which both orders "
+    "are as they were seen, which is no p-value, is in the file. It is about these trained models."
 )
 
 
@@ -88,8 +90,8 @@ def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
 
 
 def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
-    chance = "" if pd.isna(row["probability_both"]) else f" ({row['probability_both']:.2f})"
-    return f"{labels.model(row['second'])} before {labels.model(row['first'])}{chance}"
+    p = f" ({shown_p(row['p_adjusted'])})".replace(" ()", "")
+    return f"{labels.model(row['second'])} before {labels.model(row['first'])}{p}"
 
 
 def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -> Table:
@@ -99,8 +101,8 @@ def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -
     named = orders.assign(decoding=orders["decoding"].fillna(""))
     for (measure, decoding), rows in measure_names.parts_by(named, "measure", "decoding").items():
         other = rows[rows["differs"]]
-        most_probable = other.sort_values("probability_both", ascending=False, kind="stable")
-        pairs = [_as_pair(row, labels) for row in most_probable.head(_FEW_PAIRS).to_dict("records")]
+        surest = other.sort_values("p_value", kind="stable")
+        pairs = [_as_pair(row, labels) for row in surest.head(_FEW_PAIRS).to_dict("records")]
         more = f"; and {len(other) - len(pairs)} more" if len(other) > len(pairs) else ""
         lines.append(
             {
@@ -108,7 +110,7 @@ def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -
                 "decoding": labels.decoding(decoding) if decoding else "–",
                 "all": len(rows),
                 "other": len(other),
-                "sure": int((other["probability_both"] >= SURE).sum()),
+                "sure": int((other["p_adjusted"] <= _LEVEL).sum()),
                 "named": "; ".join(pairs) + more,
             }
         )
@@ -116,8 +118,8 @@ def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -
         *text_columns("Measure", "Decoding"),
         Column("Pairs of models", of="all", form=","),
         Column("in another order", of="other", form=","),
-        Column(f"with probability ≥ {SURE:g}", of="sure", form=","),
-        Column("Better in the measure, worse in perplexity (probability)", wraps=True, of="named"),
+        Column(f"with p ≤ {_LEVEL:g}", of="sure", form=","),
+        Column("Better in the measure, worse in perplexity (p)", wraps=True, of="named"),
     ]
     return lay_out("orders", "What perplexity misses", _ORDERS, columns, lines, orders)
 
@@ -131,35 +133,45 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
         return
     about = "all measures and decodings"
     other = orders[orders["differs"]]
-    sure = other[other["probability_both"] >= SURE]
+    sure = other[other["p_adjusted"] <= _LEVEL]
     told = "pairs of models, each in a measure and under a decoding, in another order than by bits"
     yield Answer(about, f"{told} per byte", found=len(other), of=len(orders))
-    told = f"of these, both orders are real with a probability of at least {SURE:g}"
+    told = f"of these, both orders are significant (p ≤ {_LEVEL:g}, adjusted for all pairs)"
     yield Answer(about, told, found=len(sure), of=len(orders), first_page=True)
     if sure.empty:
         return
     counts = sure.groupby("measure", sort=False).size().sort_values(ascending=False, kind="stable")
     most = str(counts.index[0])
     yield Answer(titles[most], told, found=int(counts.iloc[0]), verdict="the most")
-    row = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
+    row = sure[sure["measure"] == most].nsmallest(1, "p_value").to_dict("records")[0]
     pair = f"{labels.model(row['second'])} before {labels.model(row['first'])}"
     decoding = row["decoding"]
     under = f" under {labels.decoding(decoding).lower()}" if isinstance(decoding, str) else ""
-    told = f"probability of both orders, in {titles[most]}{under}"
-    yield Answer(pair, told, float(row["probability_both"]), verdict="the most probable")
+    told = f"adjusted p-value of both orders, in {titles[most]}{under}"
+    yield Answer(pair, told, float(row["p_adjusted"]), verdict="the most significant")
 
 
 def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> Iterator[Answer]:
-    """Find what goes with bits per byte the most and the least."""
+    """Find what goes with bits per byte the most and the least, of measures of enough families.
+
+    The two are chosen, so that their intervals are of the choice too: all hold at once in 95%.
+    """
     rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
+    few = rows["families"] < FEW_MODELS
+    if few.any():
+        told = f"too few for a correlation: fewer than {FEW_MODELS} independent models (families)"
+        yield Answer("measures", told, found=int(few.sum()), of=len(rows))
+    rows = rows[~few]
     if rows.empty:
         return
-    told = "rank correlation with bits per byte, over models within decodings"
+    told = (
+        f"rank correlation with bits per byte, chosen among {len(rows)} (interval of all at once)"
+    )
     for ascending, said in ((False, "highest"), (True, "lowest")):
         row = rows.sort_values("value", ascending=ascending, kind="stable").iloc[0]
         other = row["second"] if row["first"] == PERPLEXITY else row["first"]
-        limits = row["low"], row["high"]
+        limits = few_items_interval(row["value"], row["families"], ranks=True, of=len(rows))
         yield Answer(titles[other], told, row["value"], *limits, verdict=said)
     zero = int(((rows["low"] <= 0) & (rows["high"] >= 0)).sum())
     yield Answer("all measures", "intervals that hold 0", found=zero, of=len(rows))
@@ -171,10 +183,12 @@ def relation_findings_table(
     """Lay out what was found across papers, a number with its verdict a row."""
     titles = measure_names.relation_titles(measures, labels)
     models = measures["model"].nunique()
-    wide = "so few that intervals are wide" if models < 10 else ""
+    families = int(correlations["families"].max()) if len(correlations) else 0
+    wide = "so few that intervals are wide" if families < 10 else ""
     rows = len(measures[["model", "decoding"]].drop_duplicates())
     trusted = [
-        Answer("", "models, which intervals count", found=models, verdict=wide),
+        Answer("", "families of models, which intervals count", found=families, verdict=wide),
+        Answer("", "models, of which siblings of a family are not independent", found=models),
         Answer("", "rows, which are not independent within a model", found=rows),
     ]
     found = {

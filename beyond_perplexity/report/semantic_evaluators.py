@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
@@ -20,13 +21,6 @@ from beyond_perplexity.figures.measure_names import (
     parts_by,
     shown_split,
     sort_measures,
-)
-from beyond_perplexity.figures.numbers import (
-    STAR_NOTE,
-    shown,
-    shown_share,
-    shown_signed,
-    stars,
 )
 from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
@@ -40,7 +34,7 @@ def _difference_cell(row: Mapping[Any, Any] | None) -> str:
         return ""
     half = (row["high"] - row["low"]) / 2
     spread = "" if pd.isna(half) else f" ± {half:.3f}"
-    return f"{shown_signed(row['value'])}{spread}{stars(row['p_adjusted'])}"
+    return f"{numbers.shown_signed(row['value'])}{spread}{numbers.stars(row['p_adjusted'])}"
 
 
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
@@ -66,9 +60,10 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))
     note = (
         f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "
-        f"interval over documents or groups of them. {STAR_NOTE}, by sign-flips of these (BLEU: by "
-        "swaps), adjusted for all pairs and measures of a kind. Of cross-entropy less is better. "
-        f"About these trained models; one training of each says nothing of architectures. {notes}"
+        f"interval over documents or groups of them. {numbers.STAR_NOTE}, by sign-flips of these "
+        "(BLEU: by swaps), adjusted for all pairs and measures of a kind. Of cross-entropy less is "
+        "better. About these trained models; one training of each says nothing of architectures. "
+        f"{notes}"
     )
     title = "Differences of models in measures of meaning"
     return lay_out("semantic_differences", title, note.strip(), columns, lines, differences)
@@ -90,7 +85,7 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
         parts += [("way", "effect")] * (kind in changed)
         for title, key in parts:
             of = partial(lambda kind, key, name: found.get((*name, kind), {}).get(key), kind, key)
-            form = shown if key == "value" else shown_share
+            form = numbers.shown if key == "value" else numbers.shown_share
             columns.append(Column(title, group, of=of, form=form))
     notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
     note = (
@@ -145,7 +140,7 @@ def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Ta
             column
             for kind in ("spearman", "pearson")
             for column in (
-                Column("r", kind.capitalize(), of=kind, form=shown),
+                Column("r", kind.capitalize(), of=kind, form=numbers.shown),
                 interval_column(group=kind.capitalize(), of=f"{kind}_"),
             )
         ),

@@ -29,7 +29,7 @@ _VECTORS = (
     "share of documents of one topic that this test finds in one half of the human documents at "
     "the level and power of the table of sensitivity, and the power that it reaches in the other. "
     "Cut: documents of which the encoder reads the beginning alone. Unknown words are left out. "
-    "Without a vector: documents that the encoder can make nothing of, such as those "
+    "No vector: documents that the encoder can make nothing of, such as those "
     "of unknown words alone; they are equal to one another and as far from all others as can be."
 )
 
@@ -50,6 +50,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
 
         return Column(title, of="source", form=show)
 
+    documents = partial(numbers.shown, digits=0)
     columns = [
         *text_columns("Model", of="source", form=lambda s: labels.model(parse_source(s).model)),
         *text_columns("Decoding", of="source", form=lambda s: labels.decoding(parse_source(s)[1])),
@@ -65,13 +66,9 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
             numbers.shown_share,
             *("minimum_detectable_effect", "power_reached"),
         ),
-        other("Documents", partial(numbers.shown, digits=0), "embedded_reference", "embedded"),
+        other("Documents", documents, "embedded_reference", "embedded"),
         other("Cut", numbers.shown_share, "cut_reference", "cut"),
-        other(
-            "Without a vector",
-            partial(numbers.shown, digits=0),
-            *("without_vector_reference", "without_vector"),
-        ),
+        other("No vector", documents, "without_vector_reference", "without_vector"),
     ]
     found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
     distances = [found[source] for source in labels.sort_sources(rows["source"])]
@@ -98,10 +95,8 @@ _SAME = definitions.tendencies_of("words", "types", "embedding")
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["minimum_detectable_effect"]):
         return "none"
-    size = numbers.shown(
-        row["minimum_detectable_effect"],
-        max(0, 1 - math.floor(math.log10(row["minimum_detectable_effect"]))),
-    )
+    effect = row["minimum_detectable_effect"]
+    size = numbers.shown(effect, max(0, 1 - math.floor(math.log10(effect))))
     relative = f" ({100 * row['relative']:.2g}%)"
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
         relative = ""

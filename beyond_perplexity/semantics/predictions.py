@@ -85,11 +85,8 @@ def _run(
 ) -> None:
     """Predict the tokens of a batch, the last row repeated up to a whole number of quanta."""
     inputs = np.full((len(parts), width), EOS, np.int64)
-    flat, targets, uniform = (
-        [],
-        [],
-        [],
-    )  # of predictions that count: positions, true tokens, numbers
+    # Of predictions that count: positions, true tokens, numbers.
+    flat, targets, uniform = [], [], []
     owners: list[tuple[NextWords, slice]] = []  # and where they go
     for row, (window, first) in enumerate(parts):
         text, size = window.document, len(window.tokens) - 1

@@ -62,10 +62,8 @@ class WordIndex:
         found = list(map(self._rows.get, words))
         if None in found:
             number = self.without.setdefault
-            found = [
-                number(word, -2 - len(self.without)) if row is None else row
-                for word, row in zip(words, found, strict=True)
-            ]
+            both = zip(words, found, strict=True)
+            found = [number(w, -2 - len(self.without)) if row is None else row for w, row in both]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         return TextIds(np.asarray(found, np.int64), starts)
 

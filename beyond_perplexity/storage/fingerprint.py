@@ -34,6 +34,7 @@ WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
 _AROUND_RESULTS = ("errors.py", "storage/outputs.py")
+_AROUND_FILES = {str(PACKAGE / name) for name in _AROUND_RESULTS}
 LOADING = ""  # only what a module does when it is imported
 REMEMBERED = 5000  # of files and models, what was found
 
@@ -88,6 +89,12 @@ def _stands_for(module: str, name: str | None) -> list[Part]:
     if name is not None and (file := _module_file(module)):
         found.append(Part(file, name))
     return found
+
+
+@cache
+def _shown(file: str) -> str:
+    """Return the path of a file below the folder that it is looked for in."""
+    return str(Path(file).relative_to(_base_of(Path(file))))
 
 
 @cache
@@ -236,7 +243,7 @@ def _forget(folder: Path) -> None:
 def _of_file(file: str) -> tuple[dict[str, Any], dict[str, list[Part]], dict[str, str]]:
     """Return what is known of a file, what its imports at the top stand for, those of modules."""
     content, imports, modules = Path(file).read_bytes(), dict[str, list[Part]](), dict[str, str]()
-    around = any(file == str(PACKAGE / name) for name in _AROUND_RESULTS)
+    around = file in _AROUND_FILES
     key = f"parts by names {around} {hashlib.sha256(content).hexdigest()}"
     found = remembered(key, lambda: _describe(content, file, around))
     for bound, module, name in found["imports"]:
@@ -251,8 +258,9 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     """Return a line with the hash of a part ('' where it has no code), and what it refers to."""
     parts, imports, modules = _of_file(part.file)
     held = parts.get(part.name) or parts.get("__getattr__") or {}
-    around = any(part.file == str(PACKAGE / name) for name in _AROUND_RESULTS)
-    found = set() if around else {Part(part.file, LOADING), *_packages(part.file)}
+    found = (
+        set() if part.file in _AROUND_FILES else {Part(part.file, LOADING), *_packages(part.file)}
+    )
     for name, others in imports.items() if found else ():
         if name in (part.name, "*") or (part.name == WHOLE and name not in modules):
             found.update(others)  # handed on to who imports it from here
@@ -267,10 +275,10 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
         found.update(imports.get(name, ()))
         if name in parts:
             found.add(Part(part.file, name))
-    path, code = Path(part.file), held.get("hash", "")
-    for data in (path.parent / name for name in held.get("data", ())):
+    code = held.get("hash", "")
+    for data in (Path(part.file).parent / name for name in held.get("data", ())):
         code += f" {hashlib.sha256(data.read_bytes()).hexdigest()}" if data.is_file() else ""
-    line = f"{path.relative_to(_base_of(path))}:{part.name}={code}\n" if code else ""
+    line = f"{_shown(part.file)}:{part.name}={code}\n" if code else ""
     return line, frozenset(found)
 
 

@@ -174,10 +174,8 @@ class TableFile:
         texts = dict.fromkeys(kinds, pa.string()) if self._csv else kinds
         try:
             for batch in self.columns(texts, group):
-                found = {
-                    name: self._numbers(batch.column(name), name, kind, first)
-                    for name, kind in kinds.items()
-                }
+                held = kinds.items()
+                found = {k: self._numbers(batch.column(k), k, kind, first) for k, kind in held}
                 yield RowBatch(first, found)
                 first += batch.num_rows
         except (OSError, pa.ArrowException) as error:

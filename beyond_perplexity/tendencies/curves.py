@@ -206,11 +206,8 @@ def _records(
         numbers = {"value": mean, "low": low, "high": high}
         numbers |= {"p_value": p_value, "p_low": p_low, "p_high": p_high}
         baseline = baselines.get(key, _UNKNOWN)
-        numbers |= {
-            "baseline": baseline.mean,
-            "baseline_low": baseline.low,
-            "baseline_high": baseline.high,
-        }
+        numbers |= {"baseline": baseline.mean, "baseline_low": baseline.low}
+        numbers |= {"baseline_high": baseline.high}
         found = {name: None if math.isnan(x) else x for name, x in numbers.items()}
         names = {"tendency": key[0], "measure": key[1], "n": n, "subsets": len(drawn)}
         records.append({**names, **found})

@@ -8,11 +8,10 @@ texts pooled, b does not know which document is of which text: permuting them le
 and a randomization test stays exact.
 
 A document without a vector (a row of NaN) is a cell of its own: k is 1 with another such document
-and 0 with any other, as far as can be. The kernel stays positive definite, and the squared MMD is
-that of the vectors, as parts of their texts, plus the squared difference of the shares without one.
-No document leaves a text, and the kernel of two does not depend on whose they are, so that
-permutations stay exact. A vector of zeros would instead be somewhere among the others: near to all
-where these have no direction in common, far where they have.
+and 0 with any other. The kernel stays positive definite, and the squared MMD has the squared
+difference of both shares in it. No document leaves a text, and the kernel of two does not depend on
+whose they are, so that permutations stay exact. A vector of zeros would be somewhere among the
+others, nearer or farther by what the encoder makes of them.
 
 `distances` has the plug-in value, of the documents as they are: 0 for a text and itself, above 0
 else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out

@@ -56,12 +56,8 @@ def compare_histograms(
     with np.errstate(invalid="ignore"):
         mean_reference = reference @ support / reference.sum(axis=-1)
         mean = samples @ support / samples.sum(axis=-1)
-        return {
-            "mean": mean,
-            "mean_reference": mean_reference,
-            "mean_difference": mean - mean_reference,
-            "ks": ks(reference, samples),
-        }
+        held = {"mean": mean, "mean_reference": mean_reference}
+        return held | {"mean_difference": mean - mean_reference, "ks": ks(reference, samples)}
 
 
 _TESTED = "ks_empirical"
@@ -263,9 +259,7 @@ def _shared_lengths(held: CellComparison, n_samples: int) -> tuple[str, str]:
 def type_token_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
     pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
-    reference, samples = (
-        type_token.fit(sample_set.histograms[name]) for sample_set in pair.sample_sets
-    )
+    reference, samples = (type_token.fit(one.histograms[name]) for one in pair.sample_sets)
     yield from _heaps_rows(how, tendency, (reference, samples))
     fits = {"ks_heaps_model": samples, "ks_heaps_reference": reference}
     laws = {measure: law for measure, law in fits.items() if not math.isnan(law.beta)}

@@ -9,6 +9,7 @@ mmd                  maximum mean discrepancy of the documents' vectors (randomi
                      too large
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
+standard_error       of mmd (jackknife: that of its square by twice the value)
 minimum_detectable_effect: the smallest share of documents of one topic that the test finds at these
 numbers in one half of the human documents, at the level and power of `SensitivityOptions`; not
 defined where halves are too small (`sensitivity.halves`)
@@ -68,10 +69,8 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     units = units or permuted_units.single_documents(pair.n_documents)
     codes = np.concatenate(units.codes)
     weights = np.repeat(units.weights, pair.n_documents)
-    drawn = [
-        distances(pair.kernel, side_weights(labels[codes], weights))
-        for labels in units.labels(n, seed)
-    ]
+    dealt = units.labels(n, seed)
+    drawn = [distances(pair.kernel, side_weights(labels[codes], weights)) for labels in dealt]
     return np.concatenate(drawn) if drawn else np.zeros(0)
 
 
@@ -138,9 +137,13 @@ def embedding_rows(
     limits = estimate.limits(options.confidence)
     row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
     row = _tested(row, pair, options.permutations, seed)
+    if options.permutations and pair.groups[1] is None:
+        row = row._replace(halves=half_distances(pair, seed))
     yield row if baseline is None else row.above(baseline)
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
+    error = math.sqrt(estimate.error.variance) / (2 * observed) if observed else math.nan
+    yield MeasureRow(EMBEDDING, "standard_error", error)
     yield MeasureRow(EMBEDDING, "minimum_detectable_effect", smallest[0])
     yield MeasureRow(EMBEDDING, "power_reached", smallest[1])
     yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
@@ -159,9 +162,8 @@ def further_baseline(
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    return halves.baseline_of(
-        randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
-    )
+    drawn = randomized_distances(replace(pair, samples=other), halves.HUMAN_SPLITS, seed)
+    return halves.baseline_of(drawn)
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:
@@ -178,6 +180,17 @@ def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:
             against += [(first, samples + n), (second, samples + n)]
     baseline = halves.baseline_of(_between(pair.kernel, human))
     return baseline._replace(excess=float(_between(pair.kernel, against).mean()) - baseline.mean)
+
+
+def half_distances(pair: EmbeddedPair, seed: int) -> tuple[float, ...]:
+    """Compute the MMD between halves of both texts; none with too few documents or groups."""
+    halving = halves.HalfSamples(pair.groups, pair.n_documents, seed)
+    if not halving.is_possible:
+        return ()
+    parts = (halving.parts(number)[0] for number in range(halves.PAIRED_SPLITS))
+    n = len(pair.reference)
+    against = [(half, own + n) for first, second, own in parts for half in (first, second)]
+    return tuple(_between(pair.kernel, against).tolist())
 
 
 def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

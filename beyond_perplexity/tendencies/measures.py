@@ -41,6 +41,8 @@ type_token_bigrams   the same for distinct bigrams of a document of that many to
 unigram              tvd                  half of sum |p1 - p2| (by the held-out distance)
 unigram              tvd_1000             the same over both sides' first 1,000 ranks
 (randomization; no verdict where the reference alone has groups)
+unigram              partitioned_tvd      the same over 200 types of the reference's other half, as
+the held-out estimate with limits (`inference.held_out`; not tested)
 unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (randomization)
 unigram              max_difference_known the same without the unknown word, where there is one
 length               mean, mean_reference tokens of a document
@@ -68,7 +70,8 @@ Primary tests of a sample set are its distances to the reference. A further test
 same null is the child of one of them: it is tested once its parent is rejected, at the level that
 the parent had, so that the error over all tests is that of the primary ones (`holm_chains`).
 
-A distance differs only where it also lies above the band of two human texts of its size.
+A distance differs only where it also lies above the band of two human texts of its size; the total
+variation, whose test is another one, above their mean.
 """
 
 from __future__ import annotations
@@ -82,6 +85,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity import verdicts
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
@@ -110,16 +114,6 @@ from beyond_perplexity.tendencies.definitions import (
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.verdicts import (
-    INSIDE_BAND,
-    TOO_FEW,
-    cannot_tell,
-    joined_facts,
-    no_verdict_text,
-    permuted_text,
-    reason,
-    within_band,
-)
 
 _Draws = dict[MeasureKey, np.ndarray]
 
@@ -196,12 +190,12 @@ def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> 
         draws = permuted_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
         code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
         few = draws.blocks < EFFECTIVE_GROUPS
-        return reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
+        return verdicts.reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
     for codes, own, name in zip(groups, lengths, ("reference", "samples"), strict=True):
         if codes is not None:
             n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
             if n < EFFECTIVE_GROUPS:
-                return reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
+                return verdicts.reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
 
 
@@ -209,9 +203,9 @@ def permuted_told(pair: SampleSetPair, given: Groups) -> str:
     """Say what the tests of a pair permute, or why there are none; `given` are its own groups."""
     held = [without_verdict(pair, tendency) for tendency in ("unigram", LENGTH)]
     if all(held):
-        return no_verdict_text(held[0])
+        return verdicts.no_verdict_text(held[0])
     scheme = permuted_units.scheme_of(pair.groups)
-    told = permuted_text("some_draws" if scheme == "draws" else scheme)
+    told = verdicts.permuted_text("some_draws" if scheme == "draws" else scheme)
     names = ("reference", "samples")
     for sample_set, codes in enumerate(given):
         if codes is not None and pair.groups[sample_set] is None:
@@ -258,7 +252,7 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
 def _not_tested(key: MeasureKey, how: Measuring) -> str:
     """Return the reason why the units of a pair have no sound test of a measure, or nothing."""
     if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
-        return reason(unsound[key]) if key in unsound else ""
+        return verdicts.reason(unsound[key]) if key in unsound else ""
     if key == _TVD:
         return _few_units(how.pair)
     if key[1] == SIGNED or (key in _TYPES and how.units is None):
@@ -282,7 +276,7 @@ def _few_units(pair: SampleSetPair) -> str:
     ):
         n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
         if n < EFFECTIVE_GROUPS:
-            return reason("few_units", effective=n, text=name, least=EFFECTIVE_GROUPS)
+            return verdicts.reason("few_units", effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
 
 
@@ -294,7 +288,7 @@ def _tested_row(
         return row._replace(p_value=math.nan, reason=why or row.reason)
     row = row._replace(p_value=p_values.get(row.key, row.p_value))
     if row.key == _TVD and not math.isnan(row.p_value):
-        return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
+        return row._replace(fact=verdicts.joined_facts(_HELD_OUT, row.fact))
     scheme = permuted_units.scheme_of(how.pair.groups)
     if scheme == "documents" or row.key not in p_values:
         return row
@@ -334,16 +328,23 @@ def adjusted_rows(
     family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
     needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
     numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": drawn}
-    few = reason(TOO_FEW, **numbers, needed=needed) if needed else ""
+    few = verdicts.reason(verdicts.TOO_FEW, **numbers, needed=needed) if needed else ""
     found = []
     for row in rows:
         if row.key in adjusted:
             # What is left out is of rows that are adjusted anew.
-            old = "" if cannot_tell(row.reason) or within_band(row.reason) else row.reason
+            old = (
+                ""
+                if verdicts.cannot_tell(row.reason) or verdicts.within_band(row.reason)
+                else row.reason
+            )
             row = row._replace(reason=few if few and _drawn([row]) else old)
-            if adjusted[row.key] < VERDICT_LEVELS[0] and row.value <= row.baseline_high:
-                numbers = {"value": row.value, "high": row.baseline_high}
-                row = row._replace(reason=reason(INSIDE_BAND, **numbers))
+            # The held-out distance finds more than the distance that is shown, which is above the
+            # baseline on average where the texts differ, however far the band reaches.
+            most = row.baseline_high if _drawn([row]) else row.baseline
+            if adjusted[row.key] < VERDICT_LEVELS[0] and row.value <= most:
+                inside = verdicts.reason(verdicts.INSIDE_BAND, value=row.value, high=most)
+                row = row._replace(reason=inside)
             row = row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
         found.append(row)
     return found

@@ -276,9 +276,7 @@ def further_pair(pair: SampleSetPair, human: HumanText) -> Iterator[SampleSetPai
         codes = None if groups is None else renumbered(groups[: len(wanted)][wanted])
         more = further.types.filter(pc.invert(pc.is_in(further.types, value_set=pair.types)))
         types = pa.concat_arrays([pair.types, more])
-        counts = np.stack(
-            [aligned_counts(types, sample_set) for sample_set in (pair.reference, further)]
-        )
+        counts = np.stack([aligned_counts(types, one) for one in (pair.reference, further)])
         places = np.zeros(pair.reference.n_documents, int), np.full(pair.samples.n_documents, -1)
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
@@ -313,10 +311,8 @@ def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterato
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
         counts = np.stack([documents.totals(sample_set) for sample_set in (0, 1)])
-        first, second = (
-            None if codes is None else renumbered(codes[chosen])
-            for codes, chosen in zip(pair.groups, kept, strict=True)
-        )
+        both = zip(pair.groups, kept, strict=True)
+        first, second = (None if x is None else renumbered(x[chosen]) for x, chosen in both)
         reference, samples = (
             Statistics(pair.types.filter(pa.array(own > 0)), own[own > 0], histograms_of(values))
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)

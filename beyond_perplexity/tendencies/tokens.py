@@ -83,9 +83,8 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
     tokens = pa.Array.from_buffers(pa.string(), len(cuts) - 1, buffers)
     encoded = tokens.dictionary_encode()
     if _has_other_space(encoded.dictionary):
-        return tokenize_batch(
-            pa.array([" ".join((text or "").split()) for text in texts.to_pylist()])
-        )
+        plain = [" ".join((text or "").split()) for text in texts.to_pylist()]
+        return tokenize_batch(pa.array(plain))
     types = pc.ascii_rtrim(encoded.dictionary, " ")
     return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
 

@@ -47,9 +47,7 @@ def equal_tokens(pair: SampleSetPair, seed: int) -> EqualTokens:
         return EqualTokens((None, None), pair.counts)
     tokens = min(int(sample_set.n_tokens) for sample_set in pair.sample_sets)
     kept = within_tokens(pair, tokens, seed, "equal_tokens")
-    counts = np.stack(
-        [pair.documents.totals(sample_set, kept[sample_set]) for sample_set in (0, 1)]
-    )
+    counts = np.stack([pair.documents.totals(side, kept[side]) for side in (0, 1)])
     first, second = (
         None if own is None else own[chosen] for own, chosen in zip(pair.groups, kept, strict=True)
     )

@@ -168,9 +168,7 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
 
     def parts() -> Iterator[_Draws]:
         for items in permuted_units.side_by_side(how.options.bootstrap):
-            sides = (
-                _resample(how.pair, equal, sample_set, items, how.seed) for sample_set in (0, 1)
-            )
+            sides = (_resample(how.pair, equal, side, items, how.seed) for side in (0, 1))
             first, second = sides
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
@@ -250,8 +248,11 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None and options.bootstrap:
-            held = held_out.held_out_distance(pair.documents, pair.groups, how.seed, equal.kept)
+            given = pair.documents, pair.groups, how.seed, equal.kept
+            held = held_out.held_out_distance(*given)
             made = made._replace(low=held.lower_limit(options.confidence))
+            limits = held_out.partitioned_distance(*given, options.confidence)
+            yield MeasureRow(_WORDS, "partitioned_tvd", *limits)
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None
             made = made._replace(fact=_named(pair, counts, without))

@@ -314,10 +314,8 @@ def make_optimizer(model: TrainedModel, options: TrainingOptions) -> torch.optim
     decays = (options.weight_decay, 0.0)
     if options.optimizer == "sgd":
         decays = (options.l2, options.l2 if options.l2_on == "all" else 0.0)
-    groups = [
-        {"params": parameters, "weight_decay": decay}
-        for parameters, decay in zip((matrices, others), decays, strict=True)
-    ]
+    both = zip((matrices, others), decays, strict=True)
+    groups = [{"params": parameters, "weight_decay": decay} for parameters, decay in both]
     if options.optimizer == "sgd":
         return _uncompiled(torch.optim.SGD)(groups, lr=options.learning_rate)
     betas = (0.9, options.beta2)

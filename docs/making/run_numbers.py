@@ -282,14 +282,19 @@ def _relations(results: ResultsFolder) -> dict[str, Any]:
     def row(start: str) -> pd.Series:
         return counts[counts.index.str.startswith(start)].iloc[0]
 
-    lowest = by_verdict.loc["lowest"]
+    lowest = by_verdict.loc["lowest"] if "lowest" in by_verdict.index else None
+    few, compared = counts.index.str.startswith("too few"), counts.index == "intervals that hold 0"
     pairs, real = row("pairs of models"), row("of these")
     return {
-        "models": int(row("models, which")["found"]),
+        "families": int(row("families of models")["found"]),
+        "models": int(row("models, of which")["found"]),
         "rows": int(row("rows, which")["found"]),
-        "measures": int(row("intervals that hold 0")["of"]),
-        "uncorrelated": int(row("intervals that hold 0")["found"]),
-        "lowest": {key: lowest[key] for key in ("about", "value", "low", "high")},
+        "few": int(counts[few]["found"].sum()),
+        "measures": int(counts[compared]["of"].sum()),
+        "uncorrelated": int(counts[compared]["found"].sum()),
+        "lowest": None
+        if lowest is None
+        else {key: lowest[key] for key in ("about", "value", "low", "high")},
         "pairs": int(pairs["of"]),
         "other": int(pairs["found"]),
         "real": int(real["found"]),

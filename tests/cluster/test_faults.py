@@ -57,10 +57,8 @@ def write_data(folder: Path) -> None:
     folder.mkdir()
     random = np.random.default_rng(0)
     starts, sizes = random.integers(0, 10, 80), random.integers(1, 25, 80)
-    texts = [
-        " ".join(f"w{(start + i) % 10}" for i in range(size))
-        for start, size in zip(starts, sizes, strict=True)
-    ]
+    pairs = zip(starts, sizes, strict=True)
+    texts = [" ".join(f"w{(start + i) % 10}" for i in range(size)) for start, size in pairs]
     files = folder / "documents.parquet", folder / "vocabulary.json"
     write_documents(files[0], texts, ["train"] * 60 + ["valid"] * 20)
     ClosedVocabulary([f"w{i}" for i in range(10)], 1).save(files[1])

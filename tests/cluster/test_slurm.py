@@ -226,9 +226,7 @@ def _wait_for(condition, seconds=600):
         time.sleep(0.5)
 
 
-def test_what_outlives_a_killed_snakemake_is_planned_when_it_changes(
-    cluster, through_slurm, tmp_path
-):
+def test_what_outlives_a_killed_snakemake_is_planned_on_a_change(cluster, through_slurm, tmp_path):
     """And a job of it that still runs leaves its output to the run that makes it anew."""
     copied = ["cp", "-a", str(through_slurm.checkout.path), str(tmp_path / "checkout")]
     subprocess.run(copied, check=True)

@@ -75,9 +75,8 @@ def prepared(checkout):  # noqa: F811
     path = make_config(checkout.path)
     config = path.read_text()
     documents = COUNTING * PER_COUNT
-    path.write_text(
-        config.replace(f"documents_per_shard: {PER_SHARD}", f"documents_per_shard: {documents}")
-    )
+    larger = f"documents_per_shard: {documents}"
+    path.write_text(config.replace(f"documents_per_shard: {PER_SHARD}", larger))
     samples = "results/samples/trigram/ancestral/00000.parquet"
     words = "results/shared_vocabulary/wikipedia/words.txt"
     run(checkout, "--cores=2", f"--configfile={path}", "--", samples, words)

@@ -61,10 +61,8 @@ print(json.dumps([counted, whole, peak, model.n_counts, float(np.exp(last).sum()
 
 def run(tokens: int, repeats: int = 1) -> tuple[float, int]:
     """Return the peak of memory in bytes, and the number of n-grams."""
-    arguments = [str(tokens), str(repeats), str(ORDER)]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, cwd=ROOT
-    )
+    command = [sys.executable, "-c", PROGRAM, str(tokens), str(repeats), str(ORDER)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     counted, whole, peak, ngrams, total = json.loads(done.stdout)
     print(

@@ -70,9 +70,7 @@ def add_beginning(folder: Path) -> None:
 def calm(folder: Path) -> None:
     """Make the numbers of a saved model smaller: llama.cpp reads GELU from a table of float16."""
     path = folder / "model.safetensors"
-    weights = {
-        name: part * 0.25 if part.ndim > 1 else part for name, part in load_file(path).items()
-    }
+    weights = {k: part * 0.25 if part.ndim > 1 else part for k, part in load_file(path).items()}
     save_file(weights, path, metadata={"format": "pt"})
 
 

@@ -6,7 +6,6 @@ Needs half an hour. Oracle: log p by construction or enumeration. A row fails wh
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,14 +20,14 @@ from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm
 from tests.unit import test_rnng_top_down as top_down
 from tests.unit.entitynlm_reference import all_codes
 from tests.unit.test_smc import numbers
-from tests.unit.uneven_weights import Claim, claim, gaussian, lognormal, mode, pareto, surely_above
+from tests.unit.uneven_weights import claim, gaussian, lognormal, mode, pareto, surely_above
 
 SETS = 1000
 NOMINAL, VISIBLE = 0.05, 0.10
 TEMPERATURES = (0.5, 1.0, 2.0)
 
 
-def row(name: str, found: list[Claim], goal: float | None) -> tuple[int, int]:
+def row(name, found, goal):
     """Print the row of a case and hold it to its goal, if any; return (claims, missed)."""
     claims = sum(one.made for one in found)
     missed = sum(one.made and one.missed for one in found)
@@ -101,44 +100,43 @@ def test_modes_that_nobody_sees_are_refuted_by_simulated_documents(mass):
 Table = tuple[np.ndarray, np.ndarray]  # log p(x, z) of all z; log q of each at three temperatures
 
 
-def texts(types: int, shortest: int, longest: int) -> list[list[int]]:
+def texts(types, shortest, longest):
     """Draw 14 texts of words from 2 on, below `types`."""
     random = np.random.default_rng(5)
-    return [
-        random.integers(2, types, n).tolist() for n in random.integers(shortest, longest + 1, 14)
-    ]
+    lengths = random.integers(shortest, longest + 1, 14)
+    return [random.integers(2, types, n).tolist() for n in lengths]
 
 
 @torch.no_grad()
-def table(model, proposal, batch, rows) -> Table:
+def table(model, proposal, batch, rows):
     owner = torch.zeros(len(rows), dtype=torch.int64)
     log_p = model.eval().log_joint(batch, owner, rows)
     log_q = proposal.eval().log_prob(batch, owner, rows, list(TEMPERATURES))
     return log_p.double().numpy(), log_q.double().numpy()
 
 
-def binary() -> list[Table]:
+def binary():
     pair = test_rnng.make(), test_rnng.make(rnng_span_crf.SpanCRF)
     rows = {n: test_rnng.rows_of(rnng_reference.all_trees(n)) for n in range(3, 7)}
     found = texts(9, 3, 6)
     return [table(*pair, test_rnng.batch_of(words), rows[len(words)]) for words in found]
 
 
-def labelled() -> list[Table]:
+def labelled():
     model, proposal = top_down.make(), top_down.make(rnng_discriminative.DiscriminativeRNNG)
     rows = top_down.rows_of(top_down.trees_of(model, 2))
     found = texts(9, 2, 2)
     return [table(model, proposal, top_down.batch_of(words), rows) for words in found]
 
 
-def entities(context: str) -> list[Table]:
+def entities(context):
     pair = test_entitynlm.make_model(), test_entitynlm.make_proposal(context)
     rows = {n: torch.tensor(all_codes(n, 3, 2)) for n in range(2, 5)}
     found = map(tuple, texts(9, 2, 4))
     return [table(*pair, test_entitynlm.make_batch(words), rows[len(words)]) for words in found]
 
 
-def graph(context: str) -> list[Table]:
+def graph(context):
     model = test_kglm.make().double()
     proposal = test_kglm.make(kglm_tagger.KGLMTagger, seed=3, context=context).double()
     rows = {n: torch.tensor(kglm_reference.enumerate_codes(model, n)) for n in (2, 3)}
@@ -146,7 +144,7 @@ def graph(context: str) -> list[Table]:
     return [table(model, proposal, test_kglm.batch_of(words), rows[len(words)]) for words in found]
 
 
-TINY: dict[str, Callable[[], list[Table]]] = {
+TINY = {
     "RNNG": binary,
     "RNNG, labelled": labelled,
     "EntityNLM": lambda: entities("peeking"),
@@ -166,10 +164,8 @@ def test_claims_on_tiny_models(name, k):
         shares = [np.exp(log_q[:, place]) for _, log_q in tables]
         found = []
         for _ in range(SETS):
-            drawn = [
-                weights[random.choice(len(weights), k, p=q / q.sum())]
-                for weights, q in zip(log_w, shares, strict=True)
-            ]
+            pairs = zip(log_w, shares, strict=True)
+            drawn = [weights[random.choice(len(weights), k, p=q / q.sum())] for weights, q in pairs]
             found.append(claim(np.array(drawn), truth))
         total += row(f"tiny {name}, τ = {temperature}, K = {k}", found, NOMINAL)
     claims, missed = total.tolist()

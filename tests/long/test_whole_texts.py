@@ -5,7 +5,6 @@ Property: a word of the last document shows in the result; a tenth of the size s
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -39,13 +38,13 @@ with open(path, "w") as file:
 """
 
 
-def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def run(program, *arguments):
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
 
 @pytest.mark.parametrize("count", [MILLION // 10, MILLION])
-def test_compare_reads_a_million_documents(tmp_path: Path, count: int) -> None:
+def test_compare_reads_a_million_documents(tmp_path, count):
     paths = [tmp_path / "reference.txt", tmp_path / "samples.txt"]
     for seed, path in enumerate(paths):
         run(DRAW, count, path, seed)

@@ -2,7 +2,6 @@
 
 import gc
 import os
-from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
@@ -12,27 +11,27 @@ from tests.unit.threads import set_threads
 
 
 @pytest.fixture(scope="session", autouse=True)
-def share_cores() -> Iterator[None]:
+def share_cores():
     """Give tests side by side a thread each: more would wait for each other."""
     with set_threads(1) if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def collect_less() -> None:
+def collect_less():
     """Look for garbage among what tests make, not in a million objects of imported libraries."""
     gc.freeze()
     gc.set_threshold(10_000, 50, 100)
 
 
 @pytest.fixture(autouse=True)
-def own_reads() -> None:
+def own_reads():
     """Keep what one test reads out of the footers that the next one writes."""
     forget_reads()
 
 
 @pytest.fixture(autouse=True)
-def own_environment() -> Iterator[None]:
+def own_environment():
     """Keep the variables that a command sets for its jobs out of the tests after it."""
     before = dict(os.environ)
     yield
@@ -44,14 +43,14 @@ def own_environment() -> Iterator[None]:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Small tensors gain nothing from threads."""
     with set_threads(1):
         yield
 
 
 @pytest.fixture(scope="session")
-def treebank(tmp_path_factory: pytest.TempPathFactory) -> object:
+def treebank(tmp_path_factory):
     """Write the tiny treebank of `rnng_corpus`, once; nobody changes it."""
     from tests.unit.rnng_corpus import write_corpus
 

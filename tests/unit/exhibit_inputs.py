@@ -36,11 +36,8 @@ def _importance():
     drawn = {"method": "importance_sampling", "n_tokens": 10, "log_likelihood": -50.0}
     keys = ("model", "proposal", "temperature")
     settings = [{**dict(zip(keys, s, strict=True)), **drawn} for s in importance.settings()]
-    instances = [
-        {**row, "instance_id": place, "group": place}
-        for row in (scored, *settings)
-        for place in (0, 1)
-    ]
+    both = (scored, *settings)
+    instances = [{**row, "instance_id": place, "group": place} for row in both for place in (0, 1)]
     return {
         "estimates": estimates,
         "choices": estimates,

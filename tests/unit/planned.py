@@ -1,7 +1,6 @@
 """Configurations with other values, and what is planned of them, for tests of plans."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,9 +14,9 @@ WORD2VEC = {"family": "word2vec", "corpus": "wikipedia"}
 BROUGHT = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "somewhere"}}
 
 
-def load(name: str = SMOKE, changes: dict[str, Any] | None = None, **sections: Any) -> dict:
+def load(name=SMOKE, changes=None, **sections):
     """Read a configuration; `changes` are values at paths of keys, `sections` keys of sections."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+    config = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
     for section, values in sections.items():
         config[section] = config.get(section, {}) | values
     for path, value in (changes or {}).items():
@@ -29,17 +28,17 @@ def load(name: str = SMOKE, changes: dict[str, Any] | None = None, **sections: A
     return config
 
 
-def checked(*given: Any, **sections: Any) -> dict[str, Any]:
+def checked(*given, **sections):
     config = load(*given, **sections)
     validation.validate(config)
     return config
 
 
-def run_of(*given: Any, **sections: Any) -> run.Run:
+def run_of(*given, **sections):
     return run.Run(checked(*given, **sections))
 
 
-def refused(config: dict[str, Any]) -> str:
+def refused(config):
     """Return what is said of a configuration, in one line."""
     with pytest.raises(InputError) as error:
         validation.validate(config)

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity import verdicts
+from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
 from beyond_perplexity.schemas import contrastive, perplexity, tendencies
 from scripts import tabulate
@@ -64,7 +65,7 @@ class MeasuredRows:
         known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
         known |= {"baseline_low": baseline * 0.8, "baseline_high": baseline * 1.2}
         known |= {"value_all": np.nan}
-        self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
+        self.rows.append(known | {"vocabulary": "raw" if raw else "words", "halves": None})
 
     def table(self):
         table = pd.DataFrame(self.rows)
@@ -288,6 +289,23 @@ def make_differences(models):
 LEVELS = tuple(round(0.1 * step, 1) for step in range(11))
 
 
+def _parts_of(row: dict[str, object]) -> pd.DataFrame | None:
+    """Split H_C of a sentence: substitutions have .7 of it, the first part of them half of that."""
+    if (row["measure"], row["unit"]) != ("contrastive_entropy", "sentence"):
+        return None
+    shares = [0.35, 0.25, 0.1, 0.1, 0.1, 0.1]
+    held = {
+        "substitution": 0.7,
+        "transposition": 0.3,
+        **dict(zip(EVENT_PARTS, shares, strict=True)),
+    }
+    parts = [
+        {**row, "measure": "part", "event": name, "value": row["value"] * share, "words_hit": 1000}
+        for name, share in held.items()
+    ]
+    return pd.DataFrame(parts)
+
+
 def make_contrasts(models, unnormalized=(), levels=LEVELS):
     """Make a table of schema ``contrasts``: the later a model stands, the more H_C it has.
 
@@ -309,7 +327,9 @@ def make_contrasts(models, unnormalized=(), levels=LEVELS):
                 value = words * (6.0 - 0.1 * place)
                 rows.append((model, unit, "cross_entropy", None, None, value, 0.1 * words))
     names = ["model", "unit", "measure", "level", "base_level", "value", "half"]
-    table = pd.DataFrame(rows, columns=names)
+    table = pd.DataFrame(rows, columns=names).assign(event=None, words_hit=None)
+    table = pd.concat([table, *map(_parts_of, table.query("level == 0.3").to_dict("records"))])
+    table = table.reset_index(drop=True)
     drawn, half = table["measure"] != "cross_entropy", table["half"]
     counts = {"words": 10_000, "sentences": 500, "groups": 120, "groups_effective": 98.5}
     paired = table["measure"] == "accuracy"
@@ -326,7 +346,7 @@ def make_contrast_differences(contrasts):
     rows = []
     models = list(dict.fromkeys(contrasts["model"]))
     keys = ["model", "unit", "measure", "level"]
-    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(keys)
+    own = contrasts[~contrasts["measure"].isin(["cross_entropy", "part"])].set_index(keys)
     sentence_level = {model: bool(own.loc[model]["sentence_level"].any()) for model in models}
     for first, second in combinations(models, 2):
         far = abs(models.index(first) - models.index(second)) > 1

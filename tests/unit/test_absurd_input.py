@@ -5,7 +5,6 @@ Oracles: the one line that says what is wrong; the files themselves.
 
 import json
 from itertools import product
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -36,7 +35,7 @@ WEIGHTS = {"instance_id": [0, 0], "sample_id": [0, 1], "n_tokens": [2, 2]}
 SCORES = {"log_p": [-1.0, -2.0], "log_q": [-1.0, -1.0]}
 
 
-def refused(path: str, value: object) -> str:
+def refused(path, value):
     """Return what is said of the configuration of the tests with one key changed."""
     said = planned.refused(planned.load(planned.SMOKE, {path: value}))
     assert said.startswith(f"config: {path}")
@@ -44,7 +43,7 @@ def refused(path: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("size", [10**9, 10**18])
-def test_sizes_have_limits(size: int) -> None:
+def test_sizes_have_limits(size):
     limits = {"models.lstm.architecture.layers": 1_000, "models.kn-3.architecture.order": 100}
     limits |= {"models.lstm.architecture.hidden_size": 1_000_000}
     limits |= {"generation.maximum_length": 10_000_000}
@@ -59,7 +58,7 @@ def test_sizes_have_limits(size: int) -> None:
     check_refused("'meta' is not supported; use auto, cpu or cuda", choose_device, "meta")
 
 
-def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
+def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path):
     """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
     lines = ["a0: &a0 {x: 1}"]
     held = [", ".join(f"k{k}: *a{level}" for k in range(9)) for level in range(9)]
@@ -77,7 +76,7 @@ def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
 SECRETS = ("me:s3cret@a.org/x", "a.org/x?x=1&access_token=s3cret", "a.org/x?X-Amz-Signature=s3cret")
 
 
-def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown() -> None:
+def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown():
     for folder in ("~", "~/results", "-rf", "--all"):
         assert "begin it with ./" in refused("pathvars.results", folder)
     for url in (f"https://{secret}" for secret in SECRETS):
@@ -89,7 +88,7 @@ def test_a_folder_is_no_option_or_home_and_no_secret_of_an_address_is_shown() ->
         assert "s3cret" not in str(unreadable(url, FileNotFoundError()))
 
 
-def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> None:
+def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys):
     with pytest.raises(errors.InputError, match=r"weights: cannot be read .* too large"):
         estimate(pd.DataFrame({**WEIGHTS, **SCORES, "instance_id": [10**30, 0]}))
     estimate(pd.DataFrame({**WEIGHTS, **SCORES}))
@@ -104,7 +103,7 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert _edge("graph", (7, "Q1")) == ("7", "Q1")
 
 
-def test_progress_of_absurd_numbers(tmp_path, capsys) -> None:
+def test_progress_of_absurd_numbers(tmp_path, capsys):
     log = tmp_path / "log"
     stamp = "[Mon Nov 23 18:55:03 2026]"
     table = ["Job stats:", "job  count", f"count {'9' * 11}", f"draw {'9' * 5000}", ""]
@@ -117,7 +116,7 @@ def test_progress_of_absurd_numbers(tmp_path, capsys) -> None:
     assert "1 of 99,999,999,999 jobs done" in capsys.readouterr().out
 
 
-def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:
+def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path):
     words = "72032 requested and 8160 written"
     with pytest.raises(OSError, match="No space left") as caught, atomic_path(tmp_path / "x.npy"):
         raise OSError(words)
@@ -125,7 +124,7 @@ def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:
     assert "No space left on device; make room" in errors.describe_os_error(OSError(words))
 
 
-def write_differences(path: Path) -> None:
+def write_differences(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     frame = synthetic_tables.make_differences(["a", "b"])
     rows = pa.Table.from_pandas(frame, PERPLEXITY_DIFFERENCES, preserve_index=False)
@@ -133,7 +132,7 @@ def write_differences(path: Path) -> None:
     write_shard(path, PERPLEXITY_DIFFERENCES, rows, record)
 
 
-def test_a_footer_of_another_shape_is_a_mismatch(tmp_path) -> None:
+def test_a_footer_of_another_shape_is_a_mismatch(tmp_path):
     path = tmp_path / "00000.parquet"
     write_differences(path)
     table, footer = pq.read_table(path), json.loads(pq.read_metadata(path).metadata[RECORD_KEY])
@@ -153,7 +152,7 @@ def test_a_footer_of_another_shape_is_a_mismatch(tmp_path) -> None:
         assert bool(verify_tree(tmp_path).mismatches) == ("vocabulary" in shape)
 
 
-def test_a_name_with_a_newline_forges_no_line_of_the_list(tmp_path, capsys) -> None:
+def test_a_name_with_a_newline_forges_no_line_of_the_list(tmp_path, capsys):
     """Oracle: the form of sha256sum, which marks such a line and escapes the name."""
     write_differences(tmp_path / "a.parquet")
     (tmp_path / "a.parquet").rename(tmp_path / f"a\n{'0' * 64}  forged.parquet")
@@ -163,7 +162,7 @@ def test_a_name_with_a_newline_forges_no_line_of_the_list(tmp_path, capsys) -> N
     assert line.endswith(f"  a\\n{'0' * 64}  forged.parquet")
 
 
-def test_no_escape_of_a_name_reaches_a_figure_that_a_user_saves() -> None:
+def test_no_escape_of_a_name_reaches_a_figure_that_a_user_saves():
     given = {"perplexity_differences": synthetic_tables.make_differences(["a\x1b[31m", "b"])}
     figure = draw_figure("tendencies/perplexity_differences", given, labels.Labels())
     texts = [text.get_text() for text in figure.findobj(Text)]

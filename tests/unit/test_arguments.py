@@ -4,7 +4,6 @@ Oracles: bounds written down here; the contract of `run_command` (status 0, 1 or
 of error) on hostile values of every option by hypothesis, and nothing left on the disk.
 """
 
-import argparse
 import importlib
 import io
 import json
@@ -126,7 +125,7 @@ def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
 
 
 def actions(command, monkeypatch):
-    found: list[argparse.Action] = []
+    found = []
 
     class Declared(Exception):  # noqa: N818
         pass
@@ -159,11 +158,8 @@ WORDS = ["a", "b", "c", "."]
 NUMBERS = ["0", "1", "2", "7", "-1", str(2**31), str(2**63 - 1), str(2**64), "9" * 5_000, ""]
 NUMBERS += ["nan", "inf", "-inf", "1e308", "1e-320", "0x10", "1.5", "٣", "--"]
 OBJECTS = ["{}", "[]", "", "{", "null", '{"a": NaN}', '{"\\u0000": 1}', "[" * 20_000]
-OBJECTS += [
-    '{"a": ' + "9" * 5_000 + "}",
-    '{"kind": "ancestral"}',
-    '{"kind": "nucleus", "mass": 1e308}',
-]
+OBJECTS += ['{"a": ' + "9" * 5_000 + "}", '{"kind": "ancestral"}']
+OBJECTS += ['{"kind": "nucleus", "mass": 1e308}']
 OBJECTS += ['{"temperatures": [0, -1, 1e308]}', '{"samples": -1, "particles": 0, "uniform": 2}']
 OBJECTS += ['{"permutations": -1}', '{"family": "none"}', '{"0.1": [0, 2]}', '{"mine": ["path"]}']
 OBJECTS += [
@@ -173,10 +169,8 @@ OBJECTS += [
 NAMES = ["a", "", "-", "é\u202e", "a\nb", "$x^{", "<b>", "\udcff", "train", "test", "cpu", "cuda:9"]
 FILES = ["documents.parquet", "words.json", "text.txt", "empty", "bytes", "lstm", "none", "."]
 FILES += ["lstm/model.json", "lstm/model.safetensors", "x" * 300, "text.txt/below", "new\nline"]
-PLACES = [
-    *("o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300),
-    "/dev/full",
-]
+PLACES = ["o.parquet", "o.csv", "o.svg", "new/o.json", ".", "text.txt/below", "x" * 300]
+PLACES += ["/dev/full"]
 # What most commands can use; without it few would come as far as their work.
 PLAUSIBLE = {
     **dict.fromkeys(["documents", "reference_documents", "sample_documents"], "documents.parquet"),
@@ -248,7 +242,7 @@ def hostile(action, home):
 @st.composite
 def command_lines(draw, declared, home):
     """Draw a value or several for all options that are required, and for some of the others."""
-    line: list[str] = []
+    line = []
     for action in declared:
         if action.dest == "help" or not (action.required or draw(st.booleans())):
             continue

@@ -315,9 +315,7 @@ def test_the_page_names_every_check_with_its_tolerance():
         assert set(row.implies) <= set(CHECKS) - {name}
 
 
-ASKED = [
-    *("The cat sat on the mat", "a dog <b>barks</b>", "the cat and the dog", "a mat"),
-] * 3
+ASKED = ["The cat sat on the mat", "a dog <b>barks</b>", "the cat and the dog", "a mat"] * 3
 
 
 @pytest.fixture(scope="module")

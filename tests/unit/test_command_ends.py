@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,7 @@ prepare_process()
 """
 
 
-def run(code: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
+def run(code, redirection=""):
     command = ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, HEAD + code]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
@@ -61,8 +60,8 @@ def run(code: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
         ("SystemExit(2)", 2, None),
     ],
 )
-def test_status_and_line(raised: str, status: int, line: str | None, capsys) -> None:
-    def main() -> None:
+def test_status_and_line(raised, status, line, capsys):
+    def main():
         raise eval(raised)
 
     with pytest.raises(SystemExit) as ended:
@@ -74,7 +73,7 @@ def test_status_and_line(raised: str, status: int, line: str | None, capsys) -> 
 
 
 def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_middle(capsys):
-    def main(error: Exception) -> None:
+    def main(error):
         raise error
 
     with pytest.raises(ValueError, match="mine"):
@@ -93,7 +92,7 @@ def test_an_error_of_the_code_keeps_its_traceback_and_a_message_is_cut_in_its_mi
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_signals_leave_nothing_behind(tmp_path, number):
     command = [sys.executable, "-c", HALF_WRITTEN, str(tmp_path / "out" / "a.json")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
@@ -109,7 +108,7 @@ def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) ->
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_a_shell_ignores_and_what_nobody_can_read() -> None:
+def test_what_a_shell_ignores_and_what_nobody_can_read():
     """A shell without job control lets its background processes ignore Ctrl-C."""
     code = "import os, signal; run_command(lambda: os.kill(os.getpid(), signal.SIGINT))"
     done = run(code + "; print('lives')", "& wait $!")
@@ -123,7 +122,7 @@ def test_what_a_shell_ignores_and_what_nobody_can_read() -> None:
 
 
 @pytest.mark.parametrize("lines", [1, 100_000])
-def test_standard_output_that_takes_nothing(lines: int) -> None:
+def test_standard_output_that_takes_nothing(lines):
     done = run(f"run_command(lambda: print('x\\n' * {lines}))", ">/dev/full")
     assert done.returncode == 1
     reason = "an output, standard output or the temporary folder .*: No space left"
@@ -131,7 +130,7 @@ def test_standard_output_that_takes_nothing(lines: int) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+def start(folder, **environment):
     """Start a command as a rule does: in a shell with the prefix, its log through tee."""
     (folder / "command.py").write_text(HALF_WRITTEN)
     prefix = requeue.SHELL_PREFIX.replace("{{", "{").replace("}}", "}")
@@ -147,14 +146,14 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def wait_for(folder: Path, text: str) -> None:
+def wait_for(folder, text):
     deadline = time.monotonic() + 60
     while not (folder / "log").exists() or text not in (folder / "log").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_shell_and_log_outlive_a_signal_to_all_of_them(tmp_path: Path) -> None:
+def test_shell_and_log_outlive_a_signal_to_all_of_them(tmp_path):
     process = start(tmp_path)
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM
@@ -162,7 +161,7 @@ def test_shell_and_log_outlive_a_signal_to_all_of_them(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_in_a_slurm_job_the_command_waits_with_nothing_left_behind(tmp_path: Path) -> None:
+def test_in_a_slurm_job_the_command_waits_with_nothing_left_behind(tmp_path):
     process = start(tmp_path, SLURM_JOB_ID="7")
     os.killpg(process.pid, signal.SIGTERM)
     wait_for(tmp_path, "stopped by SIGTERM")
@@ -174,7 +173,7 @@ def test_in_a_slurm_job_the_command_waits_with_nothing_left_behind(tmp_path: Pat
     process.wait()
 
 
-def test_elsewhere_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_nothing_waits(monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("waits"))
     for value in (None, ""):
         monkeypatch.delenv(requeue.JOB, raising=False)

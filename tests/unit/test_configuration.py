@@ -11,7 +11,6 @@ import typing
 import warnings
 from collections import Counter
 from pkgutil import resolve_name
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,7 +40,7 @@ REFERENCE = ROOT / "docs" / "configuration.md"
 LATENT = "configs/smoke-importance.yaml"
 
 
-def mappings(value: object, path: tuple = ()) -> list[tuple]:
+def mappings(value, path=()):
     if isinstance(value, dict):
         found = [path]
         for key, item in value.items():
@@ -107,6 +106,7 @@ contrastive.models: [lstn] >> contrastive.models: no model is named 'lstn'
 contrastive.levels: [0.1, 1.5] >> contrastive.levels.1: is 1.5, expected less than or equal to 1
 contrastive.levels: [] >> contrastive.levels: is [], expected .* at least 1 item
 contrastive.base_level: 0.2 >> contrastive.base_level: 0.2 is not among the levels
+contrastive.parts_level: 0.15 >> contrastive.parts_level: 0.15 is not among the levels
 contrastive.distortion: {substitution: 0.6} >> the shares add up to 1.1, not to 1
 contrastive.distortion: {swap: 1} >> contrastive.distortion.swap: unknown key
 contrastive.vocabulary: letters >> contrastive.vocabulary: no vocabulary is named 'letters'
@@ -298,7 +298,7 @@ def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
     assert corpora.split_unit("wikipedia") == split["unit"]
 
 
-def of_texts(paths: Any) -> dict[str, Any]:
+def of_texts(paths):
     return load(SMOKE, {"corpora.wikipedia.source": {"format": "text", "paths": paths}})
 
 
@@ -343,7 +343,7 @@ def test_no_number_of_a_training_is_nonsense():
 
 
 @pytest.mark.parametrize("kind", [TrainingOptions, ContrastiveTrainingOptions, EvaluatorTraining])
-def test_no_option_of_a_training_is_below_zero(kind: type):
+def test_no_option_of_a_training_is_below_zero(kind):
     """Of the dataclasses, which a job reads whatever the schema says."""
     hints = typing.get_type_hints(kind)
     for name in (name for name in NUMBERS if name in hints):
@@ -353,7 +353,7 @@ def test_no_option_of_a_training_is_below_zero(kind: type):
 @pytest.mark.parametrize(
     ("share", "value"), [("train", math.nan), ("valid", math.inf), ("test", -0.1), ("train", 1.5)]
 )
-def test_no_share_of_a_split_is_nonsense(share: str, value: float):
+def test_no_share_of_a_split_is_nonsense(share, value):
     assert share in {field.name for field in dataclasses.fields(SplitOptions)}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3, share: value}
     with pytest.raises(InputError, match=r"config: corpora\.wikipedia\.split"):

@@ -131,19 +131,17 @@ def words(column):
 def test_merging_is_the_closure_of_sharing_a_span(seed):
     """Entities are numbered by their first mention."""
     draw = random.Random(seed)
-    given_spans = [
-        (draw.randrange(8), 9 + draw.randrange(2), str(draw.randrange(9))) for _ in range(14)
-    ]
-    groups = [{entity} for *_, entity in given_spans]
-    for (a, b, first), (c, d, second) in itertools.permutations(given_spans, 2):
+    given = [(draw.randrange(8), 9 + draw.randrange(2), str(draw.randrange(9))) for _ in range(14)]
+    groups = [{entity} for *_, entity in given]
+    for (a, b, first), (c, d, second) in itertools.permutations(given, 2):
         if (a, b) == (c, d):
             together = [g for g in groups if first in g or second in g]
             groups = [g for g in groups if g not in together] + [set().union(*together)]
-    merged = merge_entities(given_spans)
-    assert {span[:2] for span in merged} == {span[:2] for span in given_spans}
+    merged = merge_entities(given)
+    assert {span[:2] for span in merged} == {span[:2] for span in given}
     assert len({span[:2] for span in merged}) == len(merged)
     of_place = {span[:2]: span[2] for span in merged}
-    for a, b, entity in given_spans:
+    for a, b, entity in given:
         assert of_place[a, b] in next(g for g in groups if entity in g)
     for (p, e), (q, f) in itertools.combinations(of_place.items(), 2):
         held = [next(g for g in groups if entity in g) for entity in (e, f)]
@@ -273,7 +271,7 @@ TWO_WORDS = "d1 0 2 sits down VBZ * - - - sp * -"
         *((TWO_WORDS, "too many columns", place) for place in range(3)),
     ],
 )
-def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
+def test_a_damaged_row_of_conll_2012_is_of_no_other_layout(
     tmp_path, row, reason, place, word_column
 ):
     # oracle: the rows around the damaged one; in the last place it is a sentence of its own
@@ -306,10 +304,9 @@ def test_rows_cut_anywhere_never_give_another_word(tmp_path, seed, separator):
 def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
     rows = map("y\t0\t0\ta\t-\t-\t{}".format, "--")
     tabs = "\n".join(["#begin document (y)", *rows, "#end document"])
-    for first, second, reason in (
-        (wide("She (1)"), wide(CUT, CUT), "too few columns"),
-        (narrow(("She", "(1)")), tabs, "too many columns"),
-    ):
+    cases = [(wide("She (1)"), wide(CUT, CUT), "too few columns")]
+    cases += [(narrow(("She", "(1)")), tabs, "too many columns")]
+    for first, second, reason in cases:
         path = put(tmp_path / "x.conll", first + second)
         check_refused(f"line 5: {reason}", read, path)
         found, problems = read(path, skip=True)

@@ -36,7 +36,7 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import share_interval, wilson_interval
+from beyond_perplexity.inference.shares import share_interval, wilson_interval
 from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
@@ -334,9 +334,8 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
     for (unit, place, words), draw in product(sentences, range(4)):
         own = [index.get(word, int(word[1:])) for word in words]
         item = np.array([sentence_item(unit.unit_id, place)])
-        worse, *_ = distortions.distort(
-            np.array([own]), np.array([len(own)]), 0.5, HALVES, **known, items=item, draw=draw
-        )
+        given = np.array([own]), np.array([len(own)]), 0.5, HALVES
+        worse, *_ = distortions.distort(*given, **known, items=item, draw=draw)
         if worse[0].tolist() != own:
             texts = ([f"w{word}" for word in ids] for ids in (own, worse[0]))
             one, two = (score(VOCABULARY.encode([" ".join(text)])[0]) for text in texts)
@@ -348,18 +347,87 @@ def test_accuracy_equals_a_plain_loop_over_sentences_each_distorted_and_scored_a
     assert found["undecided"] > 10
     assert found["value"] == pytest.approx(value)
     draws = sum(won.values())
-    assert found["deviation"] == pytest.approx(
-        np.std((draws[:, 1] + draws[:, 2] / 2) / draws[:, 0], ddof=1)
-    )
+    spread = np.std((draws[:, 1] + draws[:, 2] / 2) / draws[:, 0], ddof=1)
+    assert found["deviation"] == pytest.approx(spread)
     without = (right.sum() - right) / (pairs.sum() - pairs)
     variance = 34 / 35 * np.square(without - value).sum()
     cases = value * (1 - value) / variance
-    quantile = t.ppf(0.975, pairs.sum() ** 2 / (pairs**2).sum() - 1)
+    changes = without - value
+    alike = 3 * np.square(changes).sum() ** 2 / (changes**4).sum()
+    quantile = t.ppf(0.975, min(alike, pairs.sum() ** 2 / (pairs**2).sum()) - 1)
     # Wilson's limits are where the test of a share p by its own variance just rejects.
     for limit in (found["low"], found["high"]):
-        assert abs(value - limit) / math.sqrt(limit * (1 - limit) / cases) == pytest.approx(
-            quantile
-        )
+        errors = abs(value - limit) / math.sqrt(limit * (1 - limit) / cases)
+        assert errors == pytest.approx(quantile)
+
+
+def test_parts_add_up_to_the_loss_and_of_weights_are_what_each_replaced_word_loses(tmp_path):
+    """Oracles: a loop over the words replaced, by their rank; the whole loss; the one shard."""
+    words = [f"w{number}" for number in range(1200)]
+    vocabulary, substitutes = ClosedVocabulary(words, 5), scoring.Substitutes(words, "words")
+    units = random_units(80, types=1300)
+    own_weights = np.log(np.random.default_rng(2).dirichlet(np.ones(vocabulary.size)))
+    scorer = unigram(own_weights, vocabulary=vocabulary)
+    versions = {0.0: (0, 1), 0.1: (0, 2), 0.4: (0, 3)}
+
+    def shard(name, options, first=0, part=units, versions=versions, scorer=scorer):
+        rows = scoring.score_versions(scorer, part, substitutes, versions, options, 7, 0.4)
+        write_shard(tmp_path / name, CONTRAST_SCORES, rows, {})
+        return pq.read_table(tmp_path / name).to_pylist()
+
+    rows = shard("a.parquet", distortions.DistortionOptions(1.0, 0.0))
+    for row in rows:
+        if row["level"] != 0.4:
+            assert row["parts"] is row["part_events"] is None
+            continue
+        losses = np.zeros(6)
+        for place, held in enumerate(units[row["unit_id"]].sentences):
+            ids = [int(word[1:]) for word in held]
+            item = np.array([sentence_item(row["unit_id"], place)])
+            options = distortions.DistortionOptions(1.0, 0.0)
+            worse, *_ = distortions.distort(
+                *(np.array([ids]), np.array([len(ids)]), 0.4, options, np.arange(1200)),
+                seed=7,
+                purpose=scoring.PURPOSE,
+                items=item,
+                draw=row["draw"],
+            )
+            for rank, new in zip(ids, worse[0].tolist(), strict=True):
+                band = 0 if rank < 100 else 1 if rank < 1000 else 2
+                one, two = vocabulary.encode([f"w{rank} w{new}"])[0]
+                losses[band] += own_weights[one] - own_weights[two]
+        assert row["parts"] == pytest.approx(losses, abs=1e-9)
+    ordered = scoring.sentence_scorer(Energies(), vocabulary)
+    rows = shard("whole.parquet", HALVES, scorer=ordered)
+    own = {row["unit_id"]: row["log_score"] for row in rows if row["level"] == 0}
+    split = [row for row in rows if row["level"] == 0.4]
+    for row in split:
+        assert sum(row["parts"]) == pytest.approx(own[row["unit_id"]] - row["log_score"], abs=1e-9)
+        assert sum(row["part_events"]) == row["substituted"] + row["transposed"]
+    assert np.count_nonzero([row["parts"] for row in split]) > 200
+    cut = []
+    for block, (begin, end) in enumerate(((0, 15), (15, 80))):
+        for draw in range(3):
+            held = {level: (draw, 1) for level, (_, n) in versions.items() if n > draw}
+            held |= {0.0: (0, 1)} if draw == 0 else {}
+            name = f"{block}-{draw}.parquet"
+            shard(name, HALVES, part=units[begin:end], versions=held, scorer=ordered)
+            cut.append(str(tmp_path / name))
+    whole = measure_contrasts(read_sums([str(tmp_path / "whole.parquet")]), "m", 0.1)
+    assert measure_contrasts(read_sums(cut), "m", 0.1).equals(whole)
+    found = whole.to_pandas()
+    for unit in ("word", "sentence"):
+        held = found[(found["unit"] == unit) & (found["level"] == 0.4)]
+        value = held.loc[held["measure"] == "contrastive_entropy", "value"].item()
+        parts = held[held["measure"] == "part"].set_index("event")
+        events, names = ["substitution", "transposition"], list(distortions.EVENT_PARTS)
+        assert parts.index.tolist() == [events[0], *names[:3], events[1], *names[3:]]
+        assert parts.loc[events, "value"].sum() == pytest.approx(value)
+        assert parts.loc[names, "value"].sum() == pytest.approx(value)
+        assert parts.loc[events, "words_hit"].sum() == parts.loc[names, "words_hit"].sum()
+        own = parts.loc[names[:3], "value"].sum()
+        assert own == pytest.approx(parts.loc["substitution", "value"])
+        assert (parts["low"] < parts["value"]).all()
 
 
 def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_path):
@@ -368,9 +436,8 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     never[3:10] = -math.inf  # the first seven words
     options = distortions.DistortionOptions(1.0, 0.0)
     units = [CutDocument(number, None, [["w30"]] * 20) for number in range(100)]
-    paths = write_scores(
-        tmp_path, unigram(never), units, options=options, versions={0.0: (0, 1), 1.0: (0, 3)}
-    )
+    how = {"options": options, "versions": {0.0: (0, 1), 1.0: (0, 3)}}
+    paths = write_scores(tmp_path, unigram(never), units, **how)
     sums = read_sums(paths)
     row = rows_of(sums)["sentence", "accuracy", 1.0]
     assert row["value"] == pytest.approx(30 / 39, abs=0.02)
@@ -380,15 +447,7 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     assert f"{share:.1%} of the sentences came out as they were: no pairs" in row["note"]
     assert rows_of(sums)["sentence", "contrastive_entropy", 1.0]["value"] is None
     assert [key for key in rows_of(sums) if key[1] == "accuracy"] == [("sentence", "accuracy", 1.0)]
-    other = read_sums(
-        write_scores(
-            tmp_path / "b",
-            unigram(-never),
-            units,
-            options=options,
-            versions={0.0: (0, 1), 1.0: (0, 3)},
-        )
-    )
+    other = read_sums(write_scores(tmp_path / "b", unigram(-never), units, **how))
     found = compare({"a": sums, "b": other})
     assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
     (gap,) = found.to_dict("records")
@@ -401,6 +460,14 @@ def test_a_share_of_one_has_the_interval_of_as_many_cases_as_groups():
     found = share_interval(np.full(30, 8.0), np.full(30, 8.0))
     assert (found.value, found.high) == (1.0, pytest.approx(1.0))
     assert found.low == pytest.approx(30 / (30 + t.ppf(0.975, 29) ** 2))
+    one_wrong = share_interval(np.array([7.0] + [8.0] * 29), np.full(30, 8.0))
+    # one group determines the variance: of 3 · 1² / 1 units that are alike, nearly
+    changes = np.array([1 / 240] + [-1 / 240 / 29] * 29)
+    alike = 3 * np.square(changes).sum() ** 2 / (changes**4).sum()
+    limit, cases = one_wrong.low, 239 / 240 / 240 / (29 / 30 * np.square(changes).sum())
+    quantile = (239 / 240 - limit) / math.sqrt(limit * (1 - limit) / min(cases, 240))
+    assert quantile == pytest.approx(t.ppf(0.975, alike - 1), rel=1e-3)
+    assert one_wrong.low < 1 - 10 / 240
     few = share_interval(np.full(19, 8.0), np.full(19, 8.0))
     assert math.isnan(few.low)
 
@@ -687,6 +754,51 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     (tmp_path / "a.tsv").rename(tmp_path / "none" / "notes.txt")
     with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
         list(read_pairs(tmp_path / "none"))
+
+
+def test_pairs_of_groups_have_intervals_over_these(tmp_path):
+    """Oracle: the interval of sums over groups; copies of each pair in one add no certainty."""
+    rng = np.random.default_rng(3)
+    gains = rng.normal(0.8, 1, 40)
+    given = {"groups": [f"page {k}" for k in range(40)] * 3, "words": [4] * 120}
+    found = contrast([*gains] * 3, [0.0] * 120, **given).table.iloc[0]
+    won = (gains > 0).astype(float)
+    own = share_interval(3 * won, np.full(40, 3.0))
+    assert (found["accuracy_low"], found["accuracy_high"]) == pytest.approx((own.low, own.high))
+    half = t.ppf(0.975, 39) * gains.std(ddof=1) / math.sqrt(40)
+    assert found["high"] - found["contrastive_entropy"] == pytest.approx(half)
+    assert found["note"] == "intervals are over 40 groups of pairs"
+    alone = contrast([*gains] * 3, [0.0] * 120).table.iloc[0]
+    assert alone["high"] - alone["low"] < 0.6 * 2 * half
+    few = contrast([*gains] * 3, [0.0] * 120, groups=[k % 9 for k in range(120)]).table.iloc[0]
+    assert math.isnan(few["accuracy_low"])
+    assert "fewer than 20 effective groups" in few["note"]
+    lines = [f"w1\tw{2 + k % 3}\tpage {k // 2}" for k in range(60)]
+    (tmp_path / "p.tsv").write_text("\n".join(["good\tbad\tgroup", *lines]))
+    read = list(read_pairs(tmp_path / "p.tsv"))
+    assert [pair.group for pair in read[:3]] == ["page 0", "page 0", "page 1"]
+    (row,) = contrast_pairs(unigram(VALUES), read, None, "model").to_pylist()
+    assert row["note"] == "intervals are over 30 groups of pairs"
+
+
+def test_minimal_distortions_are_summed_up_by_their_kind(tmp_path):
+    """Oracle: by hand; w7 scores −7. Kinds of two files are one, within a phenomenon its own."""
+    rows = ["w1 w2\tw1 w4\tagreement", "w3 w2\tw1 w2\tagreement", "w1\tw6\tfunction word"]
+    (tmp_path / "a.tsv").write_text("\n".join(["good\tbad\tkind", *rows]))
+    lines = [{"good": "w1", "bad": "w9", "distortion": "agreement"}]
+    lines += [
+        {"good": "w1", "bad": "w3", "UID": "npi", "kind": "agreement"},
+        {"good": "w1", "bad": "w2"},
+    ]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = contrast_pairs(unigram(VALUES), read_pairs(tmp_path), None, "model").to_pylist()
+    told = {row["phenomenon"]: (row["accuracy"], row["contrastive_entropy"]) for row in found}
+    assert told == {
+        "agreement": (pytest.approx(2 / 3), (2 - 2 + 8) / 3),
+        "function word": (1, 5),
+        "npi: agreement": (1, 2),
+        "b": (1, 1),
+    }
 
 
 @pytest.mark.parametrize(

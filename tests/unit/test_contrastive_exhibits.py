@@ -14,8 +14,9 @@ from docutils.core import publish_doctree
 from scipy.stats import kendalltau
 
 from beyond_perplexity.contrastive.differences import read_table_1
+from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure, measure_names
+from beyond_perplexity.figures import FIGURES, draw_figure, measure_names, numbers
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
@@ -54,13 +55,13 @@ def given():
     models = {f"kn-{order}": word_description("kneser-ney", order=order) for order in (3, 5)}
     models |= {"rnn": word_description("rnn", classes=50), "lstm": word_description("lstm")}
     models |= sentence_models
-    perplexities = {
-        name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
-    }
+    places = enumerate(WORDS)
+    perplexities = {name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in places}
     bounded = {"perplexity_given_length": 312.4, "interval": [290.1, 330.2], "bound": "lower"}
     bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
     return {
         "contrasts": contrasts,
+        "contrast_parts": contrasts,
         "contrast_differences": synthetic_tables.make_contrast_differences(contrasts),
         "models": models,
         "perplexities": perplexities,
@@ -185,7 +186,7 @@ def test_table_1_has_a_block_for_each_unit_and_level():
     # all later models but the next have a higher accuracy
     assert table.rows[-1][3:] == ["s-150-10", *["higher"] * 5, "–", "·"]
     own = table.tidy[table.tidy["unit"] == "accuracy"]
-    at = own[own["level"] == 0.3].set_index(["first", "second"])["accuracy_difference"]
+    at = own[own["level"] == 0.3].set_index(["first", "second"])["accuracy_difference_value"]
     assert (at["kn-3", "lstm"], at["lstm", "kn-3"]) == pytest.approx((-0.03, 0.03))
     first, last = table.rows[0], table.rows[3]
     assert first[2:4] == ["1", "kn-3"]
@@ -268,6 +269,25 @@ def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_en
     assert make("cross_entropy", contrasts=only).rows == []
 
 
+def test_parts_stand_by_event_with_their_share_and_their_loss_a_word() -> None:
+    table = make("parts")
+    assert [row[0] for row in table.rows if row[0]] == [LABELS.model(name) for name in MODELS]
+    assert [row[1] for row in table.rows[:8]] == [
+        "substitution",
+        "transposition",
+        *EVENT_PARTS,
+    ]
+    value = 20 * 3.0 * math.sqrt(0.3)
+    row = table.rows[2]
+    assert cell(table, "H_C", "nats a sentence", row) == numbers.shown(0.35 * value)
+    assert cell(table, "H_C", "share", row) == "35.0%"
+    # 500 sentences, 10 draws, 1,000 words hit
+    assert cell(table, "", "nats a word hit", row) == numbers.shown(0.35 * value * 500 * 10 / 1000)
+    none = given()["contrasts"].query("measure != 'part'")
+    with pytest.raises(NothingToShowError, match="were not split by event"):
+        make("parts", contrast_parts=none)
+
+
 def test_levels_of_a_table_and_of_one_that_was_measured_twice_the_more_draws_count():
     for levels, shown in (
         ([level / 10 for level in range(11)], [0.1, 0.3, 0.5]),
@@ -311,10 +331,8 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences():
     assert 40 in lengths
     assert len(lengths) <= 3 * 10
     assert (table.rows[0][:2], len(table.tidy)) == (["s-75-10", "LSTM"], 3 * 40)
-    assert (
-        "s-75-10: perplexity given the lengths, estimated, 312.4 [290.1, 330.2]; of 500"
-        in table.note
-    )
+    told = "s-75-10: perplexity given the lengths, estimated, 312.4 [290.1, 330.2]; of 500"
+    assert told in table.note
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
     said = make("partition", given_lengths=runs).note
@@ -532,7 +550,11 @@ def test_what_a_run_has_files_for_is_shown_and_no_more():
         paths = planned_files(**changed)["contrastive/wikipedia"]
         return {path.split("/")[-1] for path in paths if path.endswith((".csv", ".svg"))}
 
-    names = shown(partition={"proposal": None})
+    assert "parts.csv" in shown(parts_level=0.5)
+    for wrong in ({"substitutes": "text"}, {"substitution": 0.4, "deletion": 0.1}):
+        with pytest.raises(InputError, match="parts need substitutes of a vocabulary"):
+            shown(parts_level=0.5, distortion=wrong)
+    names = shown(partition={"proposal": None}, parts_level=None)
     tables = {"findings", "table_1", "table_2", "table_3", "cross_entropy"}
     figures = {f"figure_{number}.svg" for number in (1, 2, 3)}
     assert names == {f"{name}.csv" for name in tables} | figures

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, contingency
 
-from beyond_perplexity.corpus.distortions import DistortionOptions, distort
+from beyond_perplexity.corpus.distortions import (
+    EVENT_PARTS,
+    DistortionOptions,
+    distort,
+    distort_by_parts,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream
@@ -169,3 +174,64 @@ def test_levels_shares_and_substitutes_that_are_not_possible():
     # a third is no float, and thirds may add up to a little less than 1
     third = DistortionOptions(1 / 3, 1 / 3, 1 / 3 - 1e-10, 0)
     assert run(*sentences(2000, 9), 1.0, third)[2].inserted.sum() == 0
+
+
+def test_parts_are_applied_one_after_the_other_and_all_of_them_are_the_distortion():
+    """Oracle: `distort`; a plain loop over the places of some parts, by bands as they are named."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 15, 60)
+    tokens = np.array([50, 99, 100, 999, 1000, 4000])[rng.integers(0, 6, (60, 14))]
+    owners = np.repeat(np.arange(20), 3)
+    keys = {"seed": 3, "purpose": "test", "draw": 2, "items": np.arange(60)}
+    options = DistortionOptions(0.4, 0.6)
+    steps = distort_by_parts(tokens, lengths, 0.7, options, CANDIDATES, owners, **keys)
+    whole, _, counts = distort(tokens, lengths, 0.7, options, CANDIDATES, **keys)
+    assert as_lists(steps.words[-1], lengths) == as_lists(whole, lengths)
+    assert steps.events[:, :3].sum() == counts.substituted.sum()
+    assert steps.events[:, 3:].sum() == counts.transposed.sum()
+    names = [name.split(": ")[1] for name in EVENT_PARTS]
+    events = np.zeros((20, len(EVENT_PARTS)), int)
+    for row, (n, owner) in enumerate(zip(lengths, owners, strict=True)):
+        numbers = stream(3, "test/2", row).random((n, 3))
+        for applied, words in enumerate(steps.words, start=1):
+            active = {EVENT_PARTS[part] for part in steps.order[owner][:applied]}
+            expected = tokens[row, :n].tolist()
+            for place, (event, lot, choice) in enumerate(numbers):
+                rank = tokens[row, place]
+                band = "1 to 100" if rank < 100 else "101 to 1,000" if rank < 1000 else "rarer"
+                name = f"substitution: {'' if band == 'rarer' else 'ranks '}{band}"
+                other = int(choice * (n - 1))
+                other += other >= place
+                if lot >= 0.4:
+                    away = abs(other - place)
+                    band = "adjacent" if away == 1 else "2 to 4 apart" if away < 5 else names[-1]
+                    name = f"transposition: {band}"
+                if event >= 0.7 or (lot >= 0.4 and n == 1):
+                    continue
+                events[owner, EVENT_PARTS.index(name)] += applied == len(EVENT_PARTS)
+                if name in active and lot < 0.4:
+                    expected[place] = int(CANDIDATES[int(choice * len(CANDIDATES))])
+                elif name in active:
+                    expected[place], expected[other] = expected[other], expected[place]
+            assert words[row, :n].tolist() == expected
+    assert steps.events.tolist() == events.tolist()
+    deletes = DistortionOptions(0.5, 0.4, 0.1)
+    given = (distort_by_parts, tokens, lengths, 0.7, deletes, CANDIDATES, owners)
+    check_refused("H_C has no parts", *given, **keys)
+
+
+def test_orders_of_parts_are_uniform_and_no_document_knows_the_others():
+    count = 6000
+    tokens, items = np.zeros((count, 2), np.int64), np.arange(count)
+    given = (tokens, np.full(count, 2), 0.5, HALVES, CANDIDATES)
+    keys = {"seed": 3, "purpose": "test"}
+    order = distort_by_parts(*given, items, **keys, items=items).order
+    table = np.stack(
+        [np.bincount(order[:, k], minlength=len(EVENT_PARTS)) for k in range(len(EVENT_PARTS))]
+    )
+    assert chisquare(table.ravel()).pvalue > 1e-3
+    pairs = np.bincount(order[:, 0] * 6 + order[:, 1], minlength=36)
+    assert chisquare(pairs[pairs > 0]).pvalue > 1e-3
+    few = tuple(held[7:9] if isinstance(held, np.ndarray) else held for held in given[:4])
+    alone = distort_by_parts(*few, CANDIDATES, np.arange(2), **keys, items=items[7:9])
+    assert alone.order.tolist() == order[7:9].tolist()

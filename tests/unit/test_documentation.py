@@ -4,7 +4,6 @@ Needs mkdocs (`docs`) and `hf`. Oracles: the parser of HTML, the files of site a
 readers are told to type is run (README, tutorials) or parsed; the schema of configurations.
 """
 
-import argparse
 import importlib
 import inspect
 import json
@@ -70,7 +69,7 @@ class _ParsedOnly(BaseException):
 
 def code_blocks(page):
     """List the blocks of a page, in order; what is indented after an empty line is a shell's."""
-    found: list[Block] = []
+    found = []
     fence, before = "", ""
     for line in page.splitlines():
         if line.startswith("```"):
@@ -159,7 +158,7 @@ def _read_snakemake(given):
     from snakemake.cli import get_argument_parser
 
     # Profiles would be read from the folder of the test.
-    parser: argparse.ArgumentParser = get_argument_parser()
+    parser = get_argument_parser()
     known = parser.parse_args([word for word in given if word])
     files = map(Path, [*np.ravel(known.profile or []), *np.ravel(known.configfile or [])])
     # A file of the reader's own has no folder on a page; what follows --configfile is a file.
@@ -282,7 +281,7 @@ def test_links_of_the_tree_name_files_that_are_there():
                 assert (path.parent / address).exists(), f"{path}: {address}"
 
 
-def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_file() -> None:
+def test_the_architecture_describes_folders_calls_and_what_computes_a_kind_of_file():
     """Oracles: the schemas that there are, and the names that the modules use."""
     table = (ROOT / "docs/architecture.md").read_text()
     folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
@@ -397,7 +396,7 @@ def assert_printed(shown, printed):
 @pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
     monkeypatch.chdir(readers_folder)
-    names: dict[str, object] = {"__name__": "page"}
+    names = {"__name__": "page"}
     said = ""
     for block in code_blocks(page.read_text()):
         if block.language == "python":

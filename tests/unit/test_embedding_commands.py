@@ -6,7 +6,6 @@ cut into shards; the adjusted p-values of one test more.
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -64,7 +63,7 @@ class Blind(contract.Evaluator):
         return {"title": "word vectors"}
 
 
-def texts_of(seed: int, n: int, more: float = 0.0) -> list[str]:
+def texts_of(seed, n, more=0.0):
     rng = np.random.default_rng(seed)
     law = np.full(len(LETTERS), (1 - more) / len(LETTERS))
     law[0] += more
@@ -92,7 +91,7 @@ def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=Fal
     return folder / name
 
 
-def shard(folder: Path, sample_set: str, number: int, texts: list[str]) -> str:
+def shard(folder, sample_set, number, texts):
     path = folder / "samples" / "lstm" / sample_set / f"{number:05d}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_samples(path, texts)
@@ -135,7 +134,7 @@ def test_texts_are_read_in_the_vocabulary_and_cut_and_groups_thinned(tmp_path):
     assert found["lstm/beam", "raw"].groups is None
 
 
-def measured(folder: Path, sample_sets: dict[str, list[str]], *flags: object):
+def measured(folder, sample_sets, *flags):
     shards = [shard(folder, name.split("/")[1], 0, texts) for name, texts in sample_sets.items()]
     vectors, tables = embedded(folder, shards), []
     for source, texts in sample_sets.items():
@@ -159,9 +158,8 @@ def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
     flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
     joined, rows, cells = measured(tmp_path, sample_sets, *flags)
-    line = sign(
-        "tendencies", text="run", permutations=199, holm=1, embedding="Letters & <counts>"
-    )  # with the title of the encoder
+    # With the title of the encoder.
+    line = sign("tendencies", text="run", permutations=199, holm=1, embedding="Letters & <counts>")
     assert read_record(tmp_path / "joined.parquet")["signature"] == line
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0
@@ -195,7 +193,7 @@ def test_a_body_without_vectors_is_far_from_all_others_and_counted(tmp_path):
     assert (cells["strange"][-3], cells["strange"][-1]) == ("40 / 40", "0 / 40")
 
 
-def compared(folder: Path, samples: list[str], out=None, pages=0, **more) -> pd.DataFrame:
+def compared(folder, samples, out=None, pages=0, **more):
     """Compare samples with human text, of so many pages, from files."""
     rows = [{"text": x} | ({"group": str(i % pages)} if pages else {}) for i, x in enumerate(HUMAN)]
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -144,7 +144,7 @@ def test_the_unbiased_square_leaves_out_pairs_of_a_group_and_limits_solve_their_
 def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
     """Two populations whose distance is known: the mean over all samples, by simulation."""
     case = TwoTexts("unit unbiased", POPULATION, 25, (True, False), share=0.5)
-    errors, distances_found = [], []
+    errors, distances_found, of_mmd = [], [], []
     for repeat in range(200):
         pair, topic = case.pair(repeat)
         truth = POPULATION.distance(0.5, topic, pair.bandwidth)
@@ -152,8 +152,11 @@ def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
         values = {row.measure: row.value for row in found}
         errors.append(values["squared_mmd"] - truth**2)
         distances_found.append(values["mmd"] - truth)
+        of_mmd.append(values["standard_error"])
     assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(200)
     assert np.mean(distances_found) > 4 * np.std(distances_found) / math.sqrt(200)
+    ratio = math.sqrt(np.mean(np.square(of_mmd))) / np.std(distances_found)
+    assert 0.85 < ratio < 1.25  # its own error (5%), and the jackknife's excess for few units
 
 
 def test_permutations_are_splits_of_all_documents():
@@ -335,11 +338,9 @@ def test_documents_without_a_vector_are_a_cell_of_their_own():
     pair = pair_of(first, second)
     assert pair.bandwidth == discrepancy.median_distance(np.concatenate([FIRST, SECOND]))
     shares = 13 / 15, 9 / 15
-    parts = [
-        one * two * looped_mean(x, y, pair.bandwidth)
-        for one, x in zip(shares, (FIRST, SECOND), strict=True)
-        for two, y in zip(shares, (FIRST, SECOND), strict=True)
-    ]
+    sides = list(zip(shares, (FIRST, SECOND), strict=True))
+    both = [(one, two) for one in sides for two in sides]
+    parts = [p * q * looped_mean(x, y, pair.bandwidth) for (p, x), (q, y) in both]
     square = parts[0] - parts[1] - parts[2] + parts[3] + (2 / 15 - 6 / 15) ** 2
     rows = {row.measure: row for row in embedding_rows(pair, TESTS, 1)}
     assert rows["mmd"].value == pytest.approx(math.sqrt(square), rel=1e-5)

@@ -244,10 +244,8 @@ def test_softmax_by_classes():
 
 def test_mentions_that_are_chosen():
     """Too long ones go first, then those inside others or across them, then late entities."""
-    spans = [
-        *(MentionSpan(3, 5, "b"), MentionSpan(0, 9, "a"), MentionSpan(4, 6, "c")),
-        *(MentionSpan(3, 4, "d"), MentionSpan(6, 7, "b")),
-    ]
+    spans = [MentionSpan(3, 5, "b"), MentionSpan(0, 9, "a"), MentionSpan(4, 6, "c")]
+    spans += [MentionSpan(3, 4, "d"), MentionSpan(6, 7, "b")]
     assert chosen_mentions(spans, 10, 5) == [MentionSpan(0, 9, "a")]
     chosen = chosen_mentions([*spans, MentionSpan(8, 9, "e")], 3, 1)
     assert chosen == [MentionSpan(3, 5, "b"), MentionSpan(6, 7, "b")]
@@ -300,9 +298,8 @@ def test_documents_are_read_with_their_mentions_or_without_any_or_words(corpus, 
         {"start": 6, "end": 7, "entity": 0},
     ]
     joint = model.eval().log_joint(batch, torch.arange(15), model.annotated(batch))
-    assert float(model.loss(batch).detach()) == pytest.approx(
-        -float(joint.detach().sum()), rel=1e-6
-    )
+    total = -float(joint.detach().sum())
+    assert float(model.loss(batch).detach()) == pytest.approx(total, rel=1e-6)
     documents = [(1, "test", "", "Ada sees", 2), (2, "test", "", "", 0), (3, "test", "", "Bob", 1)]
     corpus = write_corpus(tmp_path, documents, [(3, 0, 1, "x", "gold")])
     vocabulary = words_of(corpus)
@@ -322,9 +319,7 @@ def test_wrong_options_are_errors(tmp_path, corpus):
 
 
 @pytest.mark.parametrize("kind", [EntityNLM, EntityTagger])
-def test_training_lowers_the_loss_and_goes_on_bit_for_bit_where_it_was_ended(
-    kind, corpus, tmp_path
-):
+def test_training_lowers_the_loss_and_goes_on_bit_for_bit_where_it_ended(kind, corpus, tmp_path):
     vocabulary, found = words_of(corpus), []
     options = {"validation_steps": 4, "checkpoint_steps": 2, "patience": 99}
     for _ in ("whole", "resumed"):
@@ -346,16 +341,12 @@ def numbers(rows, particles, draws, seed=0):
 def plain_log_q(model, tokens, codes):
     """Return log q*(z | x) at temperature 1: each z_t by the beginnings that it leads to."""
     weights, total = weights_of(model), 0.0
-    held = {
-        length: [tuple(row) for row in all_codes(length, 3, 2)]
-        for length in range(1, len(codes) + 1)
-    }
+    lengths = range(1, len(codes) + 1)
+    held = {length: [tuple(row) for row in all_codes(length, 3, 2)] for length in lengths}
     for time in range(len(codes)):
         begun = [row for row in held[time + 1] if row[:time] == tuple(codes[:time])]
-        values = [
-            plain_log_joint(weights, model.options, tokens[: time + 1], row, ended=False)
-            for row in begun
-        ]
+        given = weights, model.options, tokens[: time + 1]
+        values = [plain_log_joint(*given, row, ended=False) for row in begun]
         total += log_softmax(values)[begun.index(tuple(codes[: time + 1]))]
     return total
 
@@ -382,11 +373,8 @@ def test_the_mean_of_many_estimates_is_p(temperature, particles):
     for part in range(10):
         held = numbers(10_000, particles, 3 * len(TOKENS), seed=part)
         filters = torch.zeros(10_000, dtype=torch.int64)
-        found.append(
-            smc_log_prob(
-                FilterSetting(model, proposal, batch, particles, temperature, 0.5), held, filters
-            ).log_prob
-        )
+        setting = FilterSetting(model, proposal, batch, particles, temperature, 0.5)
+        found.append(smc_log_prob(setting, held, filters).log_prob)
     ratio = (torch.cat(found) - exact(model, TOKENS)).exp()
     assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / math.sqrt(len(ratio))
 
@@ -414,14 +402,12 @@ def test_a_given_path_of_the_posterior_gives_the_inverse():
     batch, codes = make_batch(tokens), torch.tensor(all_codes(3, 3, 2))
     posterior = scored(model, tokens, codes.tolist()).double().softmax(0)
     rows = 40_000
-    picked = torch.multinomial(
-        posterior, rows, replacement=True, generator=torch.Generator().manual_seed(0)
-    )
+    generator = torch.Generator().manual_seed(0)
+    picked = torch.multinomial(posterior, rows, replacement=True, generator=generator)
     held = numbers(rows, 3, 3 * len(tokens), seed=5)
     filters = torch.zeros(rows, dtype=torch.int64)
-    found = conditional_smc(
-        FilterSetting(model, proposal, batch, 3, 1.0, 0.9), held, codes[picked], filters
-    ).log_prob
+    setting = FilterSetting(model, proposal, batch, 3, 1.0, 0.9)
+    found = conditional_smc(setting, held, codes[picked], filters).log_prob
     ratio = (exact(model, tokens) - found).exp()
     assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / math.sqrt(rows)
 

@@ -6,7 +6,6 @@ Oracles: SciPy's logsumexp, equality of the two formats, and the row that was ma
 import csv
 import gzip
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -33,24 +32,24 @@ MINIMAL = {name: ALL[name] for name in ("instance_id", "sample_id", "n_tokens", 
 FAST = ["--options", '{"subsets": 10, "bootstrap": 10}']
 
 
-def run(*flags: object) -> None:
+def run(*flags):
     run_function("estimate", [*map(str, flags), *FAST])
 
 
-def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
+def changed(name, row, value):
     column = MINIMAL[name].astype(str if isinstance(value, str) else MINIMAL[name].dtype).tolist()
     column[row] = value
     return {**MINIMAL, name: np.array(column)}
 
 
-def csv_lines(columns: dict[str, np.ndarray] = MINIMAL) -> list[str]:
+def csv_lines(columns=MINIMAL):
     """Return the lines of a CSV file, the first of them the names."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> Path:
+def weights(tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table(MINIMAL), path)
     return path

@@ -5,7 +5,6 @@ fit; closed forms, known shapes and the spread of replicates for diagnostics.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -35,7 +34,7 @@ TRUE = float(np.log(P.sum()))
 LATENTS = range(len(P))
 
 
-def expected(q: list[np.ndarray], value: Callable[[list[int]], float]) -> float:
+def expected(q, value):
     """Return E value(z) exactly, for one latent drawn from each of the proposals."""
     total = 0.0
     for outcome in product(LATENTS, repeat=len(q)):
@@ -44,7 +43,7 @@ def expected(q: list[np.ndarray], value: Callable[[list[int]], float]) -> float:
     return total
 
 
-def log_estimate(z: list[int]) -> float:
+def log_estimate(z):
     return float(log_mean_exp((LOG_P - LOG_Q)[z]))
 
 
@@ -89,7 +88,7 @@ def test_the_mixture_is_unbiased_and_bounds_in_expectation():
     grid = np.log(np.stack(taus, 1))  # (Z, 2)
     counts = np.array([2, 1])
 
-    def estimate(z: list[int]) -> float:
+    def estimate(z):
         return float(log_mean_exp(mixture_log_weights(LOG_P[z], grid[z], counts)))
 
     drawn = [taus[0], taus[0], taus[1]]
@@ -115,7 +114,7 @@ def test_beam_plus_tail_is_unbiased_and_never_below_the_beam(size):
     beam = np.argsort(-Q)[:size]
     inside = beam_log_likelihood(LOG_P[beam], beam)
 
-    def estimate(z: list[int]) -> float:
+    def estimate(z):
         value, weights = beam_plus_tail(inside, (LOG_P - LOG_Q)[z], ~np.isin(z, beam))
         assert value >= inside
         assert value == pytest.approx(float(log_mean_exp(weights)), rel=1e-13)

@@ -16,7 +16,6 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -187,10 +186,10 @@ LINKED["annotations"] = [{"id": "Q1", "source": "w", "span": [0, 2], "relation":
 ARPA = "\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.5\n-1\t</s>\n-1\ta\t-0.5\n\n"
 PAIR = {"sentence1": "a b", "sentence2": "c", "gold_label": "entailment"}
 GOOD = {"sentence_good": "a b", "sentence_bad": "b a", "UID": "order"}
-WEIGHTS: dict[str, Any] = {"instance_id": pa.array([0, 0, 1]), "sample_id": pa.array([0, 1, 0])}
+WEIGHTS = {"instance_id": pa.array([0, 0, 1]), "sample_id": pa.array([0, 1, 0])}
 WEIGHTS |= dict.fromkeys(("log_p", "log_q"), pa.array([-1.0, -2.0, -3.0]))
 CSV = "instance_id,sample_id,log_p,log_q,model\n0,0,-1.5,-2,m\n0,1,-1,-2,m\n1,0,-3,-1,m\n"
-SAMPLES: dict[str, Any] = {"doc_id": pa.array([0, 1], pa.int64()), "text": pa.array(["a b", "c"])}
+SAMPLES = {"doc_id": pa.array([0, 1], pa.int64()), "text": pa.array(["a b", "c"])}
 SAMPLES |= {"n_tokens": pa.array([2, 1], pa.int32())}
 SAMPLES |= {"log_prob": pa.array([-1.0, None], pa.float64())}
 SAMPLES |= {"log_prob_decoding": pa.array([None, None], pa.float64())}
@@ -207,7 +206,7 @@ MODULES = b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
 labelled = drained(scored_pairs.read_labelled_texts, scored_pairs.PairColumns())
 as_linked = annotated(linked, "linked-wikitext", mentions="all")
 as_conll = annotated(conll, "conll", mentions="all")
-CASES: dict[str, Case] = {
+CASES = {
     "text": ("a.txt", lambda: "One two .\r\né\n\nlast".encode(), texts(read_text)),
     "packed text": ("a.gz", lambda: gzip.compress(b"one two\n" * 40, mtime=0), texts(read_text)),
     "JSON lines": ("a.jsonl", lambda: JSON_LINE * 3, texts(read_jsonl)),

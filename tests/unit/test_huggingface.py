@@ -231,10 +231,8 @@ def test_the_context_limits_what_is_asked_and_longer_documents_are_scored_in_win
         model(torch.zeros(1, CONTEXT + 1, dtype=torch.int64))
 
 
-DECODINGS = [
-    *({"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "beam", "size": 3}),
-    {"kind": "typical", "mass": 0.5},
-]
+DECODINGS = [{"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "beam", "size": 3}]
+DECODINGS += [{"kind": "typical", "mass": 0.5}]
 
 
 def texts_of(model, decoding, count=24, **others):

@@ -12,6 +12,7 @@ import pkgutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from scipy.stats import binom, ks_2samp, ttest_ind
 from scipy.stats import t as student
 
+from benchmarks.attributions import AttributionCases
 from beyond_perplexity import inference, random_streams, verdicts
 from beyond_perplexity.inference import held_out, p_values, permuted_units, two_sample_test
 from beyond_perplexity.inference.halves import Baseline, Halving
@@ -246,6 +248,72 @@ def test_the_held_out_distance_is_that_of_a_loop():
     with pair_of(some, second) as pair:
         alone = held_out.held_out_distance(pair.documents, (None, None), 9)
     assert (cut.estimate, cut.df) == (pytest.approx(alone.estimate), pytest.approx(alone.df))
+
+
+def test_the_distance_over_a_partition_is_that_of_a_loop(monkeypatch):
+    """Oracle: cells, shares and limits document by document; the law of topics is covered."""
+    monkeypatch.setattr(held_out, "PARTITION_TYPES", 4)
+    first, second = draw(5, 40), draw(6, 33)
+    with pair_of(first, second) as pair:
+        found = held_out.partitioned_distance(pair.documents, (None, None), 9, (None, None), 0.9)
+        names = pair.types.to_pylist()
+    X, Y = (np.array([[t.split().count(w) for w in names] for t in own]) for own in (first, second))
+    h, m = (
+        held_out.halvings(
+            len(own), [random_streams.stream(9, f"held_out/{name}", b) for b in range(7)]
+        )
+        for name, own in (("reference", X), ("samples", Y))
+    )
+    held, above = [], []
+    for b in range(7):
+        y, n, py, pn = np.zeros(40), np.zeros(33), np.zeros(40), np.zeros(33)
+        for here in (True, False):
+            own, rest = X[h[:, b] == here].sum(axis=0), X[h[:, b] != here].sum(axis=0)
+            cells = {w: k for k, w in enumerate(np.argsort(-own, kind="stable")[:4])}
+            cell = np.array([cells.get(w, 4) for w in range(len(names))])
+
+            def inside(a, c, cell=cell):
+                shares = [np.bincount(cell, counts, 5) / counts.sum() for counts in (a, c)]
+                return (shares[0] > shares[1])[cell]
+
+            A = inside(own, Y[m[:, b] == here].sum(axis=0))
+            B = inside(rest, Y.sum(axis=0))
+            y[h[:, b] != here] = X[h[:, b] != here][:, A].sum(axis=1)
+            n[m[:, b] != here] = Y[m[:, b] != here][:, A].sum(axis=1)
+            py[h[:, b] != here] = X[h[:, b] != here][:, B].sum(axis=1)
+            pn += Y[:, B].sum(axis=1) / 2
+        lengths = X.sum(axis=1), Y.sum(axis=1)
+        held.append(held_out.combine(y, lengths[0], n, lengths[1], sample_groups=False))
+        above.append(held_out.combine(py, lengths[0], pn, lengths[1], sample_groups=False))
+    low = np.median([e - student.ppf(0.9, df) * error for e, error, df in held])
+    high = np.median([e + student.ppf(0.9, df) * error for e, error, df in above])
+    value = np.median([e for e, _, _ in held])
+    assert found == pytest.approx((max(0, value), max(0, low), high))
+    assert found.high > found.value
+
+
+@pytest.mark.parametrize(("n", "m"), [(400, 100), (100, 400)])
+def test_a_mean_is_told_from_a_spread(n, m):
+    """Equal means, spreads 1 : 2: a permutation of plain means rejects 45% or nothing."""
+    rejected = 0
+    for repeat in range(200):
+        rng = np.random.default_rng(repeat)
+        found = inference.permutation_test(
+            rng.normal(size=n), 2 * rng.normal(size=m),
+            statistic=inference.mean_difference, two_sided=True, permutations=99, seed=repeat,
+        )  # fmt: skip
+        rejected += found.p_value <= 0.05
+    assert binom.ppf(0.001, 200, 0.04) <= rejected <= binom.ppf(0.999, 200, 0.05)
+
+
+def test_words_are_told_from_lengths():
+    """One law of words, documents 40% shorter: without strata all of these reject."""
+    (case,) = (c for c in AttributionCases(None) if c.name == "40% shorter, documents")
+    case = replace(case, human=replace(case.human, n=150), model=replace(case.model, n=150))
+    found = [case(repeat) for repeat in range(20)]
+    for name in found[0]:
+        assert sum(held[name] for held in found) <= binom.ppf(0.999, 20, 0.05), name
+    assert {"unigram tvd", "rank_frequency ks_empirical"} <= set(found[0])
 
 
 COMPARED = [

@@ -313,10 +313,8 @@ def modules_of(package: ModuleType) -> list[str]:
     return [row.name for row in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
 
 
-COMMANDS = [
-    *modules_of(beyond_perplexity.commands),
-    *(f"beyond_perplexity.{place.partition(':')[0]}" for place in OPTION_SETS.values()),
-]
+COMMANDS = [f"beyond_perplexity.{place.partition(':')[0]}" for place in OPTION_SETS.values()]
+COMMANDS += modules_of(beyond_perplexity.commands)
 # Which further modules it then chooses from by name.
 LATER = {
     "build_vocabulary": ["beyond_perplexity.vocabulary"],

@@ -28,10 +28,8 @@ from tests.unit.small_corpora import write_documents
 
 TEXTS = {"train": "alan turing was a mathematician . turing lived in london ."}
 TEXTS |= {"valid": "london is big .", "test": "nothing is said here ."}
-MENTIONS = [
-    *((0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing"), (0, 9, 10, "London (city)")),
-    (1, 0, 1, "London (city)"),
-]
+MENTIONS = [(0, 0, 2, "Alan Turing"), (0, 6, 7, "Alan Turing")]
+MENTIONS += [(0, 9, 10, "London (city)"), (1, 0, 1, "London (city)")]
 TRIPLES = [("Alan Turing", relation, "London (city)") for relation in ("Born in", "Died in")]
 TRIPLES += [("London (city)", "Capital of", "England")]
 ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
@@ -172,10 +170,8 @@ def test_the_file_holds_the_graph_and_the_aliases_and_the_command_writes_it_agai
     command += ["--output", str(tmp_path / "other.safetensors")]
     subprocess.run(command, check=True, cwd=ROOT)
     embed_files(corpus)
-    with (
-        safe_open(corpus.graph, "pt") as one,
-        safe_open(tmp_path / "other.safetensors", "pt") as two,
-    ):
+    other = tmp_path / "other.safetensors"
+    with safe_open(corpus.graph, "pt") as one, safe_open(other, "pt") as two:
         assert set(one.keys()) == set(two.keys())
         assert all(torch.equal(one.get_tensor(n), two.get_tensor(n)) for n in one.keys())  # noqa: SIM118
         assert json.loads(two.metadata()["record"])["seed"] == 1

@@ -328,10 +328,8 @@ def test_what_is_no_tree_is_impossible():
     for (family, kind), (tree, others) in NO_TREES.items():
         rows = torch.tensor([tree, *others])
         batch, owner = family.batch_of([4, 5, 6]), torch.zeros(len(rows), dtype=torch.int64)
-        for found in (
-            family.make().log_joint(batch, owner, rows),
-            family.make(kind).log_prob(batch, owner, rows, [1.0])[:, 0],
-        ):
+        scores = family.make(kind).log_prob(batch, owner, rows, [1.0])[:, 0]
+        for found in (family.make().log_joint(batch, owner, rows), scores):
             assert torch.isfinite(found).tolist() == [True] + [False] * len(others)
             assert (found[1:] == -math.inf).all()
 
@@ -401,12 +399,8 @@ def writing_links() -> Writing:
     return Writing(model, vocabulary, names, 2, latents, log_probs, 20_000, 40)
 
 
-WRITING = {
-    "rnng": partial(writing_trees, True),
-    "rnng-top-down": partial(writing_trees, False),
-    "entitynlm": writing_entities,
-    "kglm": writing_links,
-}
+WRITING = {"entitynlm": writing_entities, "kglm": writing_links}
+WRITING |= {"rnng": partial(writing_trees, True), "rnng-top-down": partial(writing_trees, False)}
 
 
 @pytest.mark.parametrize("family", WRITING)
@@ -750,10 +744,8 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert "*sentence*" not in report.caption(TABLES, "tendencies/wikipedia", "table_2")
 
 
-SENTENCES_OF = {
-    3: ["(S (NP (DT the) (NN cat)) (VP (VBZ sits)))", "(S (NN yes) (-LRB- -LRB-))"],
-    5: ["(S (NN no))"],
-}
+SENTENCES_OF = {3: ["(S (NP (DT the) (NN cat)) (VP (VBZ sits)))", "(S (NN yes) (-LRB- -LRB-))"]}
+SENTENCES_OF |= {5: ["(S (NN no))"]}
 
 
 def write_corpus(folder: Path) -> tuple[str, str]:

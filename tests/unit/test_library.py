@@ -539,9 +539,7 @@ ODD = [
     ("name", "inputs", "others", "options", "message"),
     [*((*row[:2], [], *row[2:]) for row in IGNORED + WRONG), *ODD],
 )
-def test_what_is_wrong_or_would_be_ignored_is_refused_by_its_keyword(
-    given, name, inputs, others, options, message
-):
+def test_what_is_wrong_or_ignored_is_refused(given, name, inputs, others, options, message):
     held = FAST if name == "compare" else {}
     with pytest.raises(InputError) as caught:
         call(given, name, inputs, *others, **held | options)

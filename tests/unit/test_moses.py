@@ -27,7 +27,10 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 # Dense in what the rules look at; leaves out the documented differences (U+25CC, DOTMULTI).
 PIECES = [
     *"aabBz1٣²Ⅷ''''..,,:  -`\"éŒß&°–\xa0\x01\t中あ한ა\u0301\u00ad()",
-    *("Mr.", "No.", " 5", "..."),
+    "Mr.",
+    "No.",
+    " 5",
+    "...",
 ]
 
 text_lines = st.lists(

@@ -123,9 +123,8 @@ def test_every_unit_of_a_model_enumerated_by_hand_and_the_penalized_distribution
     # One unknown token, whose probability five unseen types share.
     penalized = log_prob + math.log(1 / 5)
     assert found["unknown_penalized"]["log_prob"] == pytest.approx(penalized, abs=1e-6)
-    assert found["unknown_penalized"]["perplexity"]["word"] == pytest.approx(
-        math.exp(-penalized / 7), rel=1e-6
-    )
+    word = found["unknown_penalized"]["perplexity"]["word"]
+    assert word == pytest.approx(math.exp(-penalized / 7), rel=1e-6)
     # Known words as they are, each of U unknown types with p(<unk>) / U.
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])

@@ -34,9 +34,8 @@ def test_zipf_fit_is_the_maximum_of_the_likelihood(s):
     ranked = np.round(1e6 * np.arange(1, 5001) ** -s)
     ranked = ranked[ranked > 0]
     found = power_laws.fit_zipf(ranked)
-    other = minimize_scalar(
-        lambda x: -log_likelihood(x, ranked) / ranked.sum(), bounds=(1.0001, 20), method="bounded"
-    )
+    how = {"bounds": (1.0001, 20), "method": "bounded"}
+    other = minimize_scalar(lambda x: -log_likelihood(x, ranked) / ranked.sum(), **how)
     assert found == pytest.approx(other.x, rel=1e-4)
     step = 1e-4 * (found - 1)
     slope = log_likelihood(found + step, ranked) - log_likelihood(found - step, ranked)

@@ -292,12 +292,10 @@ def test_continuations_are_those_of_a_plain_loop(family, sampled):
     model = made(family)
     rng = np.random.default_rng(0)
     sizes = rng.integers(0, 30, 20)
-    prompts = [
-        predictions.Prompt(
-            rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item
-        )
-        for item, size in enumerate(sizes)
-    ]
+    prompts = []
+    for item, size in enumerate(sizes):
+        ids = rng.integers(3, 43, size).astype(np.int32)
+        prompts.append(predictions.Prompt(ids, int(rng.integers(1, 12)), item))
     found = predictions.continue_prompts(model, prompts, sampled, seed=3)
     for prompt, ids in zip(prompts, found, strict=True):
         numbers = stream(3, "semantics/continuation", prompt.item).random(prompt.wanted)

@@ -10,8 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import norm, spearmanr
+from scipy.stats import norm, spearmanr, t
 
+from beyond_perplexity.inference.correlations import (
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
 from beyond_perplexity.relations import measures, readers
 from beyond_perplexity.relations.readers import PERPLEXITY, DocumentSums
 from beyond_perplexity.schemas import contrastive, perplexity, tendencies
@@ -76,6 +81,7 @@ def write_contrasts(folder, losses, *, sentence_level=()):
         for unit in range(DOCUMENTS):
             for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
                 row = dict.fromkeys(contrastive.CONTRAST_SCORES.names, 0)
+                row |= {"parts": None, "part_events": None}
                 row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
                 row |= {"sentences": 1, "sentence_level": model in sentence_level}
                 row |= {"log_score": -50.0 - 10 * lost * share}
@@ -99,12 +105,10 @@ def test_bits_count_ends_and_spellings_and_contrastive_entropy_is_of_likelihoods
     sums, _ = readers.perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
     paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
-    entropy, ratio = readers.contrast_sums(paths, 0.3, 0.1)
+    (entropy,) = readers.contrast_sums(paths, 0.3)
     assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
     assert entropy.values(ONES)[0] == pytest.approx([2.0])
-    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
-    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
-    check_refused(r"was not distorted at level 0\.7", readers.contrast_sums, paths, 0.7, 0.1)
+    check_refused(r"was not distorted at level 0\.7", readers.contrast_sums, paths, 0.7)
 
 
 def test_models_of_another_text_or_infinite_are_named_and_other_documents_are_refused(tmp_path):
@@ -149,6 +153,14 @@ def test_semantic_measures_are_of_predictions_and_tendencies_are_excesses(tmp_pa
     assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
     assert (found[0]["value"], found[0]["error"]) == (0.2, pytest.approx(0.1 / norm.ppf(0.95)))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
+    # A limit is of all documents, and that of vectors is none of a standard error.
+    rows = [
+        tendency("lstm/beam", value_all=0.25),
+        tendency("a/x", tendency="embedding", measure="mmd"),
+    ]
+    rows += [{**rows[1], "measure": "standard_error", "value": 0.07, "high": None}]
+    other = list(readers.tendency_rows(write_tendencies(tmp_path, rows), 0.95))
+    assert [row["error"] for row in other] == [pytest.approx(0.15 / norm.ppf(0.95)), 0.07]
     assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no baseline")
 
 
@@ -180,6 +192,7 @@ def test_resamples_vary_as_the_mean_does_are_shared_and_of_the_documents_there_a
 def related(values, direction=1):
     return [
         {"model": m, "decoding": d, "measure": k, "value": v, "direction": direction}
+        | {"model_family": m.partition("-")[0]}
         for (m, d, k), v in values.items()
     ]
 
@@ -238,13 +251,46 @@ def test_rows_that_share_models_count_as_models():
     assert naive < 0.85 * 400
 
 
+def test_siblings_are_one_model():
+    """Two orders of six models that say the same are six; as twelve they hold 0 too rarely."""
+    random = np.random.default_rng(6)
+    inside = naive = 0
+    for _ in range(400):
+        first, second = np.repeat(random.normal(size=(2, 6)), 2, axis=1)
+        values = {(f"m{k // 2}-{k % 2}", None, "s"): first[k] for k in range(12)}
+        values |= {(f"m{k // 2}-{k % 2}", None, "t"): second[k] for k in range(12)}
+        row = correlated(related(values))["s", "t", measures.OVER_ROWS]
+        assert (row["models"], row["families"]) == (12, 6)
+        inside += row["low"] <= 0 <= row["high"]
+        low, high = few_items_interval(row["value"], 12, ranks=True)
+        naive += low <= 0 <= high
+    assert inside >= 0.94 * 400
+    assert naive < 0.85 * 400
+
+
+def test_the_largest_of_some_correlations_has_an_interval_of_the_choice():
+    """Of 22 correlations of 9 models that are all 0, the largest one's interval holds 0."""
+    random = np.random.default_rng(7)
+    inside = naive = 0
+    for _ in range(300):
+        ranks = average_ranks(random.normal(size=(9, 23)))
+        found = correlation_matrix(ranks)[0, 1:]
+        most = float(found[np.argmax(np.abs(found))])
+        low, high = few_items_interval(most, 9, ranks=True, of=22)
+        inside += low <= 0 <= high
+        low, high = few_items_interval(most, 9, ranks=True)
+        naive += low <= 0 <= high
+    assert inside >= 0.94 * 300
+    assert naive < 0.6 * 300
+
+
 def orders(found):
     rows = measures.compare_orders(found).to_pylist()
     return {(r["measure"], r["decoding"], r["first"], r["second"]): r for r in rows}
 
 
-def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
-    """Oracle: shares of the same resamples, counted here."""
+def test_an_order_that_differs_is_tested(tmp_path):
+    """Oracle: shares of the same resamples, counted here; Student's t of the known error."""
     bits = write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40))
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5})
     found = gathered(bits, contrasts=contrasts)
@@ -254,15 +300,31 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     assert row["differs"]
     assert row["perplexity_difference"] > 0
     assert row["difference"] == pytest.approx(2.0)  # twice the loss at level .3
-    assert row["probability_perplexity"] == np.mean(bits[:, 1] > bits[:, 0])
-    assert 0.5 < row["probability_perplexity"] < 1
-    assert row["probability"] == 1  # all documents lose the same
-    assert row["probability_both"] == row["probability_perplexity"]
-    assert not rows["contrastive/entropy", None, "a", "c"]["differs"]
-    assert rows["contrastive/entropy", None, "b", "c"]["probability_both"] == 1
+    drawn = bits[:, 1] - bits[:, 0]
+    assert row["share"] == np.mean(drawn > 0)  # all documents lose the same
+    assert 0.5 < row["share"] < 1
+    z = row["perplexity_difference"] / np.std(drawn, ddof=1)
+    assert row["p_value"] == pytest.approx(2 * t.sf(z, DOCUMENTS - 1))
+    assert row["p_adjusted"] == pytest.approx(min(1, 3 * row["p_value"]))
+    other = rows["contrastive/entropy", None, "a", "c"]
+    assert (other["differs"], other["p_value"], other["p_adjusted"]) == (False, 1, 1)
+    assert rows["contrastive/entropy", None, "b", "c"]["share"] == 1
 
 
-def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_order(tmp_path):
+@pytest.mark.parametrize("equal", [0, 1])
+def test_orders_that_agree_or_tie_in_truth_are_found_to_differ_at_the_level(equal):
+    """Two measures of the same documents that depend on each other; one difference may be large."""
+    random = np.random.default_rng(8 + equal)
+    found = []
+    for _ in range(1_000):
+        x = random.normal(size=(60, 2)) @ [[1, 0.8], [0, 0.6]] + [0, 0.6 * equal]
+        values, errors = x.mean(axis=0), x.std(axis=0, ddof=1) / math.sqrt(60)
+        p = [measures._p_value(*both, 60) for both in zip(values, errors, strict=True)]
+        found.append(max(p) <= 0.05 and values[0] < 0 < values[1])
+    assert np.mean(found) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+
+
+def test_joint_shares_are_of_the_same_documents_and_few_groups_have_no_order(tmp_path):
     """A measure that is perplexity itself is right just when perplexity is: no product."""
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gathered(perplexities=paths)
@@ -271,7 +333,8 @@ def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_or
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
     (row,) = measures.compare_orders(measures.RelatedMeasures(found.rows, sums, draws)).to_pylist()
     assert not row["differs"]
-    assert row["probability_both"] == row["probability"] == row["probability_perplexity"] < 1
+    bits = found.draws[PERPLEXITY]
+    assert row["share"] == np.mean(bits[:, 1] > bits[:, 0]) < 1
     bits = drawn_bits(a=0, b=10, c=20)
     bits["c"][0] = math.inf
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
@@ -281,23 +344,22 @@ def test_joint_probabilities_are_of_the_same_documents_and_few_groups_have_no_or
     few = write_documents(tmp_path / "q", drawn_bits(a=0, b=10), group=pages)
     found = orders(gathered(few, contrasts=contrasts))
     row = found["contrastive/entropy", None, "a", "b"]
-    assert row["probability"] is None
+    assert (row["share"], row["p_value"], row["p_adjusted"]) == (None, None, None)
     assert row["note"].startswith("fewer than 20 effective groups")
 
 
 def test_the_order_of_texts_is_from_their_errors_whatever_is_added(tmp_path):
-    """Oracle: the normal probability of a difference of two independent excesses."""
+    """Oracle: the normal p-value of a difference of two independent excesses."""
     rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
     rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
     bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
     found = orders(gathered(bits, write_tendencies(tmp_path, rows)))
     row = found["tendencies/length.ks", "x", "a", "b"]
     error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
-    assert row["probability"] == pytest.approx(norm.cdf(0.1 / error))
-    assert row["probability_both"] == pytest.approx(row["probability"])
-    assert (row["differs"], row["resampled"]) == (True, False)
+    assert row["p_value"] == pytest.approx(2 * norm.sf(0.1 / error))
+    assert (row["differs"], row["share"]) == (True, None)
     other = found["tendencies/length.ks", "y", "a", "b"]
-    assert (other["differs"], other["probability"]) == (False, None)
+    assert (other["differs"], other["p_value"]) == (False, None)
     assert other["note"] == "the measure has no standard error"
     bits = drawn_bits(a=0, b=5, c=9)
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
@@ -306,7 +368,8 @@ def test_the_order_of_texts_is_from_their_errors_whatever_is_added(tmp_path):
         scored = write_documents(tmp_path / names / "p", {n: bits[n] for n in names})
         lost = write_contrasts(tmp_path / names / "c", {n: contrasts[n] for n in names})
         found = orders(gathered(scored, contrasts=lost))
-        both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
+        own = {key: row for key, row in found.items() if key[2:] == ("a", "b")}
+        both.append([row.pop("p_adjusted") and row for row in own.values()])
     assert both[0] == both[1]
     found = gathered()
     assert (found.table().num_rows, measures.compare_orders(found).num_rows) == (0, 0)

@@ -53,10 +53,8 @@ from tests.unit.toy_latent import STOP, ToyModel, ToyProposal
 
 FAMILIES = {"mine": "entitynlm", "other": "rnng"}
 LABELS = Labels(families=FAMILIES, data={"mine": "books (test)", "other": "trees"})
-PROPOSALS = {
-    "mine": {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)},
-    "other": {"crf": (1.0,)},
-}
+OWN = {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)}
+PROPOSALS = {"mine": OWN, "other": {"crf": (1.0,)}}
 
 
 def settings():
@@ -689,9 +687,8 @@ def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
     batch, owner = InstanceBatch.of([instance()]), torch.zeros(32, dtype=torch.int64)
     log_q = pair.proposal.log_prob(batch, owner, every, [1.0])[:, 0].detach()
     proposal = expected(log_q.exp().numpy(), every.numpy())
-    for row, source, oracle in zip(
-        found, ("posterior", "proposal"), (posterior, proposal), strict=True
-    ):
+    sides = zip(found, ("posterior", "proposal"), (posterior, proposal), strict=True)
+    for row, source, oracle in sides:
         assert (row["source"], row["annotated"]) == (source, 3)
         for name, value in zip(("found", "matched", "same_entity"), oracle, strict=True):
             assert row[name] == pytest.approx(value, abs=0.06)
@@ -713,9 +710,8 @@ def test_impossible_texts_have_no_latents_and_entities_are_names_or_what_they_re
     assert counts == latents.SpanCounts(4, 4, 3, 1)
     named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
     wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
-    assert latents.count_spans(
-        latents.entities_by_span(named), latents.entities_by_span(wrong)
-    ) == latents.SpanCounts(3, 3, 3, 2)
+    spans = [latents.entities_by_span(one) for one in (named, wrong)]
+    assert latents.count_spans(*spans) == latents.SpanCounts(3, 3, 3, 2)
 
 
 def test_what_words_add_is_the_forward_probability_of_each_and_parts_add_up(tmp_path):

@@ -18,6 +18,7 @@ from scipy.stats import spearmanr
 from beyond_perplexity.figures import correlation_matrix, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
+from beyond_perplexity.inference.correlations import few_items_interval
 from beyond_perplexity.planning import run, validation
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.relations.readers import PERPLEXITY
@@ -73,7 +74,13 @@ def related():
     names = ("decoding", "subject", "measure", "title", "value", "direction")
     length = ("tendencies", "tendencies/length.ks", "Length (KS), excess")
     rows = [
-        {"model": model, "error": 0.01, "note": "", **dict(zip(names, one, strict=True))}
+        {
+            "model": model,
+            "model_family": model,
+            "error": 0.01,
+            "note": "",
+            **dict(zip(names, one, strict=True)),
+        }
         for place, model in enumerate(SKILLS)
         for one in (
             (None, "perplexity", "perplexity", "Bits per byte", 2.0 + place / 10, -1),
@@ -83,8 +90,8 @@ def related():
     ]
     order = dict.fromkeys(RELATION_ORDERS.names) | {"measure": "tendencies/length.ks", "note": ""}
     order |= {"decoding": "beam", "first": "gru", "difference": 0.2}
-    names = ("second", "differs", "probability_both")
-    pairs = (("lstm", True, 0.97), ("gru-ss", True, 0.6), ("lstm-ss", False, 0.99))
+    names = ("second", "differs", "p_value", "p_adjusted")
+    pairs = (("lstm", True, 0.01, 0.03), ("gru-ss", True, 0.3, 0.6), ("lstm-ss", False, 1, 1))
     orders = [{**order, **dict(zip(names, pair, strict=True))} for pair in pairs]
     return {
         "relation_measures": pa.Table.from_pylist(rows, RELATION_MEASURES).to_pandas(),
@@ -265,20 +272,27 @@ def test_relations_repeat_what_belongs_to_the_model_and_name_what_perplexity_mis
     assert r"$\uparrow$" in latex.to_latex(table)
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
-    assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
+    assert row[5] == "LSTM before GRU (0.030); gru-ss before GRU (0.600)"
     table = make("relations/findings")
     missed = found_of(table, "perplexity misses")
     assert (missed["found"].tolist()[:3], missed["of"].tolist()[:2]) == ([2, 1, 1], [3, 3])
     example = missed.iloc[3]
-    assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
+    assert (example["about"], example["value"]) == ("LSTM before GRU", 0.03)
     assert example["quantity"].endswith("under beam")
     orders = related()["relation_orders"].assign(decoding=None)  # of a measure of the models alone
     of_models = found_of(make("relations/findings", relation_orders=orders), "perplexity misses")
     assert "under" not in of_models.loc[3, "quantity"]
-    goes = found_of(table, "goes with perplexity").set_index("about")
-    assert goes.loc["glove: WMD", "value"].tolist() == pytest.approx([-1, -1])
+    goes = found_of(table, "goes with perplexity")  # of five families no correlation is told
+    assert goes[["found", "of"]].values.tolist() == [[2, 2]]
+    rows = related()["relation_correlations"].assign(families=8)
+    goes = found_of(make("relations/findings", relation_correlations=rows), "goes with perplexity")
+    goes = goes.set_index("about").loc["glove: WMD"]
+    assert goes["value"].tolist() == pytest.approx([-1, -1])
+    low, high = few_items_interval(-1.0, 8, ranks=True)
+    assert goes["low"].tolist() == [low, low]
+    assert (goes["high"] > high).all()  # chosen of two
     trusted = found_of(table, "trusted")
-    assert trusted["found"].tolist() == [5, 15]
+    assert trusted["found"].tolist() == [5, 5, 15]
     assert "so few" in trusted.loc[0, "verdict"]
 
 
@@ -309,9 +323,9 @@ def test_measures_that_go_together_stand_together_and_clear_cells_are_coloured(c
         measures = len(axis.get_yticks())
         assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
         assert len(axis.patches) == measures**2  # all are clear, and the diagonal
-    rows = related()["relation_correlations"].assign(models=8)
+    rows = related()["relation_correlations"].assign(families=8)
     few = draw_figure("relations/figure_1", given(relation_correlations=rows), LABELS)
-    assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
+    assert "5 models, 15 rows" in few.axes[1].get_xlabel()
 
 
 def test_correlations_of_few_models_are_scatters_with_their_rho(compared):
@@ -422,7 +436,7 @@ def test_the_first_page_has_the_lines_of_both(tmp_path, compared):
     text = tree.astext()
     assert "Does what the models predict mean what is there?" in text
     assert "How do all these measures go together?" in text
-    assert "Of 3 pairs of models, each in a measure and under a decoding, 1 surely" in text
+    assert "Of 3 pairs of models, each in a measure and under a decoding, 1 stand" in text
     assert "Of 11 measures of meaning" in text
     assert "What goes unnoticed" not in text
     assert found["semantics"]["my *corpus*"][FIRST_PAGE].sum() == 1

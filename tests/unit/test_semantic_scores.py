@@ -148,7 +148,7 @@ def test_every_sentence_has_every_kind_of_score_and_statistics_of_words_add_up()
 
 def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
-    table = pa.Table.from_pylist(predictions(documents=40), semantics.PREDICTIONS)
+    table = pa.Table.from_pylist(predictions(documents=12), semantics.PREDICTIONS)
     for evaluator in (WordEvaluator(), Vectors()):
         order = [(name, "ascending") for name in ("measure", "unit_id", "sentence", "kind")]
         batches = [table.to_batches(max_chunksize=size) for size in (1, 7, 1000)]

@@ -298,9 +298,7 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
     assert evaluator.describe()["sha256"] == held["sha256"]
 
 
-def test_killed_and_resumed_equals_uninterrupted_and_other_files_are_refused(
-    trained, tmp_path, monkeypatch
-):
+def test_resumed_equals_uninterrupted_and_other_files_are_refused(trained, tmp_path, monkeypatch):
     kept = interruptions.save_checkpoint
 
     def stop(folder, step, tensors, state):
@@ -408,11 +406,8 @@ def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_pat
     job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
     oracles.write_documents(alone, ["w1 w2"] * 9)
     oracles.write_documents(strange, ["x y . z"] * 9)
-    cases = {
-        "no document has two sentences": alone,
-        "has a vector of no word of the training text": strange,
-        "give --documents": None,
-    }
+    cases = {"no document has two sentences": alone, "give --documents": None}
+    cases |= {"has a vector of no word of the training text": strange}
     jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
     check_refusals(fit_infersent, jobs)
 
@@ -484,11 +479,8 @@ def official_arrays(prefixes, seed=0):
     random = np.random.default_rng(seed)
     shapes = {"W": (WIDTH, 2 * HIDDEN), "U": (HIDDEN, 2 * HIDDEN), "b": (2 * HIDDEN,)}
     shapes |= {"Wx": (WIDTH, HIDDEN), "Ux": (HIDDEN, HIDDEN), "bx": (HIDDEN,)}
-    return {
-        f"{prefix}{name}": random.normal(size=shape).astype(np.float32)
-        for prefix in prefixes
-        for name, shape in shapes.items()
-    }
+    keys = [(f"{prefix}{name}", shape) for prefix in prefixes for name, shape in shapes.items()]
+    return {key: random.normal(size=shape).astype(np.float32) for key, shape in keys}
 
 
 def official_state(arrays, prefix, rows):

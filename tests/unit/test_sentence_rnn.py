@@ -243,9 +243,7 @@ def test_sentences_are_cut_where_they_end_and_distortions_redrawn_each_epoch(dat
     assert read(sentences="documents") == ["a b . c ! ! d", "a a a a a"]
 
 
-def test_the_watched_sentences_are_a_fixed_part_and_open_vocabularies_are_refused(
-    monkeypatch, data, tmp_path
-):
+def test_watched_sentences_are_fixed_and_open_vocabularies_refused(monkeypatch, data, tmp_path):
     assert learning.watched_places(40, 1).tolist() == list(range(40))
     monkeypatch.setattr(contrasts, "WATCHED", 10)
     found = learning.watched_places(40, 1)

@@ -127,9 +127,7 @@ DEFAULT = named_parts(
         ({"stride": 1}, "stride", "1"),
     ],
 )
-def test_a_perplexity_says_its_options_and_differs_from_the_default(
-    options, part, value, models, tmp_path
-):
+def test_a_perplexity_says_its_options_beside_the_default(options, part, value, models, tmp_path):
     found, parts = scored(models, **options, per_document=tmp_path / "a.parquet")
     assert parts == DEFAULT | {part: value}
     assert found.text.splitlines()[-1] == found.summary["signature"]
@@ -288,7 +286,7 @@ def test_a_contrast_says_how_its_texts_were_distorted(models, tmp_path):
     with pytest.raises(InputError, match="they differ in distortion"):
         run_script("compare_contrast", *mixed, *flags)
     with pytest.raises(InputError, match="they differ in distortion"):
-        list(readers.contrast_sums(mixed, 0.9, 0.5))
+        list(readers.contrast_sums(mixed, 0.9))
     found = beyond_perplexity.contrast([-1.0], [-2.0], output=tmp_path / "pairs.parquet")
     assert found.summary["signature"] == f"contrast|text:scores|distortion:pairs|{V}"
     assert read_record(tmp_path / "pairs.parquet")["signature"] == found.text.splitlines()[-1]

@@ -20,11 +20,11 @@ import pytest
 from gensim.parsing.preprocessing import STOPWORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
 import beyond_perplexity
-from benchmarks.calibration import PARTS, rates
+from benchmarks.calibration import PARTS, Rate, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
@@ -193,16 +193,14 @@ def test_lists_of_stop_words_are_read_recorded_and_not_merged(tmp_path):
     assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
     with pytest.raises(InputError, match=r"2\.parquet: counted with"):
         statistics.merge_statistics([first, second], tmp_path / "m.parquet", {})
-    check_refused(
-        "no statistics files", statistics.merge_statistics, [], tmp_path / "m.parquet", {}
-    )
+    path = tmp_path / "m.parquet"
+    check_refused("no statistics files", statistics.merge_statistics, [], path, {})
     held = statistics.read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
     assert (held.n_documents, held.n_tokens) == (3, 4)
     assert held.types.to_pylist() == ["a", "b", "c"]
     assert held.ranked(2).tolist() == [2, 1]
-    check_refused(
-        "holds no document", statistics.read_statistics, count(tmp_path / "empty.parquet", [])
-    )
+    empty = count(tmp_path / "empty.parquet", [])
+    check_refused("holds no document", statistics.read_statistics, empty)
 
 
 @pytest.fixture
@@ -389,13 +387,20 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
         name, nominal, limits = "every third", "1/3", (0.3, 0.4)
 
         def __call__(self, repeat: int) -> dict[str, bool]:
-            return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 2 else {})
+            return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 9 else {})
 
-    found = rates("test", Every(), 9)
-    expected = [("a", pytest.approx(1 / 3), 9), ("b", 1.0, 2)]
+    found = rates("test", Every(), 27)
+    expected = [("a", pytest.approx(1 / 3), 27), ("b", 1.0, 9)]
     assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == expected
     assert [rate.allowed for rate in found] == [True, False]
     assert "FAILS" in str(found[1])
+    for repeats in (20, 60, 200, 1000):  # beyond the limit, and surely beyond the nominal rate
+        for wrong, limits in ((0.1, (0.0, 0.075)), (0.0, (0.03, 1.0))):
+            happened = round(wrong * repeats)
+            interval = binomtest(happened, repeats).proportion_ci(0.998, "exact")
+            sure = interval.low > 0.05 if wrong else interval.high < 0.05
+            rate = Rate("test", "", "", happened / repeats, "0.05", limits, repeats)
+            assert rate.allowed != sure
     assert set(PARTS) == {"levels", "coverage", "zipf", "power"}
 
 

@@ -433,10 +433,8 @@ SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
 
 
 def test_what_a_training_is_made_of():
-    held = judges(
-        skip=SKIP | {"training": {"maximum_steps": 9}},
-        scored={"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"},
-    )
+    scored = {"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"}
+    held = judges(skip=SKIP | {"training": {"maximum_steps": 9}}, scored=scored)
     expected = {"family": "skipthought", "architecture": {}, "training": {"maximum_steps": 9}}
     assert json.loads(held.training_options("skip")) == expected
     assert held.training_documents("skip") == ["<results>/corpora/wikipedia/documents.parquet"]
@@ -575,12 +573,8 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
     start = {"particles": 50, "runs": 4}
     common = {"smc": start, "bidirectional": {"documents": 4}}
     before = plan("config.yaml", **common)
-    for changed, drawn_again in (
-        ({"runs": 8}, False),
-        ({"runs": 6}, False),
-        ({"particles": 60}, True),
-        ({"threshold": 0.4}, True),
-    ):
+    anew = [{"particles": 60}, {"threshold": 0.4}]
+    for changed in ({"runs": 8}, {"runs": 6}, *anew):
         after = plan("config.yaml", **(common | {"smc": start | changed}))
         for draw, proposal in product(DRAWS, before.proposals()):
             old, new = set(draw_jobs(before, draw, proposal)), set(draw_jobs(after, draw, proposal))
@@ -588,7 +582,7 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
             if "particles" in changed and proposal == "kglm-optimal":
                 changes = False  # it has its own number
             assert len(new - old) == changes
-            assert len(old - new) == (changes and drawn_again)
+            assert len(old - new) == (changes and changed in anew)
             assert {job.setting for job in new - old} <= {"all", "particles"}
 
 
@@ -645,9 +639,8 @@ def test_every_way_to_draw_can_be_run_and_the_tables_name_the_annotation():
         "maximum_entities 50, maximum_length 8",
         "kglm": "wikipedia (test), entity chains of links, no coreference",
     }
-    assert plan("configs/paper-importance.yaml").data()["rnng"] == (
-        "treebank (test), trees of the corpus, caps: maximum_words 150"
-    )
+    caps = "treebank (test), trees of the corpus, caps: maximum_words 150"
+    assert plan("configs/paper-importance.yaml").data()["rnng"] == caps
 
 
 def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):

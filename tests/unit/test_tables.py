@@ -52,10 +52,8 @@ from tests.unit import synthetic_tables
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.synthetic_tables import WITHHELD_NOTE, WORD_NOTE, make_measures, stated, withhold
 
-SOURCES = [
-    *synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]),
-    "external/mine_%",
-]
+SOURCES = synthetic_tables.sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"])
+SOURCES += ["external/mine_%"]
 
 
 @pytest.mark.parametrize(
@@ -192,12 +190,9 @@ def test_bits_per_byte_are_of_one_text_with_every_word_spelled():
     assert shown_bits == expected
     tidy = table.tidy.set_index("model")
     limits = tidy.loc["closed"].filter(like="cleaned_")
-    assert limits.dropna().to_dict() == {
-        "bits_per_byte_cleaned_low": 2.0,
-        "bits_per_byte_cleaned_high": 2.2,
-        "bits_per_byte_cleaned_low_by_document": 2.05,
-        "bits_per_byte_cleaned_high_by_document": 2.15,
-    }
+    ends = {"low": 2.0, "high": 2.2, "low_by_document": 2.05, "high_by_document": 2.15}
+    expected = {f"bits_per_byte_cleaned_{name}": value for name, value in ends.items()}
+    assert limits.dropna().to_dict() == expected
     assert "one segmentation" in table.note
     alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
     assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
@@ -514,10 +509,8 @@ def test_a_rule_has_a_row_of_what_its_jobs_asked_for_and_used(tmp_path):
     hours = {"core_hours": pytest.approx(0.2), "gpu_hours": pytest.approx(0.1)}
     assert first == {"rule": "generate", "jobs": 3, "cpus": 2.0, **minutes, **memory, **hours}
     assert second["rule"] == "write_overview"
-    assert table.rows[1] == [
-        *("write_overview", "1", "–", "0.5", "0.5", "–"),
-        *("–", "–", "–", "–", "0.10", "0.0", "0.0"),
-    ]
+    cells = ["write_overview", "1", "–", "0.5", "0.5", *["–"] * 5, "0.10", "0.0", "0.0"]
+    assert table.rows[1] == cells
     assert "generate" in to_text(table)
     write(tmp_path / "no/train/a.jsonl", [], {"s": None}, {"rule": "train"}, {"s": 60.0})
     (tmp_path / "no/train/b.jsonl").write_bytes(b'{"s": 1.0}\n{"s": \xff')

@@ -181,9 +181,7 @@ def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeyp
     assert_equal_models(tmp_path / "out", tmp_path / "whole")
 
 
-def test_damaged_checkpoints_are_passed_over_and_other_seeds_never_take_one_up(
-    data, whole, tmp_path, caplog
-):
+def test_damaged_and_other_seeds_checkpoints_are_passed_over(data, whole, tmp_path, caplog):
     shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
     *_, newest = sorted(tmp_path.glob("ck/*/0*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-100])
@@ -346,9 +344,7 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
-def test_the_schedule_rises_and_falls_and_is_halved_where_validation_does_not_improve(
-    data, tmp_path, monkeypatch
-):
+def test_the_schedule_rises_falls_and_is_halved_without_improvement(data, tmp_path, monkeypatch):
     # Oracle: the rates worked out again from the losses of the curve itself.
     config = {**CONFIG, "training": {**TRAINING, **PLATEAU}}
     fit(data, tmp_path / "out", tmp_path / "ck", config)
@@ -420,9 +416,8 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
 
 
 def options(schedule, **values):
-    return TrainingOptions(
-        scheduled_sampling=schedule, **{f"sampling_{key}": value for key, value in values.items()}
-    )
+    named = {f"sampling_{key}": value for key, value in values.items()}
+    return TrainingOptions(scheduled_sampling=schedule, **named)
 
 
 @pytest.mark.parametrize("step", [0, 1, 7, 100, 10_000])

@@ -247,11 +247,8 @@ def test_two_sided_bounds_of_every_temperature_of_their_mixture_and_of_runs(tmp_
     table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
     rows = [row for row in table if row["method"] == "two_sided" and row["measure"] == "perplexity"]
     named = [(row["basis"], row["temperature"], row["n_samples"]) for row in rows]
-    assert named == [
-        *(("importance_sampling", tau, 200) for tau in GRID),
-        ("mixture", None, 600),
-        ("smc", None, 50),
-    ]
+    expected = [("importance_sampling", tau, 200) for tau in GRID]
+    assert named == [*expected, ("mixture", None, 600), ("smc", None, 50)]
     truth = math.exp(-log_p.sum() / reader.n_tokens.sum())
     for row in rows:
         assert row["low"] < truth < row["high"]

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -147,28 +146,27 @@ def test_bpe_does_not_depend_on_threads_and_options_are_json_safe():
 ALL_TYPES, MINIMUM = 400, 3
 
 
-def texts(count: int, seed: int) -> list[list[str]]:
+def texts(count, seed):
     generator = np.random.default_rng(seed)
     shares = 1 / np.arange(1, ALL_TYPES + 1) ** 1.1
     lengths = generator.geometric(1 / 30, count)
-    return [
-        [f"w{word}" for word in generator.choice(ALL_TYPES, size=length, p=shares / shares.sum())]
-        for length in lengths
-    ]
+    p = shares / shares.sum()
+    drawn = [generator.choice(ALL_TYPES, size=length, p=p) for length in lengths]
+    return [[f"w{word}" for word in words] for words in drawn]
 
 
-def written(path: Path, documents: list[list[str]], n_train: int, titles: list[str]) -> str:
+def written(path, documents, n_train, titles):
     splits = ["train"] * n_train + ["test"] * (len(documents) - n_train)
     return write_documents(path, [" ".join(words) for words in documents], splits, titles)
 
 
-def chosen(path: str, words: list[str], group_column: str | None = None) -> list[str]:
+def chosen(path, words, group_column=None):
     test = DocumentFiles((path,), "test", group_column=group_column)
     found = shared_words(pa.array(words), replace(test, split="train"), test)
     return found.to_pylist()
 
 
-def vocabulary(training: list[list[str]]) -> list[str]:
+def vocabulary(training):
     counts = Counter(word for words in training for word in words)
     return sorted(word for word, count in counts.items() if count >= MINIMUM)
 
@@ -190,16 +188,16 @@ def test_words_are_those_of_a_plain_count(tmp_path, monkeypatch, grouped, waitin
     assert chosen(path, known, "title" if grouped else None) == expected
 
 
-def test_the_number_of_units_is_that_of_the_module_and_few_keep_a_word(tmp_path: Path) -> None:
+def test_the_number_of_units_is_that_of_the_module_and_few_keep_a_word(tmp_path):
     assert (least_units(np.array([0, 4, 9]), 0.5), least_units(np.array([0, 0]), 1.0)) == (20, 4)
     path = written(tmp_path / "d.parquet", [["a", "b"], ["a"], ["a", "b"]], 2, ["", "", ""])
     assert chosen(path, ["b", "a"]) == ["a"]
 
 
-def test_training_text_is_read_like_test_text(tmp_path: Path) -> None:
+def test_training_text_is_read_like_test_text(tmp_path):
     documents, n_train = texts(240, 1), 160
     generator = np.random.default_rng(2)
-    differences: dict[str, list[float]] = {"vocabulary": [], "compared": []}
+    differences = {"vocabulary": [], "compared": []}
     for repeat in range(60):
         order = generator.permutation(len(documents))
         mixed = [documents[place] for place in order]

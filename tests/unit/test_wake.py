@@ -314,10 +314,9 @@ def test_only_wake_training_waits_for_its_model_and_other_models_are_errors(data
     fit(data, tmp_path, wake=None)
     words = ClosedVocabulary([f"v{i}" for i in range(8)], 1)
     registry.save_model(tmp_path / "foreign", EntityNLM(words.size, SIZES), words, {})
-    for name, message in (
-        ("out", "out: is no model with latent variables"),
-        ("foreign", "foreign: has another vocabulary than the proposal"),
-    ):
+    cases = {"out": "out: is no model with latent variables"}
+    cases |= {"foreign": "foreign: has another vocabulary than the proposal"}
+    for name, message in cases.items():
         check_refused(message, fit, data, tmp_path, wake=tmp_path / name, **WAKE)
     assert ProposalTrainingOptions().wake_steps == 0
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())

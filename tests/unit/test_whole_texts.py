@@ -13,7 +13,6 @@ import json
 import lzma
 import math
 import sys
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -294,9 +293,7 @@ def models(tmp_path_factory):
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_perplexity_and_the_partition_function_are_of_all_documents(
-    files, models, form, tmp_path, capsys
-):
+def test_perplexity_and_partition_are_of_all_documents(files, models, form, tmp_path, capsys):
     flags = ["--model", str(models / "counted"), "--text", str(files[form, FEW]), "--tokenized"]
     perplexity.main([*flags, "--per-document", str(tmp_path / "d.parquet"), "--device", "cpu"])
     shown = capsys.readouterr()
@@ -449,9 +446,7 @@ def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path):
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
 
 
-def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
-    corpus, tmp_path, monkeypatch
-):
+def test_raw_text_of_others_is_refused_but_may_be_cut_otherwise(corpus, tmp_path, monkeypatch):
     held = pq.read_table(corpus / "raw.parquet")
     path = str(corpus / "documents.parquet")
     tables = {"fewer": held.slice(0, 10), "none": held.slice(0, 0)}
@@ -472,8 +467,7 @@ def test_raw_text_of_other_documents_is_refused_but_may_be_cut_otherwise(
 
 def score_text(capsys, *arguments):
     run_script(perplexity, *arguments)
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return printed
+    return json.loads(capsys.readouterr().out)
 
 
 def test_a_file_is_scored_as_it_is_by_a_model_that_was_external(external_model, tmp_path, capsys):

@@ -86,9 +86,7 @@ def glove(tmp_path):
     return path
 
 
-def test_a_word_is_looked_up_in_lower_case_may_have_blanks_and_is_kept_within_bounds(
-    glove, monkeypatch
-):
+def test_a_word_is_looked_up_in_lower_case_may_have_blanks_and_is_within_bounds(glove, monkeypatch):
     table = vectors.open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
@@ -184,11 +182,8 @@ def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_pa
     table = vectors.open_file(path)
     assert table.find(["the"]).tolist() == [[1, 2]]
     check_refused("the vector of 'cat' is damaged", table.find, ["cat"])
-    cases = {
-        "have 5 numbers, expected 300": (glove, 300),
-        "no such file": (tmp_path / "none.txt",),
-        "is a folder": (tmp_path,),
-    }
+    cases = {"have 5 numbers, expected 300": (glove, 300), "is a folder": (tmp_path,)}
+    cases |= {"no such file": (tmp_path / "none.txt",)}
     check_refusals(vectors.open_file, cases)
     with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
         archive.write(glove)
@@ -314,10 +309,8 @@ def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
     assert like > unlike
     words = (job.output / "words.txt").read_text(encoding="utf-8").split()
     # Neither <unk> nor what stands less than three times.
-    assert set(words) == {
-        *("the", "cat", "dog", "runs", "and", "sleeps", "."),
-        *("we", "eat", "fish", "bread", "with", "cold"),
-    }
+    expected = {"the", "cat", "dog", "runs", "and", "sleeps", ".", "we", "eat", "fish", "bread"}
+    assert set(words) == expected | {"with", "cold"}
     assert evaluator.cleaning.apply(["The CAT."]) == ["the cat ."]
     described = evaluator.describe()
     assert described["title"] == "word2vec of the corpus"

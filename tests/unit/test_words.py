@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,7 +57,7 @@ CODE = ("beyond_perplexity/**/*.toml", "beyond_perplexity/**/*.html", "beyond_pe
 FORMER = {"CHANGELOG.md", "former_names.py", "words.md"}  # say what was changed
 
 
-def texts() -> Iterator[tuple[str, str]]:
+def texts():
     for path in (path for pattern in (*PAGES, *CODE) for path in ROOT.glob(pattern)):
         if path.name not in FORMER and "site" not in path.parts:
             yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
@@ -70,12 +69,12 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[tuple[str, str]]:
+def lines():
     return [(place, line) for place, text in texts() for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("pattern", REPLACED)
-def test_the_field_s_word_is_used(pattern: str, lines: list[tuple[str, str]]) -> None:
+def test_the_field_s_word_is_used(pattern, lines):
     looked = re.compile(pattern)
     found = [f"{place}: {line.strip()}" for place, line in lines if looked.search(line)]
     left = [line for line in found if not ALLOWED.search(line)]
@@ -91,12 +90,12 @@ PLANTED = (
 
 
 @pytest.mark.parametrize(("pattern", "phrase"), list(zip(REPLACED, PLANTED, strict=True)))
-def test_a_replaced_word_would_be_found(pattern: str, phrase: str) -> None:
+def test_a_replaced_word_would_be_found(pattern, phrase):
     assert re.search(pattern, phrase)
     assert not ALLOWED.search(phrase)
 
 
-def test_former_names_are_told_their_names_of_now(tmp_path, capsys) -> None:
+def test_former_names_are_told_their_names_of_now(tmp_path, capsys):
     """Oracle: the two names of each that stand here."""
     parser = CommandParser()
     for flag in ("--spelling-model", "--no-two-sided", "--model"):

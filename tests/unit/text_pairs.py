@@ -64,12 +64,9 @@ def rows_of(first, second, groups=(None, None), options=NO_LIMITS, **more):
 
 
 def exact_ks(first, second):
-    differences = (
-        Fraction(sum(y <= x for y in first), len(first))
-        - Fraction(sum(y <= x for y in second), len(second))
-        for x in {*first, *second}
-    )
-    return max(map(abs, differences))
+    places, sides = {*first, *second}, (first, second)
+    shares = [[Fraction(sum(y <= x for y in side), len(side)) for side in sides] for x in places]
+    return max(abs(one - other) for one, other in shares)
 
 
 def plain_measures(sides, counts=None):

@@ -135,7 +135,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     drawing = {rule for rule, block in blocks if re.search(r"--seed 2\b", block)}
     assert drawing == {
         *("extract_corpus", "train", "generate", "count_resample"),
-        *("measure_tendencies", "measure_sensitivity", "compare_perplexity"),
+        *("measure_tendencies", "measure_sensitivity"),
         *("score_contrast", "compare_contrast", "estimate_partition"),
         *("train_evaluator", "predict_words", "probe_evaluator", "measure_semantics"),
         *("compare_semantics", "relate_measures", "embed", "measure_embeddings"),

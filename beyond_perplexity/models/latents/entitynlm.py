@@ -238,12 +238,8 @@ class EntityNLM(EntityModule, LatentModel):
         targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
         starts = functional.pad(held.codes.starts, (0, 1))  # (R, T + 1)
         row, position = inside.nonzero(as_tuple=True)  # (N,)
-        known = (
-            owner[row],
-            time[row, position],
-            targets[owner[row], position],
-            starts[row, position],
-        )
+        own = owner[row]
+        known = own, time[row, position], targets[own, position], starts[row, position]
         spot = scores.positions[row, position]  # (N,)
         log_probs = self._word_log_probs(scores.vectors, spot, known, states)  # (N,)
         result = log_probs.new_zeros(rows, width)  # (R, T + 1)
@@ -309,9 +305,8 @@ class EntityNLM(EntityModule, LatentModel):
                 choices = EntityState.of(self.entities, steps, position)
             else:
                 choices = choices.take(at, time - 1, code)
-            word, code = self._choose(
-                choices, at, states[:, 0], time, draws[position]
-            )  # (R',) each
+            # (R',) each
+            word, code = self._choose(choices, at, states[:, 0], time, draws[position])
             here, said, held = (part.cpu() for part in (position, word, code))
             alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
             ended = alive & (said == EOS)

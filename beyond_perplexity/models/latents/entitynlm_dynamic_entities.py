@@ -287,9 +287,7 @@ class EntityModule(LatentModule):
     @property
     def support(self) -> dict[str, Any]:
         """The caps of the latents."""
-        return {
-            name: getattr(self.options, name) for name in ("maximum_entities", "maximum_length")
-        }
+        return {key: getattr(self.options, key) for key in ("maximum_entities", "maximum_length")}
 
     @classmethod
     def create(

@@ -68,9 +68,8 @@ class MentionRows(NamedTuple):
         for position, temperature in enumerate(temperatures):
             each = functional.logsigmoid(signed / temperature)  # (R, T)
             each = each.masked_fill(~codes.free, 0.0)
-            parts.append(
-                sum_rows(each.index_put((row, time), started[:, position], accumulate=True))
-            )
+            begun = each.index_put((row, time), started[:, position], accumulate=True)
+            parts.append(sum_rows(begun))
         return Scores(torch.stack(parts, 1), tree.vectors, _positions(codes, tree))
 
     def grow(self) -> Tree:
@@ -116,10 +115,8 @@ class MentionRows(NamedTuple):
             known, entity = codes.known[position], codes.entity[position]  # (s,)
             slot = torch.where(entity == known, 0, entity + 1)  # (s,)
             lengths = (self.steps.extent[at] + extents[before[part]]).double()  # (s, M)
-            pairs = (
-                (self._entity_logits(tree, position, at, known), slot),
-                (lengths, codes.remaining[position]),
-            )
+            slots = self._entity_logits(tree, position, at, known), slot
+            pairs = slots, (lengths, codes.remaining[position])
             parts.append(_chosen_log_probs(pairs, temperatures))
         return torch.cat(parts)
 

@@ -113,9 +113,8 @@ class LookAhead(NamedTuple):
 
     def mentioned_again(self, first: Tensor, last: Tensor) -> Tensor:
         """Return log of 1 + Σ `again` over the keys [first, last), (Q,) each: (Q,)."""
-        owner, position = ranges(
-            *(torch.searchsorted(self.again_keys, end) for end in (first, last))
-        )
+        ends = (torch.searchsorted(self.again_keys, end) for end in (first, last))
+        owner, position = ranges(*ends)
         found = segment_logsumexp(self.again[position, None], owner, len(first))[:, 0]  # (Q,)
         return functional.softplus(found)
 
@@ -260,9 +259,8 @@ class _Messages:
             after = time + 1  # the position whose kind is chosen next
             held = slice(self.ends[after], self.ends[after + 1])
             begun = [new[held] + words[held] + rho[held]]
-            begun += [
-                (share + one)[after, None] for share, one in zip(shares, (far, rest), strict=True)
-            ]
+            ways = zip(shares, (far, rest), strict=True)
+            begun += [(share + one)[after, None] for share, one in ways]
             mention = torch.cat(begun).logsumexp(0)  # −inf after the last word
             gone = torch.stack([self.generated[after], mention, mention])  # without, new, related
             below = (self.free[after, [NONE, NEW, RELATED]] + gone).logsumexp(0)

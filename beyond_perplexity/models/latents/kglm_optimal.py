@@ -164,9 +164,8 @@ class OptimalLinks(OptimalProposal):
         every = torch.arange(len(listed.group), device=listed.group.device)  # (K,)
         sums = listed.sums.log_softmax(1)[listed.group]  # (K, 6)
         position = int(state.latents.flat(time)[0])
-        begun = [
-            self._begun(state, position, item, size, temperature) for item in (_COPIED, _FAR, _REST)
-        ]
+        given = state, position
+        begun = [self._begun(*given, way, size, temperature) for way in (_COPIED, _FAR, _REST)]
         items = zip((_COPIED, _FAR, _REST), begun, strict=True)
         wide = torch.cat([sums[:, [item]] + shares for item, (_, shares) in items], 1)  # (K, Y)
         inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)
@@ -205,9 +204,8 @@ class OptimalLinks(OptimalProposal):
     def _weigh(self, state: LinkWalk, time: int, temperature: float) -> Listed:
         streams, memory = state.latents.streams, state.latents.memory
         ahead, count = state.ahead, self.model.graph.n_entities
-        signs = torch.cat(
-            [state.latents.owner[:, None], memory.current[:, None], memory.recent], 1
-        )  # (K, 2 + C)
+        # (K, 2 + C)
+        signs = torch.cat([state.latents.owner[:, None], memory.current[:, None], memory.recent], 1)
         distinct, group = _distinct_rows(signs)  # (G, 2 + C), (K,)
         owner, current, recent = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
         flat = owner * streams.positions + time  # (G,)
@@ -270,9 +268,8 @@ class OptimalLinks(OptimalProposal):
             self.model.heads.entity_logits_at(state.latents.streams, position)[0].double().clone()
         )
         for keys in (state.ahead.keys, state.ahead.far_keys):
-            ends = torch.searchsorted(
-                keys, keys.new_tensor([position, position + 1]) * count
-            ).tolist()
+            limits = keys.new_tensor([position, position + 1]) * count
+            ends = torch.searchsorted(keys, limits).tolist()
             logits[keys[slice(*ends)] % count] = -math.inf
         return logits
 
@@ -316,9 +313,8 @@ def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: T
     """
     start = torch.searchsorted(owner, wanted)  # (Q,)
     end = torch.searchsorted(owner, wanted, right=True)  # (Q,)
-    position = start[:, None] + torch.arange(
-        int((end - start).max()), device=owner.device
-    )  # (Q, Y)
+    # (Q, Y)
+    position = start[:, None] + torch.arange(int((end - start).max()), device=owner.device)
     held = logits[position.clamp_max(len(logits) - 1)]  # (Q, Y)
     held = held.masked_fill(position >= end[:, None], -math.inf)  # (Q, Y)
     sums = (held - held.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, Y)

@@ -107,9 +107,8 @@ class GraphModule(LatentModule):
         return linked_documents(corpus, split, vocabulary, self.graph)
 
 
-UNCOPIED = (
-    -2
-)  # the position of an alias with a word that stands for others: it is read, never copied
+# The position of an alias with a word that stands for others: it is read, never copied.
+UNCOPIED = -2
 
 
 class Targets(NamedTuple):

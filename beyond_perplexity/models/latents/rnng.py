@@ -338,8 +338,6 @@ class RNNG(rnng_instances.TreeModel):
             return torch.rand(
                 len(batch) * count, draws, dtype=torch.float64, device=batch.ids.device
             )
-        rows = [
-            stream(0, "rnng/validation", number).random((draws, count)).T
-            for number in batch.ids.tolist()
-        ]
+        numbers = batch.ids.tolist()
+        rows = [stream(0, "rnng/validation", n).random((draws, count)).T for n in numbers]
         return torch.from_numpy(np.concatenate(rows)).to(batch.ids.device)  # (R, U)

@@ -77,9 +77,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
             parts = [self._draw(batch, owner[b], uniforms[b], temperature) for b in blocks]
         width = max(part.shape[1] for part in parts)
-        return torch.cat(
-            [nn.functional.pad(p, (0, width - p.shape[1]), value=PADDING) for p in parts]
-        )
+        wide = [nn.functional.pad(p, (0, width - p.shape[1]), value=PADDING) for p in parts]
+        return torch.cat(wide)
 
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Return trees of high probability, int64, (B, size, W): a beam in step with the actions.

@@ -103,10 +103,8 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
         shares = (paths - paths.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, S)
         split = 1 + invert(shares, uniforms[row, position, None])[:, 0]  # (Q,)
         # A span of w words has w − 1 spans in it, itself included: so many come before the right.
-        parts = (
-            (row, first, split, position + 1),
-            (row, first + split, width - split, position + split),
-        )
+        left = row, first, split, position + 1
+        parts = left, (row, first + split, width - split, position + split)
         row, first, width, position = (torch.cat(both) for both in zip(*parts, strict=True))
         wide = width >= 2  # (Q,)
         row, first, width, position = row[wide], first[wide], width[wide], position[wide]

@@ -112,10 +112,8 @@ class SpanCRF(TreeModule, Proposal):
     ) -> Tensor:
         """Return log q_τ(z | x), nats, float64, (R, A); −inf where z is no tree over x."""
         totals = self.add_spans(self._scores(batch), batch, owner, latents)  # (R,)
-        found = [
-            totals / temperature - self._chart(batch, temperature).log_z[owner]
-            for temperature in temperatures
-        ]
+        charts = [(t, self._chart(batch, t).log_z[owner]) for t in temperatures]
+        found = [totals / temperature - log_z for temperature, log_z in charts]
         return torch.stack(found, 1)  # (R, A)
 
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:

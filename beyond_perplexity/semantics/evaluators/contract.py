@@ -138,10 +138,7 @@ class SentenceEvaluator(Evaluator):
 
 
 def settle(
-    measure: str,
-    values: Floats,
-    known: Sequence[NDArray[np.bool_]],
-    nothing: float | None = None,
+    measure: str, values: Floats, known: Sequence[NDArray[np.bool_]], nothing: float | None = None
 ) -> Floats:
     """Give predictions of which the evaluator knows no word what the measure gives nothing.
 

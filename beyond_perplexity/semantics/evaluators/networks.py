@@ -159,9 +159,8 @@ class RecurrentReader(nn.Module):
         end = (lengths - 1)[:, None, None]  # (B, 1, 1)
         states = [self._read(inputs, forth)]
         states += [self._read(turn(inputs, lengths), weights) for weights in back]
-        parts = [
-            state.gather(1, end.expand(-1, 1, state.shape[2]))[:, 0] for state in states
-        ]  # (B, H) each
+        # (B, H) each
+        parts = [state.gather(1, end.expand(-1, 1, state.shape[2]))[:, 0] for state in states]
         return torch.cat(parts, 1)  # (B, H or 2 H)
 
     def fill(self, tensors: Mapping[str, Tensor], path: str | Path) -> None:

@@ -87,9 +87,7 @@ class WordVectorEvaluator(Evaluator):
             np.diff(np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]) > 0
             for texts in (predicted, target)
         ]  # which texts have a word with a vector, 2 x (N,)
-        return {
-            name: settle(name, found[name], known, self._nothing[name]) for name in self.measures
-        }
+        return {k: settle(k, found[k], known, self._nothing[k]) for k in self.measures}
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256, versions, and how many words so far had no vector."""

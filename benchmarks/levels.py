@@ -16,13 +16,14 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import (
@@ -40,6 +41,7 @@ from beyond_perplexity.tendencies.sensitivity import (
     count_documents_by_type,
     minimum_detectable_effects,
 )
+from beyond_perplexity.tendencies.text_comparison import word_blocks
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SEED = 20261122  # fixed before the first run
@@ -111,6 +113,34 @@ class EqualTexts:
         return {**found, ANY: bool(np.any(np.array(adjusted) < LEVEL))}
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """Documents in the order of a file: how often they are found to depend on each other.
+
+    Drawn by documents or by groups, of which the documents stand side by side, each so many `times`
+    in a row.
+    """
+
+    name: str
+    population: Population = field(repr=False)
+    units: int
+    grouped: bool = False
+    times: int = 1
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.06)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw documents and test them; independent ones at 5%, of which fewer repeats tell."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        draw = self.population.groups if self.grouped else self.population.documents
+        drawn = draw(rng, self.units)
+        order = np.repeat(np.arange(len(drawn)), self.times)
+        found = neighbour_test(word_blocks([drawn.take(order, order).texts]), repeat)
+        if self.grouped or self.times > 1:
+            return {"warned": found.alike}
+        return {"neighbours": found.p_value <= LEVEL}
+
+
 class LevelCases:
     """The cases of the levels; the populations are made once."""
 
@@ -121,8 +151,17 @@ class LevelCases:
     def _small(self) -> Topics:
         return Topics(size=5.0)
 
-    def __iter__(self) -> Iterator[EqualTexts]:
+    def __iter__(self) -> Iterator[EqualTexts | SideBySide]:
         small, large = self._small, Topics(size=12.0, least=8)
+        sides: dict[str, Population] = {"synthetic": small}
+        if self._articles:
+            sides["real"] = self._articles
+        for kind, population in sides.items():
+            yield SideBySide(f"{kind}, 400 documents in a file", population, 400)
+            found = partial(SideBySide, nominal="0.95", limits=(0.95, 1.0))
+            yield found(f"{kind}, each document 4 times", population, 50, times=4)
+            name = f"{kind}, groups in a row without a name"
+            yield found(name, population, 60, grouped=True)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))
         yield EqualTexts("groups, 60 + 60", small, 60, (True, True))
         for units, population in ((26, large), (100, small), (300, small)):

@@ -58,6 +58,8 @@ def _measure(
         return
     comparison = _comparison(given)
     main = next(iter(comparison.views))
+    for warning in comparison.warnings((given.reference_documents[0], given.source)):
+        foreign_text.remark(warning)
     raw = record | {"signature": signature.changed(str(record["signature"]), vocabulary="raw")}
     for vocabulary in comparison.views:
         if vocabulary != main:

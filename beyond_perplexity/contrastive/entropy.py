@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -308,7 +309,8 @@ def _part_rows(sums: ContrastSums, level: float, size: np.ndarray) -> Iterator[_
     """Yield what H_C at a level has of each event, and of the parts of the event."""
     held = sums.levels[level]
     events = [name.split(":")[0] for name in EVENT_PARTS]
-    for name in [*dict.fromkeys(events), *EVENT_PARTS] if len(held.parts) else ():
+    names = dict.fromkeys(chain(*zip(events, EVENT_PARTS, strict=True)))  # each before its parts
+    for name in names if len(held.parts) else ():
         chosen = [name in (event, part) for event, part in zip(events, EVENT_PARTS, strict=True)]
         lost = held.parts[chosen].sum(0) / len(held.draws)
         found = entropy_of(intervals.sum_groups(sums.groups, lost)[0], size)

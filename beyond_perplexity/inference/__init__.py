@@ -21,6 +21,8 @@ from beyond_perplexity.inference.intervals import upper_limit as upper_limit
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
+from beyond_perplexity.inference.neighbours import NeighbourTest as NeighbourTest
+from beyond_perplexity.inference.neighbours import neighbour_test as neighbour_test
 from beyond_perplexity.inference.p_values import holm as holm
 from beyond_perplexity.inference.p_values import holm_chains as holm_chains
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p

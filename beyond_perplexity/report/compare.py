@@ -133,6 +133,7 @@ def read_sample_set(
     folder: Path,
     record: dict[str, object],
     field: str | None = None,
+    group_size: int = 1,
 ) -> SampleSet:
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
@@ -148,6 +149,10 @@ def read_sample_set(
             counter.add(texts)
         counter.write(counted, record)
     statistics, titles = read_statistics(counted), (fields.repeated(), fields.without_title)
+    if group_size > 1:
+        if codes is not None:
+            raise InputError(f"{path}: names its groups; leave the group size out")
+        codes = np.arange(statistics.n_documents, dtype=np.int32) // group_size
     told = (*counts, codes, fields.grouped, *titles)
     return SampleSet(Path(str(path)), documents, counted, statistics, *told)
 
@@ -226,8 +231,9 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             own = Path(folder) / str(len(sample_sets))
             own.mkdir()
             field = options.field_of(path, samples=bool(sample_sets))
+            size = options.samples_group_size if sample_sets else options.group_size
             sample_set = read_sample_set(
-                path, options, views[main], group, stop_words, own, record, field
+                path, options, views[main], group, stop_words, own, record, field, size
             )
             sample_sets.append(sample_set)
             if found := without_blanks(sample_set.statistics.types, sample_set.statistics.counts):
@@ -280,12 +286,13 @@ def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -
 
 def _warn_of_titles(sample_sets: Sequence[SampleSet], options: CompareOptions) -> None:
     """Say where documents look as if they were of one page, and nothing tells the pages."""
-    if sample_sets[0].grouped or options.group_column is not None:
+    grouped = sample_sets[0].grouped or sample_sets[0].groups is not None
+    if grouped or options.group_column is not None:
         return
     whole = all(one.without_title in (0, one.statistics.n_documents) for one in sample_sets)
     todo = "title" if whole else "with a field that tells the groups"
     for sample_set in sample_sets:
-        if sample_set.repeated and not sample_set.grouped:
+        if sample_set.repeated and not sample_set.grouped and sample_set.groups is None:
             remark(
                 f"warning: {sample_set.path}: {sample_set.repeated:,} documents repeat a title. "
                 "Documents of one page are alike, and tests that take them for independent find "
@@ -308,6 +315,8 @@ def _measured(
     groups = reference.groups, samples.groups
     training = (lambda: _training_texts(options)) if options.training is not None else None
     comparison = TextComparison(files, views, classes, groups, training)
+    for warning in comparison.warnings((reference.path, samples.path)):
+        remark(warning)
     pair_of_sample_sets = reference.statistics, samples.statistics
     for place, (name, view) in enumerate(views.items()):
         if place:

@@ -14,6 +14,7 @@ import pandas as pd
 import beyond_perplexity
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import draw_figure
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
     STAR_LEVELS,
     STAR_NOTE,
@@ -43,7 +44,7 @@ from beyond_perplexity.report.layout import (
     to_html_table,
     to_text,
 )
-from beyond_perplexity.report.measured import TEXT_TITLES
+from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -217,7 +218,7 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     return lay_out("measures", "All measures", note, columns, measures)
 
 
-def texts_table(measures: pd.DataFrame) -> Table:
+def texts_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of what the texts are made of: shares of what no test sees."""
     tidy = measures[measures["tendency"] == definitions.TEXT]
     found = dict(zip(tidy["measure"], tidy["value"], strict=True))
@@ -227,7 +228,8 @@ def texts_table(measures: pd.DataFrame) -> Table:
         Column("Samples", of=lambda name: shown_share(found.get(name))),
     ]
     names = [name for name in TEXT_TITLES if {name, f"{name}_reference"} & found.keys()]
-    return lay_out("texts", "What the texts are made of", "", columns, names, tidy)
+    note = ". ".join(texts_warned(tidy.to_dict("records"), labels))
+    return lay_out("texts", "What the texts are made of", note, columns, names, tidy)
 
 
 def sample_sets_table(comparison: Comparison) -> Table:
@@ -304,7 +306,7 @@ def comparison_page(
     tables = {
         "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures),
-        "texts": texts_table(found.measures),
+        "texts": texts_table(found.measures, found.labels),
         "raw": None if found.raw is None else comparison_table(found.raw, raw=True),
         "all": all_measures_table(found.measures),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -247,6 +247,16 @@ def _line(
     return line
 
 
+def texts_warned(rows: Iterable[Mapping[Any, Any]], labels: Labels) -> list[str]:
+    """Say which documents depend on each other, of the sample sets and of the reference."""
+    told: dict[tuple[str, str], None] = {}
+    for row in rows:
+        if row["tendency"] == definitions.TEXT and isinstance(row["note"], str) and row["note"]:
+            human = row["measure"].endswith("_reference")
+            told["Reference" if human else labels.source(row["source"]), row["note"]] = None
+    return [f"{name}: {note}" for name, note in told]
+
+
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     """Say why verdicts are withheld: a few of the reasons, each with what it is about."""
     sample_sets = {source for source, _, _ in found}
@@ -287,7 +297,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     return lay_out(
         name,
         specification.title,
-        _note(specification, found),
+        _note(specification, found, labels),
         _columns(specification),
         [*human, *lines],
         pd.DataFrame([found[key] for key in keys if key in found]),
@@ -295,12 +305,15 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     )
 
 
-def _note(specification: Specification, found: _Found) -> str:
+def _note(specification: Specification, found: _Found, labels: Labels) -> str:
     said = [specification.note, BASELINE_NOTE if specification.human == BASELINE else ""]
     if any(definitions.compares_texts(column.measure) for column in specification.columns):
         few = numbers.too_few_permutations(found.values())
         said += [f"{numbers.STAR_NOTE}.", few and f"{few}."]
-    said += [TEXT_NOTE]
+    said += [
+        TEXT_NOTE,
+        *(f"{warned}." for warned in texts_warned(found.values(), labels)[:REASONS]),
+    ]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 
 

@@ -80,6 +80,16 @@ class CompareOptions:
         "key or column with the group of a document, such as its page or prompt (default: 'group' "
         "where a text has it; '' for none)",
     )
+    group_size: int = option(
+        1,
+        "documents in a row that make a group of the reference, where it names none (default: 1)",
+        least=1,
+        most=MOST_COUNT,
+        more="Such as paragraphs of a book, which resemble those beside them.",
+    )
+    samples_group_size: int = option(
+        1, "that of the samples", least=1, most=MOST_COUNT, more="Such as the answers of a prompt."
+    )
     minimum_tokens: int = option(
         0, "documents of fewer tokens are left out", least=0, most=MOST_ITEMS
     )

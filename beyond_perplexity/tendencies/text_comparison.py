@@ -15,6 +15,9 @@ read
                      alike; of the first 10,000 documents, and of these of the first 4 million
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
+neighbour_similarity  mean cosine of documents side by side, less that of random pairs; of the first
+4,000 documents of a text without groups, with a note where they depend on each other
+(`inference.neighbours`)
 ==================== ==============================================================================
 
 What cannot be known has no row. Memory holds 8 bytes a document and the 8-grams of both sample
@@ -27,12 +30,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.sparse import csr_matrix
 
+from beyond_perplexity.inference import neighbours
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
@@ -50,6 +56,9 @@ from beyond_perplexity.verdicts import reason
 
 GRAM_DOCUMENTS = 10_000
 _GRAMS = 4_000_000
+_NEIGHBOURS = 4_000  # documents whose order is tested
+_RUNS = 40  # runs of documents that are offered as groups: a test needs 20
+_COPIED = 0.01  # of the documents of `tokens.GRAM` tokens or more: more are no chance
 _FILTER_BITS = 24
 # A token that ends in one of these, closing quotes and brackets left aside.
 _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
@@ -57,6 +66,17 @@ _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
 
 def _gram_hashes(batch: tokens.TokenBatch, views: Sequence[TextView]) -> list[np.ndarray]:
     return [tokens.gram_hashes(view.read(batch), UNKNOWN_WORD) for view in views]
+
+
+def word_blocks(texts: Sequence[pa.Array]) -> Iterator[csr_matrix]:
+    """Count the words of documents for `neighbour_test`, whatever their batches."""
+    documents = pa.chunked_array(texts, pa.string())
+    for start in range(0, len(documents), neighbours.NEIGHBOUR_BLOCK):
+        batch = tokenize_batch(documents.slice(start, neighbours.NEIGHBOUR_BLOCK).combine_chunks())
+        held = np.ones(len(batch.ids)), batch.ids, batch.offsets
+        counts = csr_matrix(held, (len(batch.lengths), len(batch.types)), copy=True)
+        counts.sum_duplicates()
+        yield counts
 
 
 @dataclass
@@ -68,11 +88,14 @@ class TextFacts:
 
     views: Sequence[TextView]
     grams: bool = False
+    grouped: bool = False
     documents: int = 0
     fragments: int = 0
     cut: int = 0
     unfinished: int | None = None
     _hashes: list[np.ndarray] = field(default_factory=list)
+    _long: list[np.ndarray] = field(default_factory=list)  # whether a hash is of a long document
+    _first: list[pa.Array] = field(default_factory=list)
     _grams: list[list[np.ndarray]] = field(default_factory=list)
     _held: int = 0
 
@@ -84,6 +107,9 @@ class TextFacts:
         longest = self.views[0].maximum_tokens
         self.cut += 0 if longest is None else int(np.sum(batch.lengths > longest))
         self._hashes.append(tokens.document_hashes(batch))
+        self._long.append(batch.lengths >= tokens.GRAM)
+        if not self.grouped and self.documents < _NEIGHBOURS:
+            self._first.append(texts.slice(0, _NEIGHBOURS - self.documents))
         if finished is not None:
             cut_off = pc.sum(pc.invert(finished), min_count=0).as_py()
             self.unfinished = (self.unfinished or 0) + int(cut_off)
@@ -108,6 +134,30 @@ class TextFacts:
         yield "duplicate_share", 1 - distinct / self.documents
         yield "cut_share", self.cut / self.documents
         yield "fragment_share", self.fragments / self.documents
+
+    @cached_property
+    def neighbours(self) -> list[MeasureRow]:
+        """Return what the order of documents without groups tells, and what is to be done."""
+        if self.grouped or self.documents < 2:
+            return []
+        found, todo = neighbours.neighbour_test(word_blocks(self._first)), "name their groups"
+        if (size := -(-self.documents // _RUNS)) > 1:
+            todo += f", or take {size:,} documents in a row as one (compare: --group-size {size})"
+        told = f"cosine {found.similarity:.3f}, of random pairs {found.expected:.3f}"
+        note = f"documents side by side are alike ({told}, p = {found.p_value:.2g}): {todo}"
+        value, fact = found.similarity - found.expected, note if found.alike else ""
+        return [MeasureRow(TEXT, "neighbour_similarity", value, fact=fact)]
+
+    def copied(self) -> str:
+        """Say which share of the long documents are copies, where that is no chance."""
+        long = np.concatenate(self._hashes)[np.concatenate(self._long)]
+        share = 1 - len(np.unique(long)) / len(long) if len(long) else 0.0
+        if self.grouped or share <= _COPIED:
+            return ""
+        return (
+            f"{share:.1%} of the documents of {tokens.GRAM} tokens or more repeat an earlier one: "
+            "where a text was copied, not written anew, leave copies out or name them as groups"
+        )
 
 
 class _Sought:
@@ -159,13 +209,15 @@ def text_rows(
     """
     rows = []
     for suffix, sample_set in (("", 1), ("_reference", 0)):
-        counted = sample_sets[sample_set]
+        counted, told = sample_sets[sample_set], facts[sample_set]
         unknown = counted.counts[np.asarray(pc.equal(counted.types, UNKNOWN_WORD))].sum()
         share = float(unknown / counted.n_tokens) if counted.n_tokens else None
-        found = {"unknown_share": share, **dict(facts[sample_set].shares())}
+        found = {"unknown_share": share, **dict(told.shares())}
         for name, value in {**found, "training_8grams": copied[sample_set]}.items():
             if value is not None:
-                rows.append(MeasureRow(TEXT, f"{name}{suffix}", value))
+                fact = told.copied() if name == "duplicate_share" else ""
+                rows.append(MeasureRow(TEXT, f"{name}{suffix}", value, fact=fact))
+        rows += [row._replace(measure=f"{row.measure}{suffix}") for row in told.neighbours]
     return rows
 
 
@@ -180,8 +232,10 @@ def count_texts(texts: Iterable[pa.Array], classes: ClassOptions, view: TextView
         return counter.result()
 
 
-def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFacts:
-    facts = TextFacts(views, grams)
+def _facts(
+    files: DocumentFiles, views: list[TextView], grams: bool, groups: np.ndarray | None
+) -> TextFacts:
+    facts = TextFacts(views, grams, groups is not None)
     known = files.are_generated()
     for batch in files.rows("text", *(["finished"] if known else [])):
         facts.add(batch.column("text"), batch.column("finished") if known else None)
@@ -203,7 +257,8 @@ class TextComparison:
 
     def __post_init__(self) -> None:
         views = list(self.views.values())
-        reference, samples = (_facts(files, views, bool(self.training)) for files in self.files)
+        both = zip(self.files, self.groups, strict=True)
+        reference, samples = (_facts(f, views, bool(self.training), groups) for f, groups in both)
         self._facts = reference, samples
         self._copied = [[None] * len(views)] * 2
         if self.training:
@@ -228,6 +283,12 @@ class TextComparison:
         human = HumanText(self.pool.texts(), self.classes, read, groups)
         with further_pair(pair, human) as further:
             yield further
+
+    def warnings(self, names: Sequence[object]) -> Iterator[str]:
+        """Say of both texts, by their names, what makes documents depend on each other."""
+        for name, facts in zip(names, self._facts, strict=True):
+            for said in filter(None, [facts.copied(), *(row.fact for row in facts.neighbours)]):
+                yield f"warning: {name}: {said}"
 
     def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""

@@ -149,13 +149,13 @@ def test_baseline_excess_and_limits_stand_beside_a_distance_and_a_text_is_like_i
 
 
 def test_what_texts_are_made_of_and_all_measures_with_the_p_of_a_law_apart(measures) -> None:
-    made = texts_table(measures)
+    made = texts_table(measures, labels.Labels())
     fragments = "Fragments: documents without the end of a sentence"
     expected = {"Share": fragments, "Reference": "5.0%", "Samples": "6.0%"}
     assert line(made, fragments) == expected
     assert line(made, "Documents that did not end by themselves")["Reference"] == ""
     bare = measures[~measures["measure"].str.startswith("training_8grams")]
-    assert len(texts_table(bare).rows) == len(made.rows) - 1
+    assert len(texts_table(bare, labels.Labels()).rows) == len(made.rows) - 1
     made = all_measures_table(measures)
     assert len(made.rows) == len(measures)
     heads = [column.title for column in made.columns]
@@ -648,6 +648,35 @@ def test_groups_are_those_of_the_reference_or_named_and_empty_documents_shift_no
     found = read_both(reference, samples)
     kept = [i // 2 for i in range(60) if i % 3]
     assert (found.reference.groups.tolist(), found.reference.left_out) == (kept, 20)
+
+
+def test_dependent_documents_are_warned_of_and_runs_of_them_are_groups(tmp_path, capsys):
+    """A book's paragraphs side by side, a text four times in a row; independent text is silent."""
+    draw = random.Random(3)
+    topical = [
+        f"{text} " + " ".join(draw.choices([f"topic{i // 6}{k}" for k in "abc"], k=4))
+        for i, text in enumerate(documents(1, 120))
+    ]
+    book = write_text(tmp_path / "book.txt", topical)
+    plain = write_text(tmp_path / "plain.txt", documents(2, 80))
+    four_times = [one for one in documents(3, 30) for _ in range(4)]
+    copied = write_text(tmp_path / "copied.txt", four_times)
+    found = read_both(book, copied)
+    said = capsys.readouterr().err
+    assert "book.txt: documents side by side are alike" in said
+    assert "--group-size 3" in said  # 120 in 40 runs
+    assert "copied.txt: documents side by side are alike" in said
+    assert "copied.txt: 75.0% of the documents of 8 tokens or more repeat" in said
+    told = found.measures.set_index(["tendency", "measure"])["note"]
+    assert "are alike" in told["text", "neighbour_similarity_reference"]
+    assert "Reference: documents side by side" in page(found)
+    grouped = read_both(book, plain, group_size=5, permutations=0)
+    assert grouped.groups == (24, None)
+    assert grouped.reference.groups.tolist() == [i // 5 for i in range(120)]
+    assert "alike" not in capsys.readouterr().err
+    named = write_jsonl(tmp_path / "named.jsonl", documents(1, 60), group=in_pages(60, 2))
+    with pytest.raises(errors.InputError, match=r"named\.jsonl: names its groups"):
+        read_both(named, plain, group_size=2)
 
 
 def test_repeated_titles_are_warned_of_and_suggested_where_both_can_group_by_them(tmp_path, capsys):

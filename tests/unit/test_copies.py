@@ -137,7 +137,10 @@ def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
     shares |= {"duplicate_share": 1 / 4, "duplicate_share_reference": 0, "training_8grams": 0.25}
     shares |= {"cut_share": 0, "cut_share_reference": 0}
     shares |= {"fragment_share": 1, "fragment_share_reference": 1 / 2}
-    assert {row.measure: row.value for row in rows} == shares
+    found = {row.measure: row.value for row in rows}
+    # Of "<unk>", "<unk>", "b" and "a" one pair of three is alike, and so is one of six.
+    similar = {"neighbour_similarity": pytest.approx(1 / 6), "neighbour_similarity_reference": 0}
+    assert found == shares | similar
 
 
 @given(
@@ -169,3 +172,16 @@ def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
     assert of_one.groups() is None
     assert "'title' names no groups" in of_one.note_on_groups(None)
     assert chosen.note_on_groups(chosen.groups()) == ""
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_neighbours_and_copies_do_not_depend_on_batches_and_groups_are_not_tested(size):
+    texts = [f"a b c d e f g h{i // 3} i{i // 3}" for i in range(60)]
+    found, grouped = facts(texts, size), facts(texts, size, grouped=True)
+    (row,) = found.neighbours
+    assert row == facts(texts, 60).neighbours[0]
+    assert "take 2 documents in a row" in row.fact
+    assert found.copied().startswith("66.7% of the documents of 8 tokens or more")
+    assert (grouped.neighbours, grouped.copied()) == ([], "")
+    short = facts(["yes"] * 60, size)
+    assert (short.copied(), short.neighbours[0].fact) == ("", "")

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise, permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from scipy.stats import binom, ks_1samp, ks_2samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.histogram_draws import DocumentResample
+from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
 from beyond_perplexity.inference.permuted_units import DocumentLabels
 from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
@@ -399,3 +401,53 @@ def test_distance_by_length_is_scipys_at_each_length(histogram):
         assert distance == pytest.approx(ks_2samp(*sides, method="asymp").statistic)
     # A leading axis gives the same numbers.
     assert type_token.ks_between(cells, counts, counts[::-1])[0] == pytest.approx(found)
+
+
+NEIGHBOURS = np.array(
+    [[1, 0, 1, 0], [2, 0, 1, 1], [0, 1, 0, 1], [0, 3, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]]
+)
+
+
+def test_neighbours_are_those_of_all_orders_and_of_plain_cosines():
+    """Oracles: cosines in loops, all orders of six documents."""
+    weights = {}
+    for word in range(4):
+        documents = sum(row[word] > 0 for row in NEIGHBOURS)
+        if 1 < documents <= 3:  # in more than one, and in at most half of them
+            weights[word] = np.log(6 / documents)
+    vectors = [[w * (row[word] > 0) for word, w in weights.items()] for row in NEIGHBOURS]
+
+    def cosine(i, j):
+        norms = np.linalg.norm(vectors[i]) * np.linalg.norm(vectors[j])
+        return np.dot(vectors[i], vectors[j]) / norms if norms else 0.0
+
+    def mean(order):
+        return np.mean([cosine(*pair) for pair in pairwise(order)])
+
+    found = neighbour_test([csr_matrix(NEIGHBOURS)])
+    every = [mean(order) for order in permutations(range(6))]
+    assert found.similarity == pytest.approx(mean(range(6)))
+    assert found.expected == pytest.approx(np.mean(every))
+    exact = np.mean(np.array(every) >= mean(range(6)) - 1e-9)
+    assert found.p_value == pytest.approx(exact, abs=4 * np.sqrt(exact / 2_000))
+    both = neighbour_test([csr_matrix(NEIGHBOURS[:3]), csr_matrix(NEIGHBOURS[3:])])
+    assert np.isfinite(both.p_value)
+    assert all(np.isnan(x) for x in neighbour_test([csr_matrix(NEIGHBOURS[:1])]))
+
+
+def test_independent_documents_are_alike_at_the_level_and_dependent_ones_are_found():
+    rng = np.random.default_rng(4)
+    law = 1 / np.arange(3, 303)
+    law /= law.sum()
+    p_values = []
+    for seed in range(300):
+        held = csr_matrix(rng.multinomial(rng.integers(1, 60, 30), law))
+        p_values.append(neighbour_test([held], seed).p_value)
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    once = rng.multinomial(30, law, 50)
+    assert neighbour_test([csr_matrix(np.repeat(once, 4, axis=0))]).alike
+    topical = once.copy()
+    topical[np.arange(50), 250 + np.arange(50) // 5] += 1
+    assert neighbour_test([csr_matrix(topical)]).alike
+    mixed = topical[rng.permutation(50)]
+    assert not neighbour_test([csr_matrix(mixed)]).alike

@@ -169,17 +169,17 @@ class Articles:
     """The articles of a text in the format of WikiText: a line `` = Title = `` begins each.
 
     Every line that is neither empty nor a heading is a document; the first `most` of an article
-    count.
+    count. `part` are the articles that are taken.
     """
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, most: int, part: slice = slice(None)) -> None:
         articles: list[list[list[str]]] = []
         for words in map(str.split, path.read_text(encoding="utf-8").splitlines()):
             if words[:1] == ["="] and words[:2] != ["=", "="]:
                 articles.append([])
             elif words and words[0] != "=" and articles:
                 articles[-1].append(words)
-        held = [article[:most] for article in articles if article]
+        held = [article[:most] for article in articles[part] if article]
         texts = [text for article in held for text in article]
         encoded = pa.array([word for text in texts for word in text]).dictionary_encode()
         counts = np.bincount(encoded.indices.to_numpy())

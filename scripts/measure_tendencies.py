@@ -15,7 +15,7 @@ from beyond_perplexity.tendencies.definitions import (
     check_inputs,
 )
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines
+from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines, with_halves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
@@ -74,6 +74,7 @@ def _measure(
             rows = measure_rows(
                 pair, options, given.seed, baselines=baselines, sample_sets=given.sample_sets
             )
+            rows = with_halves(rows, pair, options, given.seed, given.source)
             warning = star_warning(rows, options.permutations, given.sample_sets)
             if warning and vocabulary == main:
                 foreign_text.remark(f"warning: {given.source}: {warning}")

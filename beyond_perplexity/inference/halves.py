@@ -19,10 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
+from beyond_perplexity.inference.p_values import holm, student_quantile, student_tail
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups
 from beyond_perplexity.random_streams import stream
 
 HUMAN_SPLITS = 199  # random splits of human text that a baseline is the mean of
+PAIRED_SPLITS = 30  # whose halves tell how distances of several texts vary together
 EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples
 _BAND = (0.025, 0.975)
 SAMPLE_SETS = (0, 0, 1)  # what the two halves and the cut samples are parts of
@@ -86,7 +89,7 @@ class Halving:
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether a half has two documents, and enough effective groups on average."""
+        """Whether each part has two documents, and enough effective groups on average."""
         codes = self.groups[0]
         if codes is not None:
             lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
@@ -94,7 +97,7 @@ class Halving:
             tokens = permuted_units.group_sums(codes, lengths)
             if permuted_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
                 return False
-        return len(self.parts(0)[0][0]) >= 2
+        return min(map(len, self.parts(0)[0])) >= 2
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
         """Draw a split: documents of the halves and of the cut samples, int64, (m,) each.
@@ -132,6 +135,55 @@ class Halving:
         by_group = documents[np.argsort(codes[documents], kind="stable")]
         indices = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)
         return rng.permutation(by_group[np.minimum(indices, len(documents) - 1)])
+
+
+class HalfSamples(Halving):
+    """Halves of the reference, and beside them a half of the samples.
+
+    Drawn without replacement, the half of a text varies as a whole one does (the half-samples of
+    McCarthy 1969): so do distances between halves, and as the halves of the reference are the same
+    for all samples, differences of the distances of two of them.
+    """
+
+    def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
+        """Draw a split: documents of the halves of the reference, and of the samples."""
+        rng = stream(self.seed, "halves/parts", number)
+        return [*self._dealt(0, 2, rng), self._dealt(1, 2, rng)[0]], rng
+
+
+def paired_differences(
+    values: np.ndarray, halves: np.ndarray, df: float, families: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compare distances to one reference with one another.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, shape (M,)
+        The distance of each text, or its excess.
+    halves : numpy.ndarray, shape (M, R)
+        Its distances between halves (`HalfSamples`), of the same halves of the reference.
+    df : float
+        Degrees of freedom of Student's t, R − 1 at most.
+    families : int
+        How many such comparisons are adjusted for together.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Of every text less every other one, (M, M): the difference, half the width of its interval
+        (all of them hold at once in 95%), and the two-sided p-value, adjusted by Holm's method.
+    """
+    one, other = np.triu_indices(len(values), 1)
+    differences = values[:, None] - values
+    errors = np.std(halves[one] - halves[other], axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(differences[one, other]) / errors
+    p_values = np.where(np.isnan(t), 1.0, 2 * student_tail(np.nan_to_num(t), np.array(df)))
+    widths, adjusted = np.zeros(differences.shape), np.ones(differences.shape)
+    level = 1 - (1 - INTERVAL_LEVEL) / (2 * families * max(1, len(one)))
+    widths[one, other] = widths[other, one] = student_quantile(level, df) * errors
+    adjusted[one, other] = adjusted[other, one] = holm(p_values.tolist(), families)
+    return differences, widths, adjusted
 
 
 def half_baseline(

@@ -219,7 +219,6 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
-    # of working files
     record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)

@@ -100,7 +100,7 @@ PAGE_FIGURES = {
 }
 
 
-CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
+CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
 
 
 class MainRow(NamedTuple):

@@ -113,6 +113,7 @@ def lay_out(
     if tidy is None:
         tidy = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(held)
     cells = [[column.cell(row) for column in columns] for row in held]
+    tidy = tidy.drop(columns="halves", errors="ignore")  # lists of numbers, of which a test is
     return Table(name, title, note, columns, cells, tidy, **more)
 
 

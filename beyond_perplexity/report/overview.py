@@ -27,6 +27,8 @@ from beyond_perplexity.report.tendency_findings import (
     Compared,
     main_table,
     nearest_sentence,
+    nearest_table,
+    nearness,
     power_line,
     shares_table,
     tendency_table,
@@ -203,6 +205,7 @@ def _distances(
                 "scope": SCOPES_OF_UNITS.get(one.unit, "how the splits were made is not known"),
                 "power": power_line(one),
                 "tendencies": list_table(tendency_table(one)),
+                "nearest": nearness(one.measures) and list_table(nearest_table(one.measures)),
                 "shares": list_table(shares_table(one.measures)),
             }
             for one in compared

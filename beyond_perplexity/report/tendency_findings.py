@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
@@ -15,6 +16,7 @@ from beyond_perplexity.figures.numbers import (
     beyond_baseline,
     effect_table,
     shown,
+    shown_interval,
     shown_range,
     shown_share,
     shown_signed,
@@ -22,6 +24,7 @@ from beyond_perplexity.figures.numbers import (
     verdict_mark,
 )
 from beyond_perplexity.foreign_text import escape_rst
+from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
 from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT
@@ -37,6 +40,8 @@ SCOPES_OF_UNITS = {
 }
 # Units of shifts that a cell needs, and how it says them.
 SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
+_LEVEL = 0.05
+_NAMED = 3  # sample sets that a cell names
 Cells = list[list[str]]
 _Rows = Sequence[Mapping[Any, Any]]
 
@@ -108,27 +113,83 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
     return found
 
 
-_NEAREST = (
-    "**Generated text:** of {sample_sets} sample sets *{near}* is nearest to human text "
-    "({near_stars} distances differ significantly, largest excess over the human baseline "
-    "{near_excess}), *{far}* farthest ({far_stars}, {far_excess})."
-)
+class Nearness(NamedTuple):
+    """Sample sets in a distance: which no paired test puts behind another one, and the last one.
+
+    `difference` is what its excess is above the least one, with an interval of all pairs at once.
+    """
+
+    tendency: str
+    sources: list[str]
+    nearest: list[str]
+    last: str
+    difference: float
+    low: float
+    high: float
+
+
+def nearness(measures: pd.DataFrame) -> list[Nearness]:
+    """Compare sample sets of one size with one another in each distance; adjusted for all."""
+    table = effect_table(measures)
+    table = table[table["halves"].notna() & table["excess"].notna()]
+    table = table[table["n_samples"].isin(table["n_samples"].mode()[:1])]
+    held = {name: rows for name, rows in parts_by(table, "tendency").items() if len(rows) > 1}
+    found = []
+    for name, rows in held.items():
+        halves, sources = np.stack(rows["halves"].tolist()), rows["source"].tolist()
+        groups = rows["groups_reference"].min()
+        df = min(halves.shape[1], math.inf if pd.isna(groups) else groups) - 1
+        excess = rows["excess"].to_numpy(float)
+        differences, widths, p_values = paired_differences(excess, halves, df, len(held))
+        behind = np.any((differences > 0) & (p_values <= _LEVEL), axis=1)
+        first, last = int(np.argmin(excess)), int(np.argmax(excess))
+        apart, width = float(differences[last, first]), float(widths[last, first])
+        nearest = [sources[place] for place in np.flatnonzero(~behind)]
+        limits = apart, apart - width, apart + width
+        found.append(Nearness(name, sources, nearest, sources[last], *limits))
+    return found
+
+
+def _named(sources: Sequence[str]) -> str:
+    more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
+    return ", ".join(f"*{sample_set_name(source)}*" for source in sources[:_NAMED]) + more
 
 
 def nearest_sentence(measures: pd.DataFrame) -> str:
-    """Say which sample set is nearest to human text and which farthest; empty without excess."""
-    found = [one for one in standings(measures) if not math.isnan(one.excess)]
+    """Say which sample sets are behind another one least often; empty where none are compared."""
+    found = nearness(measures)
+    times = {
+        source: sum(source not in one.nearest for one in found)
+        for source in dict.fromkeys(source for one in found for source in one.sources)
+    }
     if not found:
         return ""
-    ordered = sorted(found, key=lambda one: (one.stars / one.distances, one.excess))
-    told: dict[str, object] = {"sample_sets": len(found)}
-    for side, one in (("near", ordered[0]), ("far", ordered[-1])):
-        told |= {side: sample_set_name(one.source), f"{side}_stars": one.starred()}
-        told |= {f"{side}_excess": one.largest()}
-    return _NEAREST.format(**told)
+    least, most = min(times.values()), max(times.values())
+    first, last = ([s for s, n in times.items() if n == end] for end in (least, most))
+    rest = f"; in {most}: {_named(last)}" if most > least else ""
+    return (
+        f"**Generated text:** {len(times)} sample sets were compared with one another in "
+        f"{len(found)} distances to human text (paired differences of the excess over the human "
+        f"baseline, adjusted for all). Behind another one in {least}: {_named(first)}{rest}."
+    )
 
 
 # ---- tables ----
+
+
+def nearest_table(measures: pd.DataFrame) -> Cells:
+    """Lay out by the distance which sample sets are behind no other one, and the last one."""
+    header = ["Distance", "behind no other sample set", "last", "its excess above the least one"]
+    rows = [
+        [
+            TENDENCIES[one.tendency].noun,
+            _named(one.nearest),
+            _named([one.last]),
+            f"{shown_signed(one.difference)} {shown_interval(one.low, one.high)}",
+        ]
+        for one in nearness(measures)
+    ]
+    return [header, *rows]
 
 
 def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:

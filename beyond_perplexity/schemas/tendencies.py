@@ -24,6 +24,7 @@ TENDENCY_MEASURES = columns(
     strings("verdict reason permuted"),
     int64s("family draws"),
     strings("vocabulary"),
+    fields(pa.list_(pa.float64()), "halves"),
 )
 
 # One row per measure of random subsets of n documents; see tendencies/curves.py.

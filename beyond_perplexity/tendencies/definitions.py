@@ -180,6 +180,7 @@ class MeasureRow(NamedTuple):
     permuted: str = ""  # what a test permuted, where it is not documents
     family: int = 0  # tests that its p-value is adjusted for
     draws: int = 0  # permutations of a test
+    halves: tuple[float, ...] = ()  # of a distance: between random halves of both texts
 
     @property
     def withheld(self) -> bool:
@@ -204,7 +205,7 @@ class MeasureRow(NamedTuple):
     def cells(self) -> dict[str, object]:
         """Return the cells of the row in a table of schema ``tendencies``: None for what is not."""
         held = {**self._asdict(), "note": self.fact, "verdict": self.verdict}
-        texts = ("note", "reason", "permuted", "family", "draws")
+        texts = ("note", "reason", "permuted", "family", "draws", "halves")
         return {
             name: None if not verdicts.is_known(x) or (name in texts and not x) else x
             for name, x in held.items()

@@ -136,6 +136,8 @@ def embedding_rows(
     limits = estimate.limits(options.confidence)
     row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
     row = _tested(row, pair, options.permutations, seed)
+    if options.permutations and pair.groups[1] is None:
+        row = row._replace(halves=half_distances(pair, seed))
     yield row if baseline is None else row.above(baseline)
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
@@ -176,6 +178,17 @@ def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:
             against += [(first, samples + n), (second, samples + n)]
     baseline = halves.baseline_of(_between(pair.kernel, human))
     return baseline._replace(excess=float(_between(pair.kernel, against).mean()) - baseline.mean)
+
+
+def half_distances(pair: EmbeddedPair, seed: int) -> tuple[float, ...]:
+    """Compute the MMD between halves of both texts; none with too few documents or groups."""
+    halving = halves.HalfSamples(pair.groups, pair.n_documents, seed)
+    if not halving.is_possible:
+        return ()
+    parts = (halving.parts(number)[0] for number in range(halves.PAIRED_SPLITS))
+    n = len(pair.reference)
+    against = [(half, own + n) for first, second, own in parts for half in (first, second)]
+    return tuple(_between(pair.kernel, against).tolist())
 
 
 def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

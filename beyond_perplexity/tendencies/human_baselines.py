@@ -11,7 +11,7 @@ from such halves, less the baseline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +20,22 @@ from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import (
     EXCESS_SPLITS,
     HUMAN_SPLITS,
+    PAIRED_SPLITS,
     SAMPLE_SETS,
     Baseline,
+    HalfSamples,
     Halving,
     baseline_of,
 )
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
-from beyond_perplexity.random_streams import stream
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, is_distance
+from beyond_perplexity.tendencies.definitions import (
+    MeasureKey,
+    MeasurementOptions,
+    MeasureRow,
+    is_distance,
+)
 from beyond_perplexity.tendencies.pairs import (
     Measuring,
     SampleSetPair,
@@ -86,13 +93,18 @@ def _words(
 
 
 def half_draws(
-    pair: SampleSetPair, splits: int, excess_splits: int, options: MeasurementOptions, seed: int
+    pair: SampleSetPair,
+    splits: int,
+    excess_splits: int,
+    options: MeasurementOptions,
+    seed: int,
+    halving: Halving | None = None,
 ) -> tuple[dict[MeasureKey, np.ndarray], dict[MeasureKey, np.ndarray]] | None:
     """Compute the distances of B random splits, (B,), and of E to the cut samples, (2 E,).
 
     None where halves have too few documents or groups; see `inference.halves`.
     """
-    halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
+    halving = halving or Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
     if not halving.is_possible:
         return None
     grouped = permuted_units.scheme_of(pair.groups) != "documents"
@@ -124,6 +136,28 @@ def half_draws(
 
 def _arrays(found: _Distances) -> dict[MeasureKey, np.ndarray]:
     return {key: np.array(values) for key, values in found.items()}
+
+
+def with_halves(
+    rows: Sequence[MeasureRow],
+    pair: SampleSetPair,
+    options: MeasurementOptions,
+    seed: int,
+    source: str,
+) -> list[MeasureRow]:
+    """Put distances between halves of both texts beside those of samples without groups.
+
+    Where documents stand alone, halves of their numbers are drawn anew for every `source`: then
+    differences vary less than is said.
+    """
+    drawn = None
+    known = pair.documents is not None and pair.defined and pair.groups[1] is None
+    if known and options.permutations:
+        halving = HalfSamples(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
+        how = PAIRED_SPLITS, PAIRED_SPLITS, options, stream_key(seed, f"halves/{source}")
+        drawn = half_draws(pair, *how, halving)
+    against = drawn[1] if drawn else {}
+    return [row._replace(halves=tuple(against.get(row.key, ()))) for row in rows]
 
 
 def split_baselines(

@@ -65,7 +65,7 @@ class MeasuredRows:
         known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
         known |= {"baseline_low": baseline * 0.8, "baseline_high": baseline * 1.2}
         known |= {"value_all": np.nan}
-        self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
+        self.rows.append(known | {"vocabulary": "raw" if raw else "words", "halves": None})
 
     def table(self):
         table = pd.DataFrame(self.rows)

@@ -6,11 +6,13 @@ Oracles: the nominal 95%; independent draws of the same population; differences 
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import ttest_rel
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
 from beyond_perplexity.inference import histogram_draws, intervals
-from beyond_perplexity.inference.halves import Halving
+from beyond_perplexity.inference.halves import HalfSamples, Halving, paired_differences
+from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import definitions, human_baselines, measures, word_distances
@@ -403,3 +405,66 @@ def test_the_spread_is_that_of_the_documents_that_are_kept():
         units = equal.units(0)
     assert np.array_equal(units >= 0, kept)
     assert np.array_equal(np.unique(units[kept]), np.arange(len(set(reference.groups[kept]))))
+
+
+def half_means(reference, samples, seed):
+    """Distances of means between halves: samples less the reference."""
+    halving = HalfSamples((None, None), (len(reference), len(samples)), seed)
+    parts = (halving.parts(number)[0] for number in range(30))
+    return [
+        samples[own].mean() - reference[x].mean() for one, two, own in parts for x in (one, two)
+    ]
+
+
+def test_halves_vary_as_wholes_do_and_differences_without_the_shared_reference():
+    """Oracle: the variance of means of independent numbers; the reference cancels."""
+    rng, spread, apart = np.random.default_rng(5), [], []
+    for repeat in range(150):
+        reference, one, other = (rng.normal(size=n) for n in (50, 80, 120))
+        held = np.array([half_means(reference, own, repeat) for own in (one, other)])
+        spread.append(held[0].var(ddof=1))
+        apart.append(np.subtract(*held).var(ddof=1))
+    assert np.mean(spread) == pytest.approx(1 / 50 + 1 / 80, rel=0.1)
+    assert np.mean(apart) == pytest.approx(1 / 80 + 1 / 120, rel=0.1)
+
+
+def test_paired_differences_are_those_of_all_pairs_and_seldom_put_an_equal_one_behind():
+    """Oracles: Student's t by hand, Holm; four equal texts, of which any is behind in 5%."""
+    rng = np.random.default_rng(6)
+    values, halves = np.array([0.1, 0.3, 0.2]), rng.normal(size=(3, 60))
+    found, widths, p_values = paired_differences(values, halves, 59, families=2)
+    assert found[1, 0] == pytest.approx(0.2)
+    expected = []
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        drawn = halves[one] - halves[other]
+        centred = drawn - drawn.mean() + (values[one] - values[other]) / np.sqrt(60)
+        expected.append(ttest_rel(centred, np.zeros(60)).pvalue)
+    assert p_values[[0, 0, 1], [1, 2, 2]] == pytest.approx(holm(expected, 2))
+    assert np.array_equal(p_values, p_values.T)
+    assert np.array_equal(widths, widths.T)
+    behind = []
+    for repeat in range(200):
+        reference, *texts = (rng.exponential(size=n) for n in (100, 60, 60, 60, 60))
+        halves = np.array([half_means(reference, text, repeat) for text in texts])
+        means = np.array([text.mean() for text in texts])
+        behind.append((paired_differences(means, halves, 59)[2] <= 0.05).any())
+    assert np.mean(behind) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_halves_of_the_reference_are_the_same_for_all_samples():
+    """A text beside itself has no difference, and other samples of one law less than their own."""
+    rng = stream(7, "paired", 0)
+    reference, one, other = (TEXT.documents(rng, n) for n in (120, 80, 80))
+    drawn = {}
+    for name, samples in {"one": one, "same": one, "other": other}.items():
+        with alone(reference, samples) as pair:
+            rows = measures.measure_rows(pair, PLAIN, 1)
+            rows = human_baselines.with_halves(rows, pair, OPTIONS, 1, name)
+        drawn[name] = {row.key: np.array(row.halves) for row in rows if row.halves}
+    tvd = ("unigram", "tvd")
+    assert np.array_equal(drawn["one"][tvd], drawn["same"][tvd])
+    assert not np.array_equal(drawn["one"]["length", "ks"], drawn["same"]["length", "ks"])
+    assert {("length", "ks"), ("rank_frequency", "ks_empirical")} < set(drawn["one"])
+    assert all(len(held) == 60 for held in drawn["one"].values())
+    apart = np.std(drawn["one"][tvd] - drawn["other"][tvd])
+    assert apart < np.hypot(np.std(drawn["one"][tvd]), np.std(drawn["other"][tvd]))

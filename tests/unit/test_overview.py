@@ -12,6 +12,7 @@ import pytest
 import snakemake
 from docutils import nodes
 from docutils.core import publish_doctree, publish_parts
+from scipy.stats import t
 
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.report import TABLES
@@ -20,12 +21,17 @@ from beyond_perplexity.report.tendency_findings import (
     Compared,
     by_corpus,
     main_table,
+    nearest_table,
     power_line,
     shares_table,
     tendency_table,
 )
 from tests.unit import planned, synthetic_tables, test_tables
 
+HALVES = {
+    source: np.random.default_rng(seed).normal(0, 0.001, 60).tolist()
+    for seed, source in enumerate(("lstm/beam", "trigram/beam"))
+}
 TEST = {"documents": 1234, "tokens": 56789}
 CORPORA = {"wikipedia": {"splits": {"test": TEST}, "split": {"unit": "document"}}}
 
@@ -45,6 +51,7 @@ def measures() -> pd.DataFrame:
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
     table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
+    table["halves"] = table["source"].map(HALVES)
     return synthetic_tables.set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
@@ -130,10 +137,20 @@ def test_the_answer_stands_first(measures) -> None:
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
-        "Generated text: of 2 sample sets LSTM, beam is nearest to human text (0 of 7 distances "
-        "differ significantly, largest excess over the human baseline 0.00 rank-frequency), "
-        "Trigram, beam farthest (1 of 7, +0.30 stop words)."
+        "Generated text: 2 sample sets were compared with one another in 7 distances to human text "
+        "(paired differences of the excess over the human baseline, adjusted for all). Behind "
+        "another one in 0: LSTM, beam; in 1: Trigram, beam."
     )
+    cells = {row[0]: row[1:] for row in nearest_table(measures)}
+    assert cells["stop words"][:2] == ["*LSTM\\, beam*", "*Trigram\\, beam*"]
+    difference = np.std(np.subtract(*HALVES.values()), ddof=1) * t.ppf(1 - 0.025 / 7, 59)
+    limits = f"[{0.3 - difference:.3f}, {0.3 + difference:.3f}]"
+    assert cells["stop words"][2] == f"+0.300 {limits}"
+    assert cells["length"][0] == "*LSTM\\, beam*, *Trigram\\, beam*"  # no test puts one behind
+    others = measures.assign(
+        n_samples=measures["source"].map({"lstm/beam": 400, "trigram/beam": 99})
+    )
+    assert answers([Compared("wikipedia", "document", others)], {}) == []  # of other sizes
     assert paragraphs[1] == (
         "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]; least under "
         "CNN, 2.50 [2.40, 2.60]."
@@ -158,7 +175,7 @@ def test_the_beginning_can_be_scrolled_to_and_the_figure_is_before_the_table(mea
     figure.write_text("<svg/>")
     page = published(render([Compared("wikipedia", "document", measures)], figures=[figure]))
     kinds = [type(node) for node in page.findall() if isinstance(node, nodes.image | nodes.table)]
-    assert kinds == [nodes.image, *[nodes.table] * 3]
+    assert kinds == [nodes.image, *[nodes.table] * 4]
 
 
 def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), **more):  # type: ignore[assignment]
@@ -180,7 +197,8 @@ def test_corpora_are_distinguished_and_unseen_is_said_of_models_trained_here_alo
     assert first.sensitivity is not None
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
     assert by_corpus(corpora, extractions, None, []) == []
-    text = published(render([first, second])).astext()
+    both = [one._replace(measures=measures) for one in (first, second)]
+    text = published(render(both)).astext()
     assert text.count("minimum detectable effect") == 2
     assert "Corpus b:" in text
 

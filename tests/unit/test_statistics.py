@@ -490,7 +490,7 @@ def test_intervals_hold_what_they_name(units, grouped):
     repeats = 40
     found = [case(repeat) for repeat in range(repeats)]
     rates = {name: sum(held[name] for held in found) for name in found[0]}
-    assert len(rates) == 23
+    assert len(rates) == 25
     assert min(rates.values()) >= binom.ppf(1e-4, repeats, 0.93), rates
 
 

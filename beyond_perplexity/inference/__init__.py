@@ -17,7 +17,6 @@ from beyond_perplexity.inference.intervals import jackknife_interval as jackknif
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
 from beyond_perplexity.inference.intervals import ratio_test as ratio_test
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
-from beyond_perplexity.inference.intervals import upper_limit as upper_limit
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
@@ -42,6 +41,7 @@ from beyond_perplexity.inference.two_sample_test import rank_ks as rank_ks
 from beyond_perplexity.inference.two_sample_test import (
     studentized_difference as studentized_difference,
 )
+from beyond_perplexity.inference.upper_limits import upper_limit as upper_limit
 from beyond_perplexity.inference.weight_diagnostics import Diagnostics as Diagnostics
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances as bootstrap_instances,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference import histogram_draws, intervals
+from beyond_perplexity.inference import histogram_draws, intervals, upper_limits
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
 from beyond_perplexity.inference.two_sample_test import (
@@ -269,7 +269,7 @@ def type_token_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     values, replicates = held.observed(), held.replicates(options, how.seed)
     for measure in (*laws, _TESTED):
         value, drawn = values[measure], replicates.get(measure)
-        high = intervals.upper_limit(value, drawn, options.confidence, how.spread)
+        high = upper_limits.upper_limit(value, drawn, options.confidence, how.spread)
         row = MeasureRow(tendency, measure, value, high=high)
         if measure in laws:
             law, purpose = laws[measure], f"monte_carlo/{tendency}/{measure}"
@@ -304,7 +304,7 @@ def histogram_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     if options.bootstrap:
         limits = _mean_limits(held, values, options.confidence)
         drawn = held.replicates(options, how.seed)["ks"]
-        high = intervals.upper_limit(values["ks"], drawn, options.confidence, how.spread)
+        high = upper_limits.upper_limit(values["ks"], drawn, options.confidence, how.spread)
         limits["ks"] = math.nan, high
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

@@ -2,17 +2,16 @@
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
 (`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
-a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set,
-each of so many `draws`; `verdict` says what was found. Where there is no sound
-test, or so few draws that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its
-numbers; `permuted` says what a test permuted in the place of documents, `note` what else is to be
-known of the value. `p_value_law` is
-the Monte Carlo test of a fitted law, which says nothing of the reference; `baseline`,
-`baseline_low` and `baseline_high` what two human texts as large are apart, and `excess` = `value` -
-`baseline`. Where the baseline is of halves of the reference (`inference.halves`), `value` is the
-distance at their size and `value_all` that of all documents, which limits and p-values are of.
-`n_reference` and `n_samples` count documents, `groups_reference` the reference's groups;
-`vocabulary` names the closed vocabulary that both texts are read in.
+a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set, each
+of so many `draws`; `verdict` says what was found. Where there is no sound test, or so few draws
+that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted`
+says what a test permuted in the place of documents, `note` what else is to be known of the value.
+`p_value_law` is the Monte Carlo test of a fitted law, which says nothing of the reference;
+`baseline`, `baseline_low` and `baseline_high` what two human texts as large are apart, and `excess`
+= `value` - `baseline`. Where the baseline is of halves of the reference (`inference.halves`),
+`value` is the distance at their size and `value_all` that of all documents, which limits and
+p-values are of. `n_reference` and `n_samples` count documents, `groups_reference` the reference's
+groups; `vocabulary` names the closed vocabulary that both texts are read in.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
@@ -62,8 +61,8 @@ others and all p-values of all documents. Randomizations permute documents, or g
 (`inference.permuted_units`); those of words and types permute documents of one length, or groups of
 as many tokens, so that a difference of lengths alone is none of words.
 
-A value that is not defined (no tokens, a single length, ...) is
-null. The reduction of a type-token curve to its mean is defined in `type_token`.
+A value that is not defined (no tokens, a single length, ...) is null. The reduction of a type-token
+curve to its mean is defined in `type_token`.
 
 Where the samples alone have groups, measures are averaged over draws of one document of each group.
 Primary tests of a sample set are its distances to the reference. A further test of a part of the

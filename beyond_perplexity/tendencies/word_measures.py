@@ -15,7 +15,12 @@ from itertools import chain
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference import held_out, histogram_draws, intervals, permuted_units
+from beyond_perplexity.inference import (
+    held_out,
+    histogram_draws,
+    permuted_units,
+    upper_limits,
+)
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
@@ -236,7 +241,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
-        high = intervals.upper_limit(value, drawn, options.confidence, spread)
+        high = upper_limits.upper_limit(value, drawn, options.confidence, spread)
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -302,7 +303,8 @@ def measured(rows: Iterable[Compared], repeats: Mapping[bool, int], jobs: int) -
         found = {rate.measure: rate for rate in rates("alternatives", case, n, jobs)}
         scores = []
         if not without_mauve(case.pool):
-            with ProcessPoolExecutor(jobs) as workers:
+            spawn = get_context("spawn")  # k-means of MAUVE has threads, which a fork blocks
+            with ProcessPoolExecutor(jobs, spawn) as workers:
                 scores = list(workers.map(case.score, range(n), chunksize=max(1, n // (8 * jobs))))
         yield Row(case, found, np.array(scores))
 

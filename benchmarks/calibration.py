@@ -25,8 +25,9 @@ from scipy.special import betaincinv
 
 from benchmarks.attributions import AttributionCases
 from benchmarks.coverages import CoverageCases, ZipfCases
-from benchmarks.levels import ANY, LevelCases, PowerCases
+from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
+from benchmarks.powers import PowerCases
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most

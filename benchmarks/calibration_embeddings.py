@@ -35,7 +35,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
 from beyond_perplexity.tendencies.embedding_measures import (
     TopicShift,
     embedding_rows,
-    human_shift,
+    human_shifts,
     smallest_topic_share,
 )
 
@@ -158,35 +158,51 @@ def _thinned(codes: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class PromisedShift:
-    """The smallest share of a topic that is promised to be found, and whether it is."""
+    """The smallest share of a topic of a reference, and whether pairs of the population show it.
+
+    The reference has `units` pages or documents.
+    """
 
     case: TwoTexts
     pairs: int = 300
-    nominal: str = f"{POWER:g}"
-    limits: tuple[float, float] = (0.7, 0.9)
+    units: int = 400
 
     @property
     def name(self) -> str:
         """The name of the case."""
         return self.case.name
 
+    @property
+    def nominal(self) -> str:
+        """The power that is printed."""
+        return f"{self.printed[1]:.3f}"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What is near it."""
+        return self.printed[1] - 0.1, self.printed[1] + 0.1
+
     @cached_property
-    def share(self) -> float:
-        """The promise, of the documents of the population."""
+    def printed(self) -> tuple[float, float]:
+        """The share, and the power that it reaches."""
         held, case = self.case.population, self.case
-        codes = held.codes if case.grouped[0] else None
+        rng = stream(SEED, f"embeddings/reference/{self.name}")
+        documents, codes = held.documents(rng, self.units, 0, 0), None
+        if case.grouped[0]:
+            documents, codes = held.pages(rng, self.units)
         how = SensitivityOptions(level=LEVEL, power=POWER, pairs=self.pairs)
-        n = round(case.units * len(held.codes) / (held.codes.max() + 1)) if codes is not None else 0
-        n = n or case.units
-        human = EmbeddedText(held.vectors, codes, len(held.codes))
-        return smallest_topic_share(human_shift(human), (n, case.documents or n), how, SEED)
+        n = case.units if codes is None else round(case.units * len(documents) / self.units)
+        human = EmbeddedText(held.vectors[documents], codes, len(documents))
+        both = human_shifts(human, seed=SEED)
+        return smallest_topic_share(both, (n, case.documents or n), how, SEED)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw a pair with the promised shift and test it."""
-        shifted = TwoTexts(**{**vars(self.case), "share": self.share})
+        share = self.printed[0]
+        shifted = TwoTexts(**{**vars(self.case), "share": share})
         pair, _ = shifted.pair(repeat)
         row = next(iter(embedding_rows(pair, TESTS, repeat)))
-        return {f"finds {self.share:.2f}": bool(row.p_value <= LEVEL)}
+        return {f"finds {share:.2f}": bool(row.p_value <= LEVEL)}
 
 
 def real_pages(path: Path) -> Pages:

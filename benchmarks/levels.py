@@ -3,11 +3,6 @@
 The human side is drawn by documents or by groups, the other side from the same population likewise;
 ``groups against documents`` is what a perfect model gives. A case rejects a measure where its p is
 at most 5%; `ANY` is a star of any measure after the adjustment for many tests.
-
-Power is how often the true tests find the shift that the table of sensitivity promises: a reference
-is drawn once and the minimum detectable effects of its documents are looked up; then human
-documents or groups of it are compared with documents of it that are shifted word by word, as
-`tendencies.shifts` says.
 """
 
 from __future__ import annotations
@@ -18,32 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pkgutil import resolve_name
 
 import numpy as np
-import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
-from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    SIGNED,
     MeasurementOptions,
-    SensitivityOptions,
 )
-from beyond_perplexity.tendencies.document_measures import randomized_numbers
-from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.human_baselines import with_halves
-from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
-from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, paired
-from beyond_perplexity.tendencies.sensitivity import (
-    count_documents_by_type,
-    minimum_detectable_effects,
-)
+from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.text_comparison import word_blocks
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -52,9 +34,6 @@ LEVEL = 0.05
 ANY = "any star after adjustment"
 TESTS = MeasurementOptions(permutations=199, bootstrap=0, monte_carlo=0)
 Population = Topics | Articles
-POWER = 0.8
-GROUPS = 150  # of the reference
-Key = tuple[str, str]
 
 
 @contextmanager
@@ -219,135 +198,3 @@ class LevelCases:
             for units in (26, 100, 300):
                 name = f"real, {units} groups against documents"
                 yield EqualTexts(name, self._articles, units, (True, False))
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The text that the populations are made of, and its minimum detectable effects."""
-
-    drawn: Drawn
-    classes: ClassOptions
-    n: int
-    grouped: bool
-
-    @cached_property
-    def shifts(self) -> dict[Key, float]:
-        """The minimum detectable effect x by tendency and measure."""
-        how = SensitivityOptions(documents=(self.n,), level=LEVEL, power=POWER)
-        table = minimum_detectable_effects(
-            count(self.drawn, self.classes),
-            [self.drawn.texts],
-            MeasurementOptions(),
-            how,
-            SEED,
-            "reference",
-            groups=self.drawn.groups if self.grouped else None,
-            classes=self.classes,
-        )
-        held = {LENGTH: "relative", "unigram": "relative"}
-        found = {}
-        for row in table.to_pylist():
-            key = row["tendency"], row["measure"]
-            if row["shift"] is None:
-                continue
-            if row["tendency"] in SHARES:  # a share s grows by x (1 - s)
-                found[key] = row["shift"] / (1 - row["shift"] / row["relative"])
-            elif row["tendency"] in held:
-                found[key] = row["relative"]
-        return found
-
-    @cached_property
-    def swap(self) -> np.ndarray:
-        """The type that each type becomes where words are permuted: (V,)."""
-        types = count(self.drawn, self.classes).types
-        counts = count_documents_by_type([self.drawn.texts], types)
-        order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
-        names = pc.index_in(types, value_set=self.drawn.types).to_numpy()[order]  # by frequency
-        moved = np.arange(len(self.drawn.types))
-        moved[names[UnigramShift(counts, None, SEED).swap]] = names
-        return moved
-
-    def human(self, rng: np.random.Generator) -> Drawn:
-        """Draw the human side: documents, or as many groups as have that many documents."""
-        if not self.grouped:
-            documents = rng.integers(len(self.drawn), size=self.n)
-            return self.drawn.take(documents, np.arange(self.n))
-        sizes = np.bincount(self.drawn.groups)
-        chosen = rng.integers(len(sizes), size=round(self.n / sizes.mean()))
-        ends = np.cumsum(sizes)
-        own = [np.arange(ends[g] - sizes[g], ends[g]) for g in chosen]
-        return self.drawn.take(
-            np.concatenate(own), np.repeat(np.arange(len(chosen)), sizes[chosen])
-        )
-
-    def shifted(self, rng: np.random.Generator, n: int, tendency: str, x: float) -> Drawn:
-        """Draw n documents and shift them."""
-        plain = self.drawn.take(rng.integers(len(self.drawn), size=n), np.arange(n))
-        if tendency == LENGTH:
-            return _longer(plain, x, rng)
-        if tendency == "unigram":
-            tokens = np.repeat(rng.random(n) < x, np.diff(plain.offsets))
-            return replace(plain, ids=np.where(tokens, self.swap[plain.ids], plain.ids))
-        mask = resolve_name(SHARES[tendency].word_class)(self.classes)(plain.types)
-        turned = ~mask[plain.ids] & (rng.random(len(plain.ids)) < x)
-        return replace(plain, ids=np.where(turned, np.argmax(mask), plain.ids).astype(np.int32))
-
-
-def _longer(plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
-    """Continue every document with its own words to 1 + x times its length."""
-    lengths = np.diff(plain.offsets)
-    longer = (lengths * (1 + x) + rng.random(len(lengths))).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(longer)])
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], longer)
-    places = np.repeat(plain.offsets[:-1], longer) + within % np.repeat(lengths, longer)
-    return replace(plain, ids=plain.ids[places], offsets=offsets)
-
-
-@dataclass(frozen=True)
-class PromisedShift:
-    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
-
-    name: str
-    reference: Reference = field(repr=False)
-    key: Key
-    nominal: str = f"{POWER:g}"
-    limits: tuple[float, float] = (POWER - 0.05, POWER + 0.05)
-
-    def __call__(self, repeat: int) -> dict[str, bool]:
-        """Draw a pair and test it: whether the shift is found."""
-        rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
-        human = self.reference.human(rng)
-        x = self.reference.shifts[self.key]
-        model = self.reference.shifted(rng, len(human), self.key[0], x)
-        seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        with opened(human, model, self.reference.classes, (self.reference.grouped, False)) as pair:
-            p_value = _p_value(pair, self.key, seed)
-        return {" ".join(self.key): p_value <= LEVEL}
-
-
-def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
-    """Test one measure as `measures.measure_rows` does, without the others where that is faster."""
-    if key[0] == "unigram":
-        rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}
-        return 1.0 if math.isnan(rows[key]) else rows[key]
-    if without_verdict(pair, key[0]):
-        return 1.0
-    drawn = randomized_numbers(Measuring.of(pair, TESTS, seed))[key]
-    return permutation_p(float(drawn[-1]), drawn[:-1], two_sided=key[1] == SIGNED)
-
-
-class PowerCases:
-    """The cases of the power; `articles` is not used."""
-
-    def __init__(self, articles: Articles | None) -> None:
-        del articles
-
-    def __iter__(self) -> Iterator[PromisedShift]:
-        population = Topics(size=8.0)
-        drawn = population.groups(stream(SEED, "calibration/power"), GROUPS)
-        for n, grouped in ((200, False), (600, True)):
-            reference = Reference(drawn, population.classes, n, grouped)
-            unit = "groups, documents" if grouped else "documents"
-            for key in reference.shifts:
-                if key[0] != "symbols":  # a share, as stop words are
-                    yield PromisedShift(f"power, {n} documents, {unit}", reference, key)

@@ -126,7 +126,8 @@ def main() -> None:
         with stage("sensitivity"):
             size = min(how_sensitive.largest_population, reference.n_documents)
             chosen = read_resample(reference_files, given.reference_split, size, 0, 0)
-            minimum_detectable_effects(reference, chosen, options, how_sensitive, 0, "reference")
+            own = options, how_sensitive, 0, "reference", classes
+            minimum_detectable_effects(reference, chosen, *own)
         print(table.to_pandas().drop(columns=["source", "n_reference", "n_samples"]).to_string())
 
 

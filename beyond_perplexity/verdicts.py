@@ -19,7 +19,7 @@ REASON_TEXTS = {
     "few_moved": "only {moved} {what} in either text, fewer than {least}",
     "unlike_sizes": "{what}, as nearly as there are, still differ by a factor of {ratio:.2f} "
     "between the texts, more than {most}",
-    INSIDE_BAND: "two human texts of this size are as far apart: {value:.4g} is at most {high:.4g}",
+    INSIDE_BAND: "parts of the human text are as far apart: {value:.4g} is at most {high:.4g}",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
     "few_units": "{effective:.1f} effective documents or groups in the {text}, fewer than {least}",
     "few_embedded_groups": "{effective:.1f} effective groups among the embedded documents of the "
@@ -31,6 +31,7 @@ REASON_TEXTS = {
     "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
     "longer_documents": "every document of one text is longer than the other text",
+    "few_for_halves": "half of the reference has fewer than {least} effective documents or groups",
     "few_vectors": "a text has fewer than two embedded documents",
     "not_counted": "{why}",
 }

@@ -66,16 +66,17 @@ class _Comparisons:
             table, rows, self._options.permutations, self._sample_sets
         )
 
-    def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
-        shift = embedding_measures.human_shift(*self._human(vocabulary))
-        return embedding_measures.smallest_topic_share(shift, n_documents, self._how, self._seed)
+    def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> tuple[float, float]:
+        both = embedding_measures.human_shifts(*self._human(vocabulary), seed=self._seed)
+        return embedding_measures.smallest_topic_share(both, n_documents, self._how, self._seed)
 
     def sensitivity(self) -> pa.Table:
         """Find the minimum detectable effects for the given numbers of documents, in raw text."""
         readings = [vocabulary for source, vocabulary in self._texts if source == HUMAN]
         human = self._human(min(readings, key=lambda name: name != "raw"))
-        shift, grouped = embedding_measures.human_shift(*human), human[0].groups is not None
-        return shift_table([shift], self._how, self._seed, HUMAN, grouped=grouped)
+        both = embedding_measures.human_shifts(*human, seed=self._seed)
+        grouped = human[0].groups is not None
+        return shift_table([both], self._how, self._seed, HUMAN, grouped=grouped)
 
 
 @job(

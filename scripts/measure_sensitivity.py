@@ -37,16 +37,11 @@ def main(given: Given) -> None:
     if note := files.note_on_groups(groups):
         remark(note)
     reference, seed = read_statistics(given.statistics), given.seed
-    if groups is None:
-        texts = files.drawn(how.largest_population, seed)
-        table = minimum_detectable_effects(
-            reference, texts, options, how, seed, given.source, view.batch
-        )
-    else:
+    classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
+    texts = files.drawn(how.largest_population, seed)
+    if groups is not None:
         chosen = draw_groups(groups, how.largest_population, seed)
-        texts = choose_documents(files.texts(), chosen)
-        classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
-        table = minimum_detectable_effects(
-            reference, texts, options, how, seed, given.source, view.batch, groups[chosen], classes
-        )
+        texts, groups = choose_documents(files.texts(), chosen), groups[chosen]
+    given_texts = reference, texts, options, how, seed, given.source, classes, view.batch, groups
+    table = minimum_detectable_effects(*given_texts)
     write_shard(given.output, SENSITIVITY, table, record)

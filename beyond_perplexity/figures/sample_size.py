@@ -28,7 +28,6 @@ from beyond_perplexity.figures.style import (
     legend_below,
     model_handles,
     panel_grid,
-    single_panel,
     styled,
 )
 from beyond_perplexity.figures.texts import short_number
@@ -170,11 +169,11 @@ SOLID, DASH = "-", "--"
 
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the minimum detectable effect (``relative``) against documents, both logarithmic."""
+    """Draw the minimum detectable effect (``relative``) against documents; below, its power."""
     found = table[table["relative"].notna()]
     if found.empty:
         raise NothingToShowError("the sensitivity has no shift to draw")
-    figure, axis = single_panel(COLUMN_WIDTH * 1.4, 3.6)
+    figure, (axis, reached) = panel_grid(2, 1, 2.2, 0.6, COLUMN_WIDTH * 1.4, sharex=True)
     entries = []
     tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):
@@ -182,14 +181,18 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
         look: dict[str, Any] = {"color": colour, "marker": marker, "linewidth": 1.1}
         entries.append(handle(TENDENCIES[tendency].title, colour, marker))
         for measure, rows in found[found["tendency"] == tendency].groupby("measure"):
-            points = rows.sort_values("n")[["n", "relative"]].to_numpy().T
-            axis.plot(*points, linestyle=DASH if measure in DASHED else SOLID, **look)
+            look["linestyle"] = DASH if measure in DASHED else SOLID
+            points = rows.sort_values("n")
+            axis.plot(points["n"], points["relative"], **look)
+            reached.plot(points["n"], points["power_reached"], **look)
     grouped = bool(found["groups"].iloc[0])
     label = "Documents in each sample, the human one of whole groups"
     axis.set(xscale="log", yscale="log")
-    axis.set_xlabel(label if grouped else "Documents in each of two samples")
+    reached.set_xlabel(label if grouped else "Documents in each of two samples")
     axis.set_ylabel(f"Minimum detectable effect\n(relative to the {labels.reference.lower()})")
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}%"))
+    reached.set(ylim=(0, 1.02), ylabel="Power reached\nin the other half")
+    reached.axhline(found["power"].iloc[0], color=NEUTRAL_COLOUR, linewidth=0.7, linestyle=":")
     axis.set_xticks(np.unique(found["n"]))
     axis.minorticks_off()
     entries.append(handle("KS, total variation", NEUTRAL_COLOUR, None, SOLID))

@@ -65,7 +65,7 @@ def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: st
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
-    said = "Colour compares the distance with the 95% band of human text at the baseline's size,\n"
+    said = "Colour compares the distance with 95% of random splits of this human text,\n"
     said += f"stars are the permutation test of all documents: {numbers.STAR_NOTE}."
     said += f" {numbers.WITHHELD} no verdict." if numbers.WITHHELD in marks else ""
     if numbers.UNCLEAR in marks:

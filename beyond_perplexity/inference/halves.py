@@ -37,7 +37,8 @@ class Baseline(NamedTuple):
     Attributes
     ----------
     mean, low, high : float
-        Mean, 2.5% and 97.5% quantile over random splits.
+        Mean, 2.5% and 97.5% quantile over random splits of *this* human text: the band does not
+        know how such texts vary, and other pairs of human texts lie outside of it more often.
     excess : float or None
         What a distance has above the baseline; None for the value minus the mean.
     """

@@ -17,6 +17,7 @@ from beyond_perplexity.report.layout import Column, Table, interval_column, lay_
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
 from beyond_perplexity.tendencies import definitions
+from beyond_perplexity.verdicts import reason_text
 
 _VECTORS = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
@@ -25,9 +26,10 @@ _VECTORS = (
     "of the distance of endless texts, each one-sided; the distance itself is too large for few "
     "documents, and can lie above both. Unbiased: an estimate of the squared MMD of endless "
     "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
-    "share of documents of one topic that this test finds at the level and power of the table of "
-    "sensitivity. Cut: documents of which the encoder reads the beginning alone. Unknown words "
-    "are left out. No vector: documents that the encoder can make nothing of, such as those "
+    "share of documents of one topic that this test finds in one half of the human documents at "
+    "the level and power of the table of sensitivity, and the power that it reaches in the other. "
+    "Cut: documents of which the encoder reads the beginning alone. Unknown words are left out. "
+    "No vector: documents that the encoder can make nothing of, such as those "
     "of unknown words alone; they are equal to one another and as far from all others as can be."
 )
 
@@ -59,7 +61,11 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         interval_column("95% limits"),
         Column("Adjusted p", of="p_adjusted", form=numbers.shown_p),
         other("Unbiased square", partial(numbers.shown, digits=4), "squared_mmd"),
-        other("Minimum detectable effect", numbers.shown_share, "minimum_detectable_effect"),
+        other(
+            "Minimum detectable effect / power reached",
+            numbers.shown_share,
+            *("minimum_detectable_effect", "power_reached"),
+        ),
         other("Documents", documents, "embedded_reference", "embedded"),
         other("Cut", numbers.shown_share, "cut_reference", "cut"),
         other("No vector", documents, "without_vector_reference", "without_vector"),
@@ -91,9 +97,10 @@ def _shift(row: Mapping[Any, Any]) -> str:
         return "none"
     effect = row["minimum_detectable_effect"]
     size = numbers.shown(effect, max(0, 1 - math.floor(math.log10(effect))))
+    relative = f" ({100 * row['relative']:.2g}%)"
     if row["tendency"] in _SAME or pd.isna(row["relative"]):
-        return size
-    return f"{size} ({100 * row['relative']:.2g}%)"
+        relative = ""
+    return f"{size}{relative}; {numbers.shown(row['power_reached'], 2)}"
 
 
 def _note(sensitivity: pd.DataFrame, reference: str) -> str:
@@ -101,17 +108,22 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
     level, power, grouped = sensitivity[["level", "power", "groups"]].iloc[0]
     found = (
         f"The shift of a population that one test finds at p < {level:g}, before any adjustment "
-        f"for many tests, in {100 * power:g}% of the cases; in brackets relative to the value of "
-        f"the {reference}, of whose documents the populations are made. Distances are tested on "
-        "one side."
+        f"for many tests, in {100 * power:g}% of the cases where the population is made of one "
+        f"random half of the {reference}; in brackets relative to its value. Behind it: the power "
+        "that this shift reaches in the other half. Distances are tested on one side."
     )
+    for why in sensitivity["reason"].dropna().unique():
+        found += f" No effect is given: {reason_text(why)}."
     if not grouped:
-        return f"{found} Both samples are of independent documents, which the tests permute."
+        return (
+            f"{found} Both samples are of independent documents, which the tests permute; the "
+            "total variation is tested by the held-out distance."
+        )
     return (
         f"{found} The human sample is of whole groups, the other of as many independent documents. "
         "The total variation is tested by the held-out distance, the rest by swaps of groups; too "
         "few groups allow none. Ranks and types by length have no sound test of groups against "
-        "documents."
+        "documents, and the power of the largest difference cannot be told from few groups."
     )
 
 
@@ -133,7 +145,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         ),
     ]
     note = _note(sensitivity, labels.reference.lower())
-    title = "Minimum detectable effects by number of documents"
+    title = "Minimum detectable effects and the power they reach, by number of documents"
     return lay_out("sensitivity", title, note, columns, rows, sensitivity)
 
 

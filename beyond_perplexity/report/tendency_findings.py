@@ -261,7 +261,8 @@ def _shift(row: Mapping[Any, Any]) -> str:
         return "none"
     unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
     relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
-    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}"
+    power = f", power {shown(row['power_reached'], 2)}"
+    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}{power}"
 
 
 def tendency_table(compared: Compared) -> Cells:
@@ -269,7 +270,7 @@ def tendency_table(compared: Compared) -> Cells:
     rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
     header = ["Tendency", "human text from itself", "minimum detectable effect"]
     header += ["farthest sample set"]
-    header += ["its distance", "human text of its size (95% of draws)"]
+    header += ["its distance", "human text of its size (95% of its random splits)"]
     header += ["above that band", "with a star", "without verdict"]
     size, found = _told_size(compared)[1], [header]
     for name, row in TENDENCIES.items():
@@ -299,8 +300,9 @@ def power_line(compared: Compared) -> str:
     fewer = ", which find less" if size > documents else ""
     return (
         f"Minimum detectable effect: what a test finds at p < {level:g} in {100 * power:g}% of the "
-        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}); "
-        "anything smaller may be there and have no star."
+        f"cases with {size:,} documents in each text (compared were {documents:,}{fewer}) in one "
+        "half of the human text, and the power that it reaches in the other; anything smaller may "
+        "be there and have no star."
     )
 
 

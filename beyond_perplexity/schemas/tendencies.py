@@ -42,6 +42,8 @@ SENSITIVITY = columns(
     int64s("n"),
     floats("minimum_detectable_effect relative level power"),
     flags("groups"),
+    floats("power_reached"),
+    strings("reason"),
 )
 
 # What the figures draw, tidy: points of a named curve with a band and the documents behind.

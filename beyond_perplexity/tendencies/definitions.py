@@ -301,11 +301,12 @@ class SensitivityOptions(_Given):
 
     documents: Numbers of documents of each of the two samples.
     level: A shift is detected where p is below this.
-    power: Share of the pairs of samples in which the minimum detectable effect is detected.
+    power: Share of the pairs of samples, drawn from one random half of the reference, in which the
+        minimum detectable effect is detected; the power that it reaches in the other half is shown.
     pairs: Pairs of samples that are drawn to find the share for one shift; six times as many give
         the distribution under the null hypothesis.
-    largest_population: Documents of the reference, chosen at random, that samples for the tests of
-        unigrams are drawn from at most: memory and time grow with them, not with the corpus.
+    largest_population: Documents of the reference, chosen at random, whose halves samples are drawn
+        from at most: memory and time grow with them, not with the corpus.
     """
 
     section: ClassVar[str] = "sensitivity"

@@ -1,11 +1,14 @@
 """Shifts for which whole documents, or whole groups of them, are drawn, and words changed.
 
 Where the reference has groups, its n documents come as groups, drawn with replacement; the shifted
-sample is of as many independent documents. Tests of one number per document, and of the largest
-difference of unigrams, swap groups with pseudo-groups of as many documents: under the null
-hypothesis either side has the groups that were kept and the documents of those that were swapped
-(`inference.permuted_units`). The total variation is tested by the held-out distance, whose p-value
-becomes a normal score. Draws with too few effective groups have no verdict: no shift is found in
+sample is of as many independent documents. Tests of one number per document swap groups with
+pseudo-groups of as many documents: under the null hypothesis either side has the groups that were
+kept and the documents of those that were swapped (`inference.permuted_units`); so does that of the
+largest difference of unigrams, but how it varies a few hundred groups do not tell: the words that
+stand out are those of their largest groups, and the power would seem too small. Without groups,
+tests of words permute documents of about one length: samples have as many of each stratum of
+lengths. The total variation is tested by the held-out distance, of documents too, whose p-value
+becomes a normal score. Draws with too few effective units have no verdict: no shift is found in
 them. See `shifts` for the definitions. V types, D documents, P groups, G groups of a sample, w
 pairs of samples at a time.
 """
@@ -25,10 +28,9 @@ from scipy.stats import t as student
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.held_out import combine, halvings
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import HALVINGS
-from beyond_perplexity.inference.two_sample_test import ks, rank_ks
+from beyond_perplexity.inference.permuted_units import HALVINGS, STRATA, STRATUM
+from beyond_perplexity.inference.two_sample_test import ks, rank_ks, studentized_difference
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
@@ -45,24 +47,31 @@ NO_VERDICT = -math.inf
 class _DocumentShift(Shift):
     """Whole documents: a sample says how often each document of the population is drawn."""
 
-    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
-        """Take occurrences of types in documents, float64, (V, D), and the ranks to compare."""
+    def __init__(self, counts: csc_matrix) -> None:
+        """Take occurrences of types in documents, float64, (V, D); frequent ones first are faster.
+
+        A sample has as many documents of each length as the population.
+        """
+        self.counts = counts
         totals = np.asarray(counts.sum(axis=1)).ravel()
-        order = np.argsort(-totals, kind="stable")  # frequent types first, which is faster
-        self.counts = counts.tocsr()[order].tocsc()
-        self._shares = totals[order] / totals.sum()
-        self._ranks = ranks
+        self._shares = totals / totals.sum()
+        by_length = np.argsort(np.asarray(counts.sum(axis=0)).ravel(), kind="stable")
+        n = min(STRATA, max(1, len(by_length) // STRATUM))
+        self._strata = np.array_split(by_length, n)
 
     @abstractmethod
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
         """Draw n shifted documents for each pair: counts, (V, w)."""
 
-    def _sample(self, sizes: np.ndarray, rngs: list[np.random.Generator]) -> np.ndarray:
-        """Draw documents with replacement, as many as `sizes` says of each column: (V, w)."""
-        n_documents = self.counts.shape[1]
-        uniform = np.full(n_documents, 1 / n_documents)
-        drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
-        return self.counts @ np.stack(drawn, axis=1).astype(float)
+    def _sample(self, n: int, rngs: list[np.random.Generator]) -> np.ndarray:
+        """Draw n documents with replacement for each pair: how often each is, (D, w)."""
+        drawn = np.zeros((self.counts.shape[1], len(rngs)), np.int64)
+        ends = np.cumsum([0, *map(len, self._strata)]) / len(drawn)
+        for column, rng in enumerate(rngs):
+            of_each = np.diff(np.floor(n * ends + rng.random())).astype(int)
+            for stratum, k in zip(self._strata, of_each, strict=True):
+                drawn[stratum, column] = rng.multinomial(k, np.full(len(stratum), 1 / len(stratum)))
+        return drawn
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
@@ -70,7 +79,7 @@ class _DocumentShift(Shift):
         for items in permuted_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             first, second = (
-                self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
+                self.counts @ self._sample(how.n - n, rngs).astype(float) + self._second(rngs, n, x)
                 for n in shifted
             )
             parts.append(self._measure(first, second))
@@ -85,22 +94,25 @@ class UnigramShift(_DocumentShift):
     """Swapped words; the permutation of types is drawn from a stream of its own."""
 
     tendency = "unigram"
-    measures = ("tvd", "max_difference")
+    measures = ("max_difference",)
     unit = "distance"
 
-    def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
-        super().__init__(counts, ranks)
+    def __init__(self, counts: csc_matrix, seed: int) -> None:
+        super().__init__(counts)
         self.swap = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
         difference = np.abs(self._shares - self._shares[self.swap])
         self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        swapped = np.array([rng.binomial(n, x) for rng in rngs])
-        plain = self._sample(n - swapped, rngs)
-        return plain + self._sample(swapped, rngs)[self.swap] if x else plain
+        drawn = self._sample(n, rngs)
+        swapped = np.empty_like(drawn)
+        for column, rng in enumerate(rngs):
+            swapped[:, column] = rng.binomial(drawn[:, column], x)
+        plain, others = (self.counts @ own.astype(float) for own in (drawn - swapped, swapped))
+        return plain + others[self.swap]
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
-        return unigram_distances(first, second)
+        return {"max_difference": unigram_distances(first, second)["max_difference"]}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the distance of the shifted population in the measure, and x itself."""
@@ -114,12 +126,19 @@ class RankShift(_DocumentShift):
     measures = ("ks_empirical",)
     unit = "Zipf's s"
 
+    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
+        """Take the counts, and the ranks to compare."""
+        super().__init__(counts)
+        self._ranks = ranks
+
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        kept = (self._shares / self._shares[0]) ** x
-        sample = self._sample(np.full(len(rngs), round(n / (kept @ self._shares))), rngs)
-        if x:
-            for column, rng in enumerate(rngs):
-                sample[:, column] = rng.binomial(sample[:, column].astype(np.int64), kept)
+        sample = self.counts @ self._sample(n, rngs).astype(float)
+        kept = (self._shares / self._shares.max()) ** x
+        law = kept * self._shares / (kept @ self._shares)
+        for column, rng in enumerate(rngs if x else []):
+            stays = rng.binomial(sample[:, column].astype(np.int64), kept)
+            lost = int(sample[:, column].sum() - stays.sum())
+            sample[:, column] = stays + rng.multinomial(lost, law)
         return sample
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
@@ -128,8 +147,9 @@ class RankShift(_DocumentShift):
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the difference of the exponents fitted to the two populations."""
-        s = fit_zipf(self._shares[: self._ranks])
-        change = fit_zipf(self._shares[: self._ranks] ** (1 + x)) - s
+        ranked = np.sort(self._shares[self._shares > 0])[::-1][: self._ranks]
+        s = fit_zipf(ranked)
+        change = fit_zipf(ranked ** (1 + x)) - s
         return change, change / s
 
 
@@ -138,10 +158,13 @@ MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond,
 
 @dataclass(frozen=True)
 class GroupedDocuments:
-    """The groups of a population: the group, from 0 on, and tokens of every document, (D,)."""
+    """The groups of a population: the group, from 0 on, of every document, (D,).
+
+    `weights` (D,) are what counts for the effective number of groups: tokens of words, else ones.
+    """
 
     codes: np.ndarray
-    lengths: np.ndarray
+    weights: np.ndarray
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -152,11 +175,6 @@ class GroupedDocuments:
     def members(self) -> csr_matrix:
         """Ones where a document is of a group: float64, shape (D, P)."""
         return csr_matrix((np.ones(len(self.codes)), (np.arange(len(self.codes)), self.codes)))
-
-    @cached_property
-    def tokens(self) -> np.ndarray:
-        """Tokens of each group: float64, shape (P,)."""
-        return np.bincount(self.codes, self.lengths)
 
     def n_groups(self, n: int) -> int:
         """Return how many groups have n documents on average."""
@@ -171,8 +189,8 @@ class GroupedDocuments:
 
     def is_enough(self, drawn: np.ndarray) -> bool:
         """Say whether groups that are drawn so often (2, P) allow a verdict."""
-        tokens = np.repeat(self.tokens, drawn.sum(axis=0))
-        return permuted_units.effective_groups(tokens) >= permuted_units.EFFECTIVE_GROUPS
+        weights = np.repeat(np.bincount(self.codes, self.weights), drawn.sum(axis=0))
+        return permuted_units.effective_groups(weights) >= permuted_units.EFFECTIVE_GROUPS
 
 
 class _GroupShift(Shift):
@@ -214,54 +232,37 @@ class NumberSwapShift(SwapShift):
     _inner: LengthShift | ShareShift
 
     def __init__(
-        self, inner: LengthShift | ShareShift, groups: GroupedDocuments, values: np.ndarray
+        self, inner: LengthShift | ShareShift, groups: GroupedDocuments, numbers: np.ndarray
     ) -> None:
         super().__init__(inner, groups)
         self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
-        codes, numbers, n_groups = groups.codes, groups.lengths, len(groups.sizes)
-        if self.tendency != LENGTH:
-            kept = groups.lengths > 0
-            codes, numbers = codes[kept], values[kept] / numbers[kept]
+        kept, n_groups = ~np.isnan(numbers), len(groups.sizes)
+        codes, numbers = groups.codes[kept], numbers[kept]
         self._cells = inner.cells_of(numbers, codes, n_groups)  # (P, C)
         self._sizes = np.bincount(codes, minlength=n_groups)
         self._sums = np.bincount(codes, numbers, minlength=n_groups)
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
-        sizes, sums, cells = drawn @ self._sizes, drawn @ self._sums, drawn @ self._cells
         law, (mean, variance) = self._law(x), self._inner.moments(x)
-        documents = [rng.multinomial(n, law) for n in sizes]
-        totals = [rng.normal(n * mean, math.sqrt(n * variance)) for n in sizes]
+        documents = [rng.multinomial(n, law) for n in drawn @ self._sizes]
         # Either side: its groups that were kept, and the documents of those that were swapped.
-        first, second = cells[0] + documents[1], cells[1] + documents[0]
-        n = sizes.sum()
-        means = (sums[0] + totals[1]) / n, (sums[1] + totals[0]) / n
-        return {"ks": float(ks(first, second)), "mean_difference": abs(means[0] - means[1])}
-
-
-class LargestSwapShift(SwapShift):
-    """Swapped words, tested by the largest difference."""
-
-    measures = ("max_difference",)
-    effort = 0.5
-    _inner: UnigramShift
-
-    def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
-        super().__init__(inner, groups)
-        self._counts = csr_matrix(inner.counts @ groups.members)  # (V, P)
-
-    def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
-        own = self._counts @ drawn.T.astype(float)  # (V, 2)
-        sizes = drawn @ self._groups.sizes
-        others = [self._inner._second([rng], int(n), x)[:, 0] for n in sizes]
-        first, second = own[:, 0] + others[1], own[:, 1] + others[0]
-        return {"max_difference": float(np.abs(first / first.sum() - second / second.sum()).max())}
+        cells = drawn @ self._cells
+        distance = ks(cells[0] + documents[1], cells[1] + documents[0])
+        units = np.repeat(np.tile(np.arange(len(self._sizes)), 2), drawn.ravel())  # (G,)
+        sizes = self._sizes[units]
+        others = rng.normal(sizes * mean, np.sqrt(sizes * variance))
+        kept = np.arange(len(units)) < drawn[0].sum()
+        first, sums = np.append(kept, ~kept), np.append(self._sums[units], others)
+        t = studentized_difference(first, ~first, sums, np.tile(sizes, 2))
+        return {"ks": float(distance), "mean_difference": abs(float(t))}
 
 
 class HeldOutShift(_GroupShift):
     """Swapped words, tested by the held-out total variation: the score of its p-value.
 
-    What a shift changes depends on x * sqrt(n) alone when n is large: with more than `MOST_HALVED`
-    documents the draws are those of so many, with a shift that is larger by the root.
+    Independent documents are groups of one. What a shift changes depends on x * sqrt(n) alone when
+    n is large: with more than `MOST_HALVED` documents the draws are those of so many, with a shift
+    that is larger by the root.
     """
 
     measures = ("tvd",)
@@ -281,17 +282,17 @@ class HeldOutShift(_GroupShift):
         return {"tvd": np.array([self._score(rng, n, scaled) for rng in rngs])}
 
     def _score(self, rng: np.random.Generator, n: int, x: float) -> float:
-        chosen = rng.integers(len(self._groups.sizes), size=self._groups.n_groups(n))
-        times = np.bincount(chosen, minlength=len(self._groups.sizes))
-        if not self._groups.is_enough(times[None]):
+        sizes, n_documents = self._groups.sizes, len(self._groups.codes)
+        chosen = rng.integers(len(sizes), size=self._groups.n_groups(n))
+        documents = rng.integers(n_documents, size=int(sizes[chosen].sum()))
+        swapped = n_documents * (rng.random(len(documents)) < x)  # those with swapped words
+        # Copies of a group stay in one half: what one learns the other must not have read.
+        halves = halvings(len(sizes), [rng] * HALVINGS)
+        pages = _Side(self._pages, chosen, halves[chosen])
+        texts = _Side(self._texts, documents + swapped, halves[self._groups.codes[documents]])
+        effective = (permuted_units.effective_groups(side.tokens) for side in (pages, texts))
+        if min(effective) < permuted_units.EFFECTIVE_GROUPS:
             return NO_VERDICT
-        n_documents = len(self._groups.codes)
-        documents = rng.integers(n_documents, size=int(times @ self._groups.sizes))
-        documents += n_documents * (rng.random(len(documents)) < x)  # those with swapped words
-        pages, texts = (
-            _Side(counts, held, halvings(len(held), [rng] * HALVINGS))
-            for counts, held in ((self._pages, chosen), (self._texts, documents))
-        )
         tails = []
         for h in range(HALVINGS):
             y, inside = np.zeros(len(chosen)), np.zeros(len(documents))

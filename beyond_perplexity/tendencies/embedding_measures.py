@@ -10,9 +10,10 @@ mmd                  maximum mean discrepancy of the documents' vectors (randomi
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
 standard_error       of mmd (jackknife: that of its square by twice the value)
-minimum_detectable_effect       the smallest share of documents of one topic that the test finds at
-these
-                     numbers, at the level and power of `SensitivityOptions`
+minimum_detectable_effect: the smallest share of documents of one topic that the test finds at these
+numbers in one half of the human documents, at the level and power of `SensitivityOptions`; not
+defined where halves are too small (`sensitivity.halves`)
+power_reached        the power of the test with this share in the other half
 bandwidth            of the kernel
 embedded, cut,       documents that were embedded, share of them of which the encoder read the
 without_vector       beginning alone, and number of those that it could make nothing of, a cell of
@@ -112,12 +113,12 @@ def embedding_rows(
     seed: int,
     *,
     baseline: halves.Baseline | None = None,
-    smallest: float = math.nan,
+    smallest: tuple[float, float] = (math.nan, math.nan),
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair, of two documents of each text or more; see the module.
 
     P-values are not adjusted. `baseline`: of two human texts; `smallest`: the minimum detectable
-    effect.
+    effect and the power that it reaches.
     """
     n, m = pair.n_documents
     observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
@@ -143,7 +144,8 @@ def embedding_rows(
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
     error = math.sqrt(estimate.error.variance) / (2 * observed) if observed else math.nan
     yield MeasureRow(EMBEDDING, "standard_error", error)
-    yield MeasureRow(EMBEDDING, "minimum_detectable_effect", smallest)
+    yield MeasureRow(EMBEDDING, "minimum_detectable_effect", smallest[0])
+    yield MeasureRow(EMBEDDING, "power_reached", smallest[1])
     yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
     for suffix, text in (("", pair.samples), ("_reference", pair.reference)):
         yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
@@ -212,10 +214,10 @@ def rows_of_pair(
     if min(pair.n_documents) < 2:
         return [without_vectors()]
     baseline = embedded_baseline(pair, seed) if options.permutations else None
-    smallest = math.nan  # groups of samples have no shift
+    smallest = math.nan, math.nan  # groups of samples have no shift
     if pair.samples.groups is None:
-        shift = human_shift(pair.reference)
-        smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
+        both = human_shifts(pair.reference, seed=seed)
+        smallest = smallest_topic_share(both, pair.n_documents, how, seed)
     return list(embedding_rows(pair, options, seed, baseline=baseline, smallest=smallest))
 
 
@@ -293,31 +295,45 @@ class TopicSwapShift(document_shifts.SwapShift):
         return {MMD: float(distances(self._inner.kernel, weights[:, None])[0])}
 
 
-def human_shift(*texts: EmbeddedText) -> shifts.Shift:
-    """Make the shift of (groups of) human documents, `MOST_SHIFTED` of them at most."""
+BothHalves = tuple[shifts.Shift, shifts.Shift | None]
+
+
+def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
+    """Make the shifts of both halves of (groups of) human documents, `MOST_SHIFTED` at most.
+
+    That of all documents, and None, where halves are too small.
+    """
     texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
-    bandwidth = discrepancy.median_distance(vectors)
-    inner = TopicShift(discrepancy.gaussian_kernel(vectors, bandwidth))
+    kernel = discrepancy.gaussian_kernel(vectors, discrepancy.median_distance(vectors))
     groups = [text.groups for text in texts if text.groups is not None]
-    if len(groups) < len(texts):
-        return inner
-    starts = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in groups)])
-    codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
-    return TopicSwapShift(inner, document_shifts.GroupedDocuments(codes, np.ones(len(codes))))
+    grouped, codes = len(groups) == len(texts), np.arange(len(vectors))
+    if grouped:
+        starts = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in groups)])
+        codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
+
+    def shift(chosen: np.ndarray) -> shifts.Shift:
+        inner, own = TopicShift(kernel[np.ix_(chosen, chosen)]), codes[chosen]
+        own = np.unique(own, return_inverse=True)[1]
+        held = document_shifts.GroupedDocuments(own, np.ones(len(own)))
+        return TopicSwapShift(inner, held) if grouped else inner
+
+    parts = sensitivity.halves(codes, np.ones(len(codes)), seed)
+    both = [shift(chosen) for chosen in parts or [np.ones(len(codes), bool)]]
+    return both[0], both[1] if parts else None
 
 
 def smallest_topic_share(
-    shift: shifts.Shift, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
-) -> float:
-    """Find the smallest share of documents of one topic that so many documents show.
+    both: BothHalves, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
+) -> tuple[float, float]:
+    """Find the smallest share of documents of one topic that so many documents show, and its power.
 
     Texts of n and m count as two of 2 n m / (n + m).
     """
     n, m = n_documents
-    size = max(2, round(2 * n * m / (n + m)))
-    ((_, _, share),) = sensitivity.detected_shifts(shift, replace(how, documents=(size,)), seed)
-    return share
+    how = replace(how, documents=(max(2, round(2 * n * m / (n + m))),))
+    ((*_, share, power),) = sensitivity.detected_shifts(*both, how, seed)
+    return share, power
 
 
 def joined_measures(

@@ -1,28 +1,34 @@
-"""The minimum detectable effect of each tendency by number of documents.
+"""The minimum detectable effect of each tendency by number of documents, and the power it reaches.
 
-Definition: two samples of n documents each are drawn, one from a population made of the reference's
-documents, the other from that population with a shift of one tendency (the shifts are defined in
-`shifts`). The shift is detected when the permutation test of the tendency gives a p-value below the
-level. It is the effect that is detected with the given probability, the power; with
-few documents a tendency may have none.
+Definition: two samples of n documents each are drawn, one from a population made of documents of
+the reference, the other from that population with a shift of one tendency (the shifts are defined
+in `shifts`). The shift is detected when the test of the tendency gives a p-value below the level.
+The effect is the shift that is detected with the wanted power in *one random half* of the
+reference's documents, or groups; what is printed beside it, `power_reached`, is the power of the
+same test with that shift on pairs drawn from *the other half*. With few documents a tendency may
+have no effect; where a half has fewer than `HALF_UNITS` effective units there is no number, and
+`reason` says so.
 
 A permutation test of a distance with many permutations rejects when the distance lies beyond the
 upper quantile of the level of its permutation distribution. Given the pooled documents,
 permutations are the random splits of them, so that pairs of samples of one population, half of
 which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
-shift near the one that is found. Tests compare all this with permutation tests of drawn pairs.
+shift near the one that is found. Tests compare all this with tests of drawn pairs, and
+`benchmarks.powers` the power that is printed with that of pairs that are not the reference's.
 
-For differences of means the normal distribution gives the power in closed form.
+For studentized differences of means the normal distribution gives the power in closed form.
 
 Where the reference has groups, the human sample is of whole groups and the tests are those for
-groups against independent documents: see `group_shifts`. Levels are of single p-values, before any
-adjustment for many tests.
+groups against independent documents: see `document_shifts`. Levels are of single p-values, before
+any adjustment for many tests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +36,20 @@ import pyarrow.compute as pc
 from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import whole_groups
+from beyond_perplexity.inference.permuted_units import (
+    effective_groups,
+    whole_groups,
+)
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SHARES,
+    SIGNED,
     MeasurementOptions,
     SensitivityOptions,
 )
@@ -49,12 +60,16 @@ from beyond_perplexity.tendencies.shifts import (
     ShareShift,
     Shift,
     TypeTokenShift,
+    smoothed,
 )
 from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
+from beyond_perplexity.verdicts import reason
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
+# Effective groups, or documents, of either half of a reference: of 30 the power errs by about 0.1.
+HALF_UNITS = 30
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
@@ -80,42 +95,42 @@ def count_documents_by_type(
     return matrix.T
 
 
-def mean_shift(
-    moments: Callable[[float], tuple[float, float]],
-    n: int,
-    how: SensitivityOptions,
-    largest: float = 1.0,
-) -> float:
-    """Find the minimum detectable effect of the test of a difference of means, in closed form.
+Moments = Callable[[float], tuple[float, float]]
 
-    `moments` gives mean and variance of the population with a shift x. The means differ by z_level
-    standard deviations under permutation plus z_power of the two samples; NaN beyond the largest.
+
+def mean_power(moments: Moments, x: float, n: int, level: float) -> float:
+    """Compute the power of the test of a studentized difference of means of n documents each.
+
+    `moments` gives mean and variance of the population with a shift x.
     """
-    z_level, z_power = norm.isf(how.level / 2), norm.ppf(how.power)
-    mean, variance = moments(0)
+    (mean, variance), (shifted, shifted_variance) = moments(0), moments(x)
+    error = math.sqrt((variance + shifted_variance) / n)
+    score = (shifted - mean) / max(error, _SMALLEST)
+    return float(norm.sf(student.isf(level / 2, 2 * n - 2) - score))
+
+
+def mean_shift(moments: Moments, n: int, how: SensitivityOptions, largest: float = 1.0) -> float:
+    """Find the minimum detectable effect of that test; NaN beyond the largest."""
 
     def excess(x: float) -> float:
-        shifted, shifted_variance = moments(x)
-        both = variance + shifted_variance
-        pooled = both + (shifted - mean) ** 2 / 2
-        return shifted - mean - z_level * math.sqrt(pooled / n) - z_power * math.sqrt(both / n)
+        return mean_power(moments, x, n, how.level) - how.power
 
-    if excess(largest) <= 0:
-        return math.nan
-    return float(brentq(excess, 0, largest, xtol=1e-12))
+    return float(brentq(excess, 0, largest, xtol=1e-12)) if excess(largest) > 0 else math.nan
 
 
 class _Search:
     """The search for the minimum detectable effect in one measure of one tendency."""
 
-    def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
+    def __init__(
+        self, shift: Shift, n: int, how: SensitivityOptions, seed: int, what: str = "sensitivity"
+    ) -> None:
         self._shift, self._n, self._how, self._seed = shift, n, how, seed
+        self._purpose = f"{what}/{shift.tendency}/{n}"
         self._pairs = max(10, round(how.pairs * shift.effort))
         self._null: MeasureDraws = {}
 
     def _draw(self, pairs: int, x: float, null: bool = False) -> MeasureDraws:
-        purpose = f"sensitivity/{self._shift.tendency}/{self._n}"
-        return self._shift.draw(PairDraw(self._n, pairs, self._seed, purpose), x, null)
+        return self._shift.draw(PairDraw(self._n, pairs, self._seed, self._purpose), x, null)
 
     def threshold(self, measure: str) -> float:
         """Return the value beyond which the distance is significant: tests are one-sided."""
@@ -134,6 +149,16 @@ class _Search:
         drawn = np.sort(self._draw(self._pairs, x)[measure])
         reached = float(drawn[int((1 - self._how.power) * len(drawn))])
         return reached - self.threshold(measure) - _TIE
+
+    def power(self, measure: str, x: float) -> float:
+        """Return how often a shift x is detected."""
+        pairs = NULL_PAIRS * self._pairs
+        if self._shift.is_score:
+            pairs *= 2  # there is none of the null hypothesis to draw
+        else:
+            self._null = self._draw(pairs, x, null=True)
+        drawn = self._draw(pairs, x)[measure]
+        return float(np.mean(drawn - self.threshold(measure) >= _TIE))
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
         """Find the effect from a guess that is wrong by about a factor; NaN for none.
@@ -174,41 +199,57 @@ class _Search:
         return low + (high - low) * at_low / (at_low - at_high)
 
 
-def _shifts(
-    reference: Statistics, counts: csc_matrix, options: MeasurementOptions, seed: int
-) -> Iterator[Shift]:
-    yield document_shifts.RankShift(counts, options.zipf_ranks)
-    for tendency, name in type_token.HISTOGRAM_OF.items():
-        histogram = reference.histograms[name]
-        if len(type_token.restrict(histogram).keys):
-            yield TypeTokenShift(tendency, histogram)
-    yield document_shifts.UnigramShift(counts, options.zipf_ranks, seed)
-    yield LengthShift(reference.histograms[LENGTH])
-    for tendency, row in SHARES.items():
-        if len(reference.histograms[row.histogram].keys):  # a class may not be counted
-            yield ShareShift(tendency, reference.histograms[row.histogram])
+@dataclass(frozen=True)
+class _Text:
+    """Documents of the reference: types by document (V, D), groups (D,), and values (D,)."""
+
+    counts: csc_matrix
+    codes: np.ndarray
+    values: Mapping[str, np.ndarray]
+
+    def part(self, chosen: np.ndarray) -> _Text:
+        """Take some documents, bool, (D,)."""
+        codes = np.unique(self.codes[chosen], return_inverse=True)[1]
+        values = {name: own[chosen] for name, own in self.values.items()}
+        return _Text(self.counts[:, chosen], codes, values)
+
+    def shifts(self, options: MeasurementOptions, seed: int, *, grouped: bool) -> Iterator[Shift]:
+        """List the shifts that have sound tests, for whole groups or for documents."""
+        words = document_shifts.UnigramShift(self.counts, seed)
+        population = document_shifts.GroupedDocuments(self.codes, self.values[LENGTH])
+        if not grouped:
+            yield document_shifts.RankShift(self.counts, options.zipf_ranks)
+            histograms = histograms_of(self.values)
+            for tendency, name in type_token.HISTOGRAM_OF.items():
+                if len(type_token.restrict(histograms[name]).keys):
+                    yield TypeTokenShift(tendency, histograms[name])
+            yield words
+        yield document_shifts.HeldOutShift(words, population)
+        yield from self._number_shifts(seed, grouped=grouped)
+
+    def _number_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
+        values, codes = smoothed(self.values, self.codes, seed)
+        histograms, lengths = histograms_of(values), values[LENGTH]
+        population = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
+        for name in values:
+            inner: LengthShift | ShareShift = LengthShift(histograms[LENGTH])
+            numbers = lengths.astype(float)
+            if name != LENGTH:
+                (tendency,) = (key for key, row in SHARES.items() if row.histogram == name)
+                inner = ShareShift(tendency, histograms[name])
+                numbers = np.divide(values[name], lengths, where=lengths > 0, out=numbers * np.nan)
+            own = document_shifts.NumberSwapShift(inner, population, numbers) if grouped else inner
+            yield own
 
 
-def _group_shifts(
-    documents: Sequence[TokenBatch],
-    counts: csc_matrix,
-    groups: np.ndarray,
-    classes: ClassOptions,
-    seed: int,
-) -> Iterator[Shift]:
-    """List the shifts whose tests are sound for groups against independent documents."""
-    values = joined_draws(map(value_counter(classes), documents))
-    histograms, codes = histograms_of(values), np.unique(groups, return_inverse=True)[1]
-    population = document_shifts.GroupedDocuments(codes, values[LENGTH])
-    words = document_shifts.UnigramShift(counts, None, seed)
-    yield document_shifts.HeldOutShift(words, population)
-    yield document_shifts.LargestSwapShift(words, population)
-    inner: dict[str, LengthShift | ShareShift] = {LENGTH: LengthShift(histograms[LENGTH])}
-    for tendency, row in SHARES.items():
-        if row.histogram in values:
-            inner[row.histogram] = ShareShift(tendency, histograms[row.histogram])
-    for name, shift in inner.items():
-        yield document_shifts.NumberSwapShift(shift, population, values[name])
+def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Deal groups (D,) at random to two halves, bool, (D,); none with too few effective ones."""
+    n = int(codes.max(initial=-1)) + 1
+    first = np.zeros(n, bool)
+    first[stream(seed, "sensitivity/halves").permutation(n)[: n // 2]] = True
+    parts = [first[codes], ~first[codes]]
+    effective = (effective_groups(np.bincount(codes[own], weights[own])) for own in parts)
+    return parts if min(effective) >= HALF_UNITS else []
 
 
 def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
@@ -219,21 +260,33 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
 
 
 def detected_shifts(
-    shift: Shift, how: SensitivityOptions, seed: int
-) -> Iterator[tuple[str, int, float]]:
-    """Yield measure, documents and the minimum detectable effect that they detect, NaN for none."""
+    shift: Shift, other: Shift | None, how: SensitivityOptions, seed: int
+) -> Iterator[tuple[str, int, float, float]]:
+    """Yield measure, documents, the effect of one half and the power it reaches in the other.
+
+    NaN for none, and all of them where there is no other half.
+    """
     found: dict[str, float] = {}
-    before = how.documents[0]
+    before, nothing = how.documents[0], math.nan
+    by_moments = isinstance(shift, LengthShift | ShareShift)
     for n in how.documents:
         search = _Search(shift, n, how, seed)
         for measure in shift.measures:
-            # Shifts fall with the root of the number of documents, from the second one on.
-            known = not math.isnan(found.get(measure, math.nan))
-            guess = found[measure] * math.sqrt(before / n) if known else _GUESS
-            found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
-            yield measure, n, found[measure]
-        if isinstance(shift, LengthShift | ShareShift):
-            yield "mean_difference", n, mean_shift(shift.moments, n, how, shift.largest)
+            if other is not None:
+                # Shifts fall with the root of the documents, from the second number on.
+                known = not math.isnan(found.get(measure, nothing))
+                guess = found[measure] * math.sqrt(before / n) if known else _GUESS
+                found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
+            x, power = found.get(measure, nothing), nothing
+            if other is not None and not math.isnan(x):
+                power = _Search(other, n, how, seed, "power").power(measure, x)
+            yield measure, n, x, power
+        if by_moments:
+            x = power = nothing
+            if isinstance(shift, LengthShift | ShareShift) and isinstance(other, type(shift)):
+                x = mean_shift(shift.moments, n, how, shift.largest)
+                power = mean_power(other.moments, x, n, how.level)
+            yield SIGNED, n, x, power
         before = n
 
 
@@ -244,37 +297,52 @@ def minimum_detectable_effects(
     how: SensitivityOptions,
     seed: int,
     source: str,
+    classes: ClassOptions,
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
     groups: np.ndarray | None = None,
-    classes: ClassOptions | None = None,
 ) -> pa.Table:
     """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
-    Null where there is none; `relative` to the reference's own value, of unigrams the share of the
-    documents that are permuted. The population is the documents of the reference, or a random
-    subset of them for unigrams. With groups (D,), which need `classes`, the human side is of whole
-    groups, and measures without a sound test (ranks, types by length) are left out.
+    Null where there is none; `relative` to the half's own value, of unigrams the share of the
+    documents whose words are swapped. The populations are halves of the texts, documents of the
+    reference or a random subset of them. With groups (D,) the human side is of whole groups, and
+    measures without a sound test (ranks, types by length) or power (the largest difference) are
+    left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
-    shifts = _shifts(reference, counts, options, seed)
+    order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")  # frequent first
+    values = joined_draws(map(value_counter(classes), map(read, held)))
+    codes = np.arange(counts.shape[1])
     if groups is not None:
-        assert classes is not None, "groups need the classes that shares are counted by"
-        shifts = _group_shifts(list(map(read, held)), counts, groups, classes, seed)
-    return shift_table(shifts, how, seed, source, grouped=groups is not None)
+        codes = np.unique(groups, return_inverse=True)[1]
+    text = _Text(counts.tocsr()[order].tocsc(), codes, values)
+    own = options, seed
+    parts = [text.part(chosen) for chosen in halves(codes, values[LENGTH], seed)] or [text]
+    first, *second = (list(part.shifts(*own, grouped=groups is not None)) for part in parts)
+    others = {(one.tendency, one.measures): one for one in chain(*second)}
+    pairs = [(one, others.get((one.tendency, one.measures))) for one in first]
+    return shift_table(pairs, how, seed, source, grouped=groups is not None)
 
 
 def shift_table(
-    shifts: Iterable[Shift], how: SensitivityOptions, seed: int, source: str, *, grouped: bool
+    halves: Iterable[tuple[Shift, Shift | None]],
+    how: SensitivityOptions,
+    seed: int,
+    source: str,
+    *,
+    grouped: bool,
 ) -> pa.Table:
-    """Tabulate `minimum_detectable_effects`; schema ``sensitivity``."""
+    """Tabulate `minimum_detectable_effects` of both halves; schema ``sensitivity``."""
     records: list[Mapping[str, object]] = []
-    for shift in shifts:
-        for measure, n, x in detected_shifts(shift, how, seed):
-            size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
-            relative = None if math.isnan(ratio) else ratio
+    for shift, other in halves:
+        why = None if other else reason("few_for_halves", least=HALF_UNITS)
+        for measure, n, x, power in detected_shifts(shift, other, how, seed):
+            sizes = (math.nan, math.nan) if math.isnan(x) else shift.size(measure, x)
+            size, relative, reached = (None if math.isnan(y) else y for y in (*sizes, power))
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "minimum_detectable_effect": size, "relative": relative}
             wanted = {"level": how.level, "power": how.power, "groups": grouped}
-            records.append({**names, "unit": shift.unit, **numbers, **wanted})
+            found = {"power_reached": reached, "reason": why}
+            records.append({**names, "unit": shift.unit, **numbers, **wanted, **found})
     return pa.Table.from_pylist(records, SENSITIVITY)

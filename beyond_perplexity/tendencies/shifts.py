@@ -11,21 +11,24 @@ a share         every token that is none of the class becomes one with probabili
                 share of a document grows
 unigram         a share x of the documents has its words swapped by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
-rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
-                become rarer, and Zipf's exponent grows; so many more documents are drawn that the
-                sample has as many tokens as n unshifted ones, on which ranks depend
+rank_frequency  a token of probability p is kept with probability (p / largest p)^x, else replaced
+                by a draw of the kept ones: p becomes p^(1 + x) up to a factor, rare words become
+                rarer, Zipf's exponent grows, and documents stay as long
 type_token      every document has fewer types by the factor 1 - x (Heaps' alpha)
 =============== ====================================================================================
 
-Sampling is exact for any n without holding n documents: a sample of a histogram is one multinomial
-draw, and a sample of whole documents a draw of how often each document of the population occurs, so
-that the words of a document stay together (see `document_shifts`).
+Lengths and shares are those of a smoothed reference (`smoothed`): in a few hundred documents single
+values, which distances of distribution functions are taken at, are too frequent or missing by
+chance. Sampling is exact for any n without holding n documents: a sample of a histogram is one
+multinomial draw, and a sample of whole documents a draw of how often each document of the
+population occurs, so that the words of a document stay together (see `document_shifts`).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,10 +39,11 @@ from beyond_perplexity.inference.permuted_units import side_by_side
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import LENGTH
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
 from beyond_perplexity.tendencies.statistics import Histogram
 
 MeasureDraws = dict[str, np.ndarray]
+_COPIES = 20_000  # documents of a smoothed reference
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
 _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
 _KERNELS = 64  # quantiles of them that stand for all
@@ -87,6 +91,31 @@ class Shift(ABC):
         """Return the shift x in the unit, and relative to the value of the reference."""
 
 
+def smoothed(
+    values: Mapping[str, np.ndarray], codes: np.ndarray, seed: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Make varied copies of documents, by their length and the tokens of classes: (D,) each.
+
+    Lengths are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
+    that the variance stays; shares of classes are kept, up to a rounding at random. The group of
+    copy r of a document is `codes` + P r, with P groups.
+    """
+    rng, length = stream(seed, "sensitivity/smoothed"), values[LENGTH]
+    copies = max(1, round(_COPIES / max(len(codes), 1)))
+    lengths, mean, width = np.tile(length, copies), length.mean(), 0.53 * len(codes) ** -0.2
+    moved = width * length.std() * rng.normal(size=len(lengths))
+    moved = mean + (lengths - mean + moved) / math.sqrt(1 + width**2)
+    shortest = length.min()
+    moved = shortest + np.abs(np.floor(moved + rng.random(len(moved))).astype(int) - shortest)
+    found = {LENGTH: moved}
+    for row in SHARES.values():
+        if row.histogram in values:  # a class may not be counted
+            exact = np.tile(values[row.histogram], copies) / np.maximum(lengths, 1) * moved
+            found[row.histogram] = np.floor(exact + rng.random(len(exact))).astype(int)
+    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
+    return found, groups + np.tile(codes, copies)
+
+
 class _HistogramShift(Shift):
     """One number per document: a sample is one multinomial draw of a histogram."""
 
@@ -122,42 +151,21 @@ class _HistogramShift(Shift):
 
 
 class LengthShift(_HistogramShift):
-    """Longer documents; the distribution of lengths is smoothed by a kernel.
-
-    The minimum detectable effects move a document by less than a token, and documents of exactly
-    one length are too few to be taken as they are: each is spread over its neighbourhood by a Hann
-    window of Silverman's width. `moments` are those of the documents as they are.
-    """
+    """Longer documents."""
 
     tendency = LENGTH
     unit = "tokens"
 
     def __init__(self, histogram: Histogram) -> None:
-        lengths, counts = histogram.lengths, histogram.counts
-        total = counts.sum()
-        self._mean = float(counts @ lengths / total)
-        self._variance = float(counts @ (lengths - self._mean) ** 2 / total)
-        pmf = np.zeros(int(lengths.max()) + 1)
-        np.add.at(pmf, lengths, counts / total)
-        half = math.ceil(1.06 * math.sqrt(self._variance) * total**-0.2)
-        self._window = np.hanning(2 * half + 3)
-        self._shortest = int(lengths.min())
-        self._scale = 1.0
-        self._scale = 1 / self._smoothed(pmf).sum()
-        self._pmf = self._smoothed(pmf)
-
-    def _smoothed(self, counts: np.ndarray) -> np.ndarray:
-        half = len(self._window) // 2
-        smooth: np.ndarray = np.convolve(counts, self._window)[half : half + len(counts)]
-        smooth[: self._shortest] = 0
-        return smooth * self._scale
+        self._pmf = np.bincount(histogram.lengths, histogram.counts / histogram.counts.sum())
+        lengths = np.arange(len(self._pmf))
+        self._mean = float(self._pmf @ lengths)
+        self._variance = float(self._pmf @ (lengths - self._mean) ** 2)
 
     def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and length, smoothed."""
+        """Count documents by group and length."""
         cells = np.zeros((n_groups, 2 * len(self._pmf)))
-        np.add.at(cells, (codes, numbers), 1)
-        for row in cells:
-            row[: len(self._pmf)] = self._smoothed(row[: len(self._pmf)])
+        np.add.at(cells, (codes, numbers.astype(int)), 1)
         return cells
 
     def probabilities(self, x: float) -> np.ndarray:

@@ -247,12 +247,15 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     found = _distances(counts[0][:, None], counts[1][:, None], unknown)
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
-        if name == "tvd" and pair.documents is not None and options.bootstrap:
+        if name == "tvd" and pair.documents is not None:
             given = pair.documents, pair.groups, how.seed, equal.kept
-            held = held_out.held_out_distance(*given)
-            made = made._replace(low=held.lower_limit(options.confidence))
-            limits = held_out.partitioned_distance(*given, options.confidence)
-            yield MeasureRow(_WORDS, "partitioned_tvd", *limits)
+            value, *limits = held_out.partitioned_distance(*given, options.confidence)
+            if options.bootstrap:
+                held = held_out.held_out_distance(*given)
+                made = made._replace(low=held.lower_limit(options.confidence))
+            yield MeasureRow(
+                _WORDS, "partitioned_tvd", value, *(limits if options.bootstrap else ())
+            )
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None
             made = made._replace(fact=_named(pair, counts, without))

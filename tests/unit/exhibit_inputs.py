@@ -64,7 +64,8 @@ def _tendencies():
     texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
     embedded = synthetic_tables.MeasuredRows()
     for source in SOURCES:
-        for measure in ("mmd", "squared_mmd", "minimum_detectable_effect", "embedded", "cut"):
+        names = "mmd squared_mmd minimum_detectable_effect power_reached embedded cut"
+        for measure in names.split():
             embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
     return {
         **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),

@@ -229,7 +229,20 @@ def make_sensitivity():
         unit = "tokens" if tendency == "length" else "share"
         tests += [(tendency, m, unit, MEANS[tendency]) for m in ("ks", "mean_difference")]
     rows = [
-        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8, False)
+        (
+            "reference",
+            tendency,
+            measure,
+            unit,
+            n,
+            base * share,
+            share,
+            0.005,
+            0.8,
+            False,
+            0.77,
+            None,
+        )
         for place, (tendency, measure, unit, base) in enumerate(tests)
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]

@@ -13,7 +13,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.inference.p_values import holm
+from beyond_perplexity.inference.p_values import holm_chains
 from beyond_perplexity.report import compare, comparison_page, sensitivity
 from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
@@ -167,9 +167,17 @@ def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     assert abs(rows.loc["lstm/alike", "excess"]) < rows.loc["lstm/other", "excess"] / 3
     for source in sample_sets:
         own = joined[joined["source"] == source]
-        tested = own[own["p_value"].notna() & ~own["measure"].isin(["mean_difference", "tvd_1000"])]
-        assert "mmd" in set(tested["measure"])
-        assert tested["p_adjusted"].tolist() == pytest.approx(holm(tested["p_value"]).tolist())
+        tested = own[own["p_value"].notna()].set_index(["tendency", "measure"])
+        children = {"mean_difference": "ks", "tvd_1000": "tvd"}
+        parents = [key for key in tested.index if key[1] not in children]
+        assert ("embedding", "mmd") in parents
+        chains = [
+            [key, *(x for x in tested.index if (x[0], children.get(x[1])) == key)]
+            for key in parents
+        ]
+        expected = holm_chains([[tested.loc[key, "p_value"] for key in chain] for chain in chains])
+        for chain, adjusted in zip(chains, expected, strict=True):
+            assert tested.loc[chain, "p_adjusted"].tolist() == pytest.approx(adjusted)
     shifts = pd.read_parquet(shifts)
     assert shifts["tendency"].tolist() == ["embedding"] * 2
     assert shifts["relative"].is_monotonic_decreasing
@@ -211,7 +219,7 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     mmd = found.loc["mmd"]
     assert mmd["baseline_low"] < mmd["baseline"] < mmd["value"]
     assert mmd["excess"] > 0
-    assert 0 < found.loc["minimum_detectable_effect", "value"] <= 1
+    assert np.isnan(found.loc["minimum_detectable_effect", "value"])  # halves of 15 documents
     assert found.loc["embedded", "value"] == found.loc["embedded_reference", "value"] == 30
     assert "30 of 60 documents of the reference embedded" in found.loc["mmd", "note"]
     long = np.mean([len(text) > LIMIT for text in OTHERS[0.5]])
@@ -221,6 +229,8 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     assert "Embeddings of documents" in page
     alike = compared(tmp_path, OTHERS[0.0])
     assert alike.loc["mmd", "p_value"] > 0.01
+    assert 0 < alike.loc["minimum_detectable_effect", "value"] <= 1
+    assert 0 < alike.loc["power_reached", "value"] <= 1
     assert alike.loc["mmd", "low"] == 0
     itself = compared(tmp_path, HUMAN)
     assert itself.loc["mmd", "value_all"] == 0

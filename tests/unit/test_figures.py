@@ -254,8 +254,10 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     p_values = draw("sample_size_p_values", rows, Labels())
     assert "Human against human" not in [t.get_text() for t in p_values.legends[0].texts]
     rows = synthetic_tables.make_sensitivity()
-    axis = draw("sensitivity", rows, Labels()).axes[0]
+    axis, reached = draw("sensitivity", rows, Labels()).axes
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
+    assert {tuple(line.get_ydata()) for line in reached.lines[:-1]} == {(0.77,) * 4}
+    assert reached.lines[-1].get_ydata()[0] == 0.8
     unknown = rows.assign(relative=np.nan)
     evaluator_oracles.check_refused("no shift to draw", draw, "sensitivity", unknown, Labels())
 

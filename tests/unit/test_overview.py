@@ -69,7 +69,7 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert found == told(measures, "all; most in stop words")
     assert found["farthest sample set"] == "Trigram, beam"
     assert found["its distance"] == told(measures, "stop words (KS)")["its distance"] == "0.350**"
-    assert found["human text of its size (95% of draws)"] == "0.050 (0.040 to 0.060)"
+    assert found["human text of its size (95% of its random splits)"] == "0.050 (0.040 to 0.060)"
     assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
     assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
@@ -95,6 +95,7 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert "p < 0.005 in 80% of the cases" in line(small, table)
     least = told(small, "length", table)["minimum detectable effect"]
     assert least.startswith(f"{shift:.3f} tokens")
+    assert least.endswith(", power 0.77")
     assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
     few = "with 1,000 documents in each text (compared were 40, which find less)"

@@ -1,31 +1,43 @@
 """The minimum detectable effects: the shifted populations, and that the tests find what is claimed.
 
-Oracles: permutation tests of drawn pairs; the textbook's power of the difference of means; shifts
-applied to documents one by one, which fall with the root of their number.
+Oracles: tests of drawn pairs; the textbook's power of the difference of means; shifts applied to
+documents one by one, which fall with the root of their number; pairs of a population that is not
+the reference (a case of `benchmarks/powers.py`).
 """
 
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
+from benchmarks.calibration import rates
+from benchmarks.populations import Topics
+from benchmarks.powers import PrintedPower, References
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
-from beyond_perplexity.inference import histogram_draws, two_sample_test
+from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, sensitivity, shifts, type_token
+from beyond_perplexity.tendencies import (
+    document_measures,
+    document_shifts,
+    sensitivity,
+    shifts,
+    type_token,
+)
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.document_counts import DocumentCounts
-from beyond_perplexity.tendencies.document_measures import compare_histograms
+from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
-from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
+from beyond_perplexity.tendencies.word_measures import randomized_words
+from beyond_perplexity.verdicts import reason_text
 from scripts import measure_sensitivity
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.text_pairs import batched, run_script, statistics_of, write_samples
@@ -48,6 +60,7 @@ def draw_texts(n: int) -> list[str]:
 
 TEXTS = draw_texts(500)
 WORDS = StopWords("test", frozenset({"w1", "w3", "w7", "w8"}))
+CLASSES = ClassOptions(WORDS, True)
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +91,10 @@ def check_power(p_values: list[float], power: float = HOW.power) -> None:
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
-    compare = partial(compare_histograms, support.astype(float))
+    compare = partial(document_measures._tested_numbers, support.astype(float))
     permuted = histogram_draws.permute(tuple(sides), compare, PERMUTATIONS, seed, "test")[measure]
-    return permutation_p(float(compare(*sides)[measure]), permuted)
+    observed = float(compare(*sides)[measure])
+    return permutation_p(observed, permuted, two_sided=measure == "mean_difference")
 
 
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])
@@ -119,52 +133,62 @@ def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
     return [TEXTS[i].split() for i in rng.integers(len(TEXTS), size=n)]
 
 
-def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return two_sample_test.rank_ks(top_ranks(first, None), top_ranks(second, None))
+@pytest.fixture
+def frequent_first(counts, reference):
+    """Give the same counts and names of types, frequent ones first."""
+    order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
+    return counts.tocsr()[order].tocsc(), np.array(reference.types.to_pylist())[order]
 
 
-def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:
-    types = sorted({word for side in sides for text in side for word in text})
-    with DocumentCounts(pa.array(types), np.ones(len(types))) as counts:
-        for sample_set, side in enumerate(sides):
-            counts.add(sample_set, [pa.array([" ".join(text) for text in side])])
-        totals = [counts.totals(sample_set)[:, None] for sample_set in (0, 1)]
-        pooled = (totals[0] + totals[1]).astype(float)
-        drawn = counts.permutations(PERMUTATIONS, seed, "test")
-        permuted = np.concatenate([measure(first, pooled - first) for first in drawn])
-        return permutation_p(float(measure(*totals)[0]), permuted)
+def words_p(sides: list[list[list[str]]], key: tuple[str, str], seed: int) -> float:
+    """Test words as the package does: documents of one length are permuted."""
+    texts = tuple([pa.array([" ".join(text) for text in side])] for side in sides)
+    sets = [statistics_of(texts[b][0].to_pylist(), WORDS) for b in (0, 1)]
+    with paired(*sets, texts, classes=CLASSES) as pair:
+        if key == ("unigram", "tvd"):
+            return held_out_distance(pair.documents, pair.groups, seed).p_value
+        how = Measuring.of(pair, MeasurementOptions(permutations=PERMUTATIONS), seed)
+        assert how.word_units.strata is not None
+        drawn = randomized_words(how)[key]
+        return permutation_p(float(drawn[-1]), drawn[:-1])
 
 
-def test_permutation_tests_find_the_smallest_swap_as_often_as_claimed(counts, reference):
-    shift = document_shifts.UnigramShift(counts, None, seed=1)
-    x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
-    totals = np.asarray(counts.sum(axis=1)).ravel()
-    ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
-    swap = dict(zip(ordered[shift.swap], ordered, strict=True))
+@pytest.mark.parametrize("measure", ["tvd", "max_difference"])
+def test_tests_find_the_smallest_swap_as_often_as_claimed(frequent_first, measure):
+    counts, names = frequent_first
+    shift = words = document_shifts.UnigramShift(counts, seed=1)
+    if measure == "tvd":
+        lengths = np.asarray(counts.sum(axis=0)).ravel()
+        alone = document_shifts.GroupedDocuments(np.arange(len(TEXTS)), lengths)
+        shift = document_shifts.HeldOutShift(words, alone)
+    x = _Search(shift, N, HOW, 1).smallest(measure, 0.1)
+    swap = dict(zip(names[words.swap], names, strict=True))
     rng = np.random.default_rng(4)
     p_values = []
-    for seed in range(80):
+    for seed in range(40):
         first, second = sample_texts(rng), sample_texts(rng)
         chosen = rng.random(N) < x
         pairs = zip(second, chosen, strict=True)
         second = [[swap[w] for w in text] if c else text for text, c in pairs]
-        p_values.append(document_p([first, second], lambda *x: unigram_distances(*x)["tvd"], seed))
+        p_values.append(words_p([first, second], ("unigram", measure), seed))
     check_power(p_values)
 
 
-def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed(counts, reference):
+def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed(frequent_first):
+    counts, names = frequent_first
     shift = document_shifts.RankShift(counts, None)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
-    shares = (totals / totals.max()) ** x
-    more = round(N * totals.sum() / (totals @ shares))
-    kept = dict(zip(reference.types.to_pylist(), shares, strict=True))
+    kept = (totals / totals.max()) ** x
+    law, stays = kept * totals / (kept @ totals), dict(zip(names, kept, strict=True))
     rng = np.random.default_rng(7)
     p_values = []
-    for seed in range(80):
-        first, second = sample_texts(rng), sample_texts(rng, more)
-        second = [[word for word in text if rng.random() < kept[word]] for text in second]
-        p_values.append(document_p([first, second], rank_distance, seed))
+    for seed in range(40):
+        first, second = sample_texts(rng), sample_texts(rng)
+        others = iter(rng.choice(names, sum(map(len, second)), p=law))
+        drawn = [[(w, next(others)) for w in text] for text in second]
+        second = [[w if rng.random() < stays[w] else v for w, v in text] for text in drawn]
+        p_values.append(words_p([first, second], ("rank_frequency", "ks_empirical"), seed))
     check_power(p_values)
 
 
@@ -207,7 +231,7 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
-    assert means[0] == pytest.approx(shift.moments(0)[0], rel=0.02)
+    assert means[0] == pytest.approx(shift.moments(0)[0])
     change, relative = shift.size("ks", 0.07)
     assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
     shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"])
@@ -216,15 +240,36 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
     assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
     draw = shifts.PairDraw(200_000, 4, 1, "test")
-    swapped = document_shifts.UnigramShift(counts, None, seed=1)
-    found = swapped.draw(draw, 0.3)
-    for measure, values in found.items():
-        assert values == pytest.approx(swapped.size(measure, 0.3)[0], rel=0.02)
+    swapped = document_shifts.UnigramShift(counts, seed=1)
+    values = swapped.draw(draw, 0.3)["max_difference"]
+    assert values == pytest.approx(swapped.size("max_difference", 0.3)[0], rel=0.02)
     rarer = document_shifts.RankShift(counts, None)
     rngs = [np.random.default_rng(1)]
     plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
     change = fit_zipf(thinned) - fit_zipf(plain)
     assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
+    assert thinned.sum() == pytest.approx(plain.sum(), rel=1e-3)  # documents stay as long
+
+
+def test_samples_have_as_many_documents_of_each_length_and_copies_the_moments(counts, reference):
+    """Oracle: the lengths of the documents themselves; the counts that are drawn."""
+    shift = document_shifts.RankShift(counts, None)
+    drawn = shift._sample(320, [np.random.default_rng(seed) for seed in (1, 2)])
+    lengths = np.array([len(text.split()) for text in TEXTS])
+    assert drawn.sum(axis=0).tolist() == [320, 320]
+    for own in np.array_split(np.argsort(lengths, kind="stable"), 31):
+        assert abs(drawn[own, 0].sum() - 320 * len(own) / 500) < 1
+    stop = np.array([sum(word in WORDS.words for word in text.split()) for text in TEXTS])
+    values = {"length": lengths, "stop_words": stop}
+    moved, codes = shifts.smoothed(values, np.arange(len(TEXTS)) // 5, 1)
+    assert len(codes) == 40 * len(TEXTS)
+    assert len(set(codes)) == 40 * 100
+    assert moved["length"].mean() == pytest.approx(lengths.mean(), rel=0.01)
+    assert moved["length"].std() == pytest.approx(lengths.std(), rel=0.01)
+    shares = moved["stop_words"] / moved["length"]
+    assert shares.mean() == pytest.approx((stop / lengths).mean(), rel=0.01)
+    assert shares.std() == pytest.approx((stop / lengths).std(), rel=0.04)
+    assert (moved["stop_words"] <= moved["length"]).all()
 
 
 class _Normal(shifts.Shift):
@@ -249,41 +294,63 @@ def test_the_search_finds_a_known_shift(guess):
 
 
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
-    how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
+    how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=60)
     texts = [pa.array(TEXTS)]
-    found = minimum_detectable_effects(reference, texts, MeasurementOptions(), how, 1, "reference")
+    found = minimum_detectable_effects(
+        reference, texts, MeasurementOptions(), how, 1, "reference", CLASSES
+    )
     assert found.schema == SENSITIVITY
     rows = found.to_pandas().pivot(**BY_SIZE, values="minimum_detectable_effect")
     assert len(rows) == 11
-    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)
+    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.4)
     assert rows[2].isna().any()
+    reached = found.to_pandas().pivot(**BY_SIZE, values="power_reached")
+    assert (reached.isna() == rows.isna()).all(axis=None)
+    assert 0.5 < reached[1_000_000].median() < 1
+    assert reached[1_000_000].nunique() > 3
     shown = sensitivity_table(found.to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
     assert len(shown.rows) == 11
     assert "independent documents, which the tests permute" in shown.note
-    assert "none" in {cell for row in shown.rows for cell in row}
+    cells = {cell for row in shown.rows for cell in row}
+    assert "none" in cells
+    row = found.filter(pc.equal(found["n"], 10_000)).to_pylist()[0]
+    assert any(cell.endswith(f"; {row['power_reached']:.2f}") for cell in cells)
+
+
+def test_a_reference_without_halves_has_no_number_and_the_reason(reference):
+    how = SensitivityOptions(documents=(500,), pairs=10)
+    given = MeasurementOptions(), how, 1, "r", CLASSES
+    held = statistics_of(TEXTS[:50], WORDS)
+    found = minimum_detectable_effects(held, [pa.array(TEXTS[:50])], *given).to_pandas()
+    assert len(found) == 11
+    assert found[["minimum_detectable_effect", "relative", "power_reached"]].isna().all(axis=None)
+    told = "half of the reference has fewer than 30 effective documents or groups"
+    assert set(map(reason_text, found["reason"])) == {told}
+    assert told in sensitivity_table(found, Labels()).note
+    parts = sensitivity.halves(np.arange(400) // 4, np.ones(400), 1)
+    assert [len(set(np.flatnonzero(own) // 4)) for own in parts] == [50, 50]
+    assert (parts[0] ^ parts[1]).all()
 
 
 @pytest.fixture(scope="module")
 def by_groups(reference):
-    how = SensitivityOptions(documents=(60, 600, 60_000), level=0.05, pairs=200)
-    own = {"groups": np.arange(len(TEXTS)) // 5, "classes": ClassOptions(WORDS, True)}
-    given = reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r"
-    return minimum_detectable_effects(*given, **own)
+    how = SensitivityOptions(documents=(60, 600, 6_000), level=0.05, pairs=60)
+    given = reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", CLASSES
+    return minimum_detectable_effects(*given, groups=np.arange(len(TEXTS)) // 5)
 
 
 def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     found = by_groups.to_pandas()
     assert set(zip(found["tendency"], found["measure"], strict=True)) == {
         ("unigram", "tvd"),
-        ("unigram", "max_difference"),
         *((name, m) for name in ("length", "stop_words", "symbols") for m in TWO_TESTS),
     }
     rows = found.pivot(**BY_SIZE, values="minimum_detectable_effect")
     assert rows[60].isna().all()  # 12 groups allow no verdict
-    assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
+    assert (rows[600] / rows[6_000]).to_numpy() == pytest.approx(10**0.5, rel=0.4)
     assert "whole groups" in sensitivity_table(found, Labels()).note
-    assert draw_sensitivity(found, Labels()).axes[0].get_xlabel().endswith("of whole groups")
+    assert draw_sensitivity(found, Labels()).axes[1].get_xlabel().endswith("of whole groups")
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
     for seed in range(5):
         chosen = sensitivity.draw_groups(groups, 4, seed)
@@ -301,27 +368,39 @@ def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
     cells = inner.cells_of(lengths, codes, 100)
     assert cells.sum(axis=0) / cells.sum() == pytest.approx(inner.probabilities(0), abs=1e-12)
     means = cells @ np.arange(cells.shape[1]) / cells.sum(axis=1)
-    assert means == pytest.approx(np.bincount(codes, lengths) / 5, rel=0.2)
-    grouped = document_shifts.GroupedDocuments(codes, lengths)
-    drawn = document_shifts.NumberSwapShift(inner, grouped, lengths)
+    assert means == pytest.approx(np.bincount(codes, lengths) / 5)
+    grouped = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
+    drawn = document_shifts.NumberSwapShift(inner, grouped, lengths.astype(float))
     pairs = shifts.PairDraw(500, 400, 1, "test")
     shifted = drawn.draw(pairs, 0.5)["mean_difference"]
-    assert shifted.mean() == pytest.approx(0.5 * lengths.mean(), rel=0.03)
+    pages = (np.bincount(codes, lengths) / 5).var() / 100  # of the mean of 100 pages
+    error = np.sqrt(pages + lengths.var() * 1.5**2 / 500)
+    assert shifted.mean() == pytest.approx(0.5 * lengths.mean() / error, rel=0.04)
     both = drawn.draw(pairs, 0.0), drawn.draw(pairs, 0.0, null=True)
     for measure in TWO_TESTS:  # without a shift the tests have the law of the pairs themselves
         assert both[0][measure].mean() == pytest.approx(both[1][measure].mean(), rel=0.12)
 
 
 def test_the_command_repeats_itself(tmp_path):
-    statistics_of(TEXTS[:80], WORDS, path=tmp_path / "s.parquet")
-    documents = write_samples(tmp_path / "d.parquet", TEXTS[:80])
+    statistics_of(TEXTS[:120], WORDS, path=tmp_path / "s.parquet")
+    documents = write_samples(tmp_path / "d.parquet", TEXTS[:120])
     given = ["--statistics", tmp_path / "s.parquet", "--documents", documents]
-    small = '{"documents": [500], "pairs": 10, "largest_population": 50}'
+    small = '{"documents": [500], "pairs": 10, "largest_population": 100}'
     tables = []
     for output in (tmp_path / "o.parquet", tmp_path / "p.parquet"):
         run_script(measure_sensitivity, *given, "--output", output, "--sensitivity-options", small)
         tables.append(pq.read_table(output))
     assert set(tables[0]["n"].to_pylist()) == {500}
+    assert any(tables[0]["power_reached"].to_pylist())
     assert tables[0].equals(tables[1])
     wrong = ["--output", tmp_path / "q.parquet", "--sensitivity-options", '{"power": 1.5}']
     check_refused(r"power: is 1\.5", run_script, measure_sensitivity, *given, *wrong)
+
+
+@pytest.mark.parametrize("key", [("length", "mean_difference"), ("stop_words", "ks")])
+def test_the_power_that_is_printed_is_that_of_the_population(key):
+    """A small case of `benchmarks/powers.py`: 120 pairs of the population; 3 binomial errors."""
+    held = References(Topics(size=8.0), 1200, 100, grouped=False, many=2, pairs=40)
+    (found,) = rates("unit", PrintedPower("unit", held, key), 120)
+    error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
+    assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error

@@ -490,7 +490,7 @@ def test_intervals_hold_what_they_name(units, grouped):
     repeats = 40
     found = [case(repeat) for repeat in range(repeats)]
     rates = {name: sum(held[name] for held in found) for name in found[0]}
-    assert len(rates) == 23
+    assert len(rates) == 25
     assert min(rates.values()) >= binom.ppf(1e-4, repeats, 0.93), rates
 
 
@@ -625,7 +625,7 @@ def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
-    given = reference, [texts], MeasurementOptions(), how, 1, "x"
-    found = sensitivity.minimum_detectable_effects(*given, groups=groups, classes=classes)
+    given = reference, [texts], MeasurementOptions(), how, 1, "x", classes
+    found = sensitivity.minimum_detectable_effects(*given, groups=groups)
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
     assert "stop_words" not in found["tendency"].to_pylist()

@@ -1,0 +1,252 @@
+"""How often the tests find the minimum detectable effect, beside the power that is printed with it.
+
+Several references are drawn from a population, and the effects of each are looked up with the power
+that they are said to reach. Then pairs are drawn from the population itself: human documents or
+groups, and documents that are shifted word by word, as `tendencies.shifts` says, by the effect of
+one of the references in turn. The rate of what is found is held against the mean of what is
+printed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pkgutil import resolve_name
+
+import numpy as np
+import pyarrow as pa
+from scipy.optimize import brentq
+
+from benchmarks.levels import LEVEL, SEED, TESTS, Population, opened
+from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.inference.held_out import held_out_distance
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    SHARES,
+    SIGNED,
+    TENDENCIES,
+    MeasurementOptions,
+    SensitivityOptions,
+)
+from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
+from beyond_perplexity.tendencies.document_shifts import RankShift
+from beyond_perplexity.tendencies.measures import without_verdict
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
+from beyond_perplexity.tendencies.sensitivity import (
+    count_documents_by_type,
+    minimum_detectable_effects,
+)
+from beyond_perplexity.tendencies.word_measures import randomized_words
+
+POWER = 0.8
+REFERENCES = 10
+PAIRS = 400
+Key = tuple[str, str]
+Printed = tuple[float, float]  # the shift, and the power that it reaches
+
+
+@dataclass(frozen=True)
+class References:
+    """References of one population: so many groups of it, or documents, for samples of n."""
+
+    population: Population
+    units: int
+    n: int
+    grouped: bool
+    many: int = REFERENCES
+    pairs: int = PAIRS
+
+    @cached_property
+    def drawn(self) -> list[Drawn]:
+        """The references."""
+        draw = self.population.groups if self.grouped else self.population.documents
+        rngs = (stream(SEED, f"powers/{self.n}/{self.grouped}", r) for r in range(self.many))
+        return [draw(rng, self.units) for rng in rngs]
+
+    @cached_property
+    def effects(self) -> list[dict[Key, Printed]]:
+        """The effect and its power by tendency and measure, of each reference."""
+        return [self._effects(drawn) for drawn in self.drawn]
+
+    def _effects(self, drawn: Drawn) -> dict[Key, Printed]:
+        how = SensitivityOptions((self.n,), level=LEVEL, power=POWER, pairs=self.pairs)
+        table = minimum_detectable_effects(
+            count(drawn, self.population.classes),
+            [drawn.texts],
+            MeasurementOptions(),
+            how,
+            SEED,
+            "reference",
+            self.population.classes,
+            groups=drawn.groups if self.grouped else None,
+        )
+        types = count(drawn, self.population.classes).types
+        ranks = RankShift(count_documents_by_type([drawn.texts], types), TESTS.zipf_ranks)
+        found = {}
+        for row in table.to_pylist():
+            if row["minimum_detectable_effect"] is not None:
+                x, power = row["relative"], row["power_reached"]
+                if row["tendency"] in SHARES:  # a share s grows by x (1 - s)
+                    change = row["minimum_detectable_effect"]
+                    x = change / (1 - change / x)
+                if row["tendency"] == "rank_frequency":  # Zipf's s grows by less than s x
+                    x = brentq(lambda y, r=x: ranks.size("", y)[1] - r, 0, 1)
+                found[row["tendency"], row["measure"]] = x, power
+        return found
+
+    @property
+    def keys(self) -> list[Key]:
+        """What all references have an effect of."""
+        return [key for key in self.effects[0] if all(key in own for own in self.effects)]
+
+    def human(self, rng: np.random.Generator) -> Drawn:
+        """Draw the human side: documents, or as many groups as have that many documents."""
+        if not self.grouped:
+            return self.population.documents(rng, self.n)
+        sizes = [len(drawn) for drawn in self.drawn]
+        return self.population.groups(rng, round(self.n * self.units / float(np.mean(sizes))))
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Shifts of documents of the types of a population (V,), of which `counts` were seen."""
+
+    types: pa.Array
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, drawn: Drawn) -> Shifted:
+        """Take those of a reference."""
+        return cls(drawn.types, np.bincount(drawn.ids, minlength=len(drawn.types)))
+
+    @cached_property
+    def swap(self) -> np.ndarray:
+        """The type that each type becomes where words are permuted, as `UnigramShift` has it."""
+        names = self.types.to_pylist()
+        seen = sorted((-k, names[v], v) for v, k in enumerate(self.counts) if k)
+        order = np.array([v for *_, v in seen])  # by frequency, then by name
+        moved = np.arange(len(names))
+        moved[order[stream(SEED, "sensitivity/exchange").permutation(len(order))]] = order
+        return moved
+
+    def longer(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """Continue every document with its own words to 1 + x times its length."""
+        lengths = np.diff(plain.offsets)
+        longer = (lengths * (1 + x) + rng.random(len(lengths))).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(longer)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], longer)
+        places = np.repeat(plain.offsets[:-1], longer) + within % np.repeat(lengths, longer)
+        return replace(plain, ids=plain.ids[places], offsets=offsets)
+
+    def swapped(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """Swap the words of a share x of the documents."""
+        tokens = np.repeat(rng.random(len(plain)) < x, np.diff(plain.offsets))
+        return replace(plain, ids=np.where(tokens, self.swap[plain.ids], plain.ids))
+
+    def rarer(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """Make rare words rarer: p becomes p^(1 + x), up to a factor."""
+        kept = (np.maximum(self.counts, 0.5) / self.counts.max()) ** x
+        law = self.counts * kept
+        others = rng.choice(len(law), len(plain.ids), p=law / law.sum())
+        stays = rng.random(len(plain.ids)) < kept[plain.ids]
+        return replace(plain, ids=np.where(stays, plain.ids, others).astype(np.int32))
+
+    def fewer(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """Replace a share x of the types of every document by others of it."""
+        parts = []
+        for own in np.split(plain.ids, plain.offsets[1:-1]):
+            types, indices = np.unique(own, return_inverse=True)
+            lost = min(int(x * len(types) + rng.random()), len(types) - 1)
+            order = rng.permutation(len(types))
+            types[order[:lost]] = types[rng.choice(order[lost:], lost)]
+            parts.append(types[indices])
+        return replace(plain, ids=np.concatenate(parts))
+
+    def of_class(self, plain: Drawn, x: float, rng: np.random.Generator, mask: np.ndarray) -> Drawn:
+        """Turn tokens that are not of a class (V,) into one of it."""
+        turned = ~mask[plain.ids] & (rng.random(len(plain.ids)) < x)
+        return replace(plain, ids=np.where(turned, np.argmax(mask), plain.ids).astype(np.int32))
+
+
+@dataclass(frozen=True)
+class PrintedPower:
+    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
+
+    name: str
+    references: References = field(repr=False)
+    key: Key
+
+    @cached_property
+    def printed(self) -> list[Printed]:
+        """The shift and its power, of each reference."""
+        return [own[self.key] for own in self.references.effects]
+
+    @property
+    def nominal(self) -> str:
+        """The mean power that is printed."""
+        return f"{np.mean([power for _, power in self.printed]):.3f}"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Within .05 of it."""
+        return float(self.nominal) - 0.05, float(self.nominal) + 0.05
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw a pair and test it: whether the shift is found."""
+        held, number = self.references, repeat % self.references.many
+        rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
+        human, (x, _) = held.human(rng), self.printed[number]
+        plain = held.population.documents(rng, len(human))
+        model = self._shifted(Shifted.of(held.drawn[number]), plain, x, rng)
+        seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
+        with opened(human, model, held.population.classes, (held.grouped, False)) as pair:
+            return {" ".join(self.key): _p_value(pair, self.key, seed) <= LEVEL}
+
+    def _shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        tendency = self.key[0]
+        if tendency in SHARES:
+            classes = self.references.population.classes
+            mask = resolve_name(SHARES[tendency].word_class)(classes)(plain.types)
+            return how.of_class(plain, x, rng, mask)
+        shifts = {LENGTH: how.longer, "unigram": how.swapped, "rank_frequency": how.rarer}
+        return shifts.get(tendency, how.fewer)(plain, x, rng)
+
+
+def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
+    """Test one measure as `measures.tested_rows` does, without the others; 1 for no verdict."""
+    if without_verdict(pair, key[0]):
+        return 1.0
+    how, kind = Measuring.of(pair, TESTS, seed), TENDENCIES[key[0]].kind
+    if key[1] == "tvd":
+        assert pair.documents is not None
+        p_value = held_out_distance(pair.documents, pair.groups, seed).p_value
+    else:
+        words, types = kind in ("words", "ranks"), kind == "types"
+        draw = randomized_words if words else randomized_types if types else randomized_numbers
+        drawn = draw(how)[key]
+        p_value = permutation_p(float(drawn[-1]), drawn[:-1], two_sided=key[1] == SIGNED)
+    return 1.0 if math.isnan(p_value) else p_value
+
+
+class PowerCases:
+    """The cases of the power."""
+
+    def __init__(self, articles: Articles | None) -> None:
+        self._articles = articles
+
+    def __iter__(self) -> Iterator[PrintedPower]:
+        populations: dict[str, Population] = {"": Topics(size=8.0)}
+        if self._articles:
+            populations["real, "] = self._articles
+        for name, population in populations.items():
+            for units, n, grouped in ((600, 200, False), (150, 600, True)):
+                held = References(population, units, n, grouped)
+                unit = "groups, documents" if grouped else "documents"
+                for key in held.keys:
+                    # Symbols are a share, as stop words are; no bigrams are left out word by word.
+                    if key[0] not in ("symbols", "type_token_bigrams"):
+                        yield PrintedPower(f"{name}power, {n} {unit}", held, key)

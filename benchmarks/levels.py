@@ -21,6 +21,7 @@ from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import (
+    MeasureKey,
     MeasurementOptions,
 )
 from beyond_perplexity.tendencies.human_baselines import with_halves
@@ -139,8 +140,8 @@ class EqualModels:
         rng = stream(SEED, f"calibration/{self.name}", repeat)
         human = self.population.documents(rng, self.human)
         values, halves = (
-            defaultdict[Key, list[float]](list),
-            defaultdict[Key, list[tuple[float, ...]]](list),
+            defaultdict[MeasureKey, list[float]](list),
+            defaultdict[MeasureKey, list[tuple[float, ...]]](list),
         )
         for number in range(3):
             model = self.population.documents(rng, self.documents)

@@ -8,19 +8,23 @@ at most 5%; `ANY` is a star of any measure after the adjustment for many tests.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 
 from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import (
+    MeasureKey,
     MeasurementOptions,
 )
+from beyond_perplexity.tendencies.human_baselines import with_halves
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.text_comparison import word_blocks
@@ -120,6 +124,40 @@ class SideBySide:
         return {"neighbours": found.p_value <= LEVEL}
 
 
+@dataclass(frozen=True)
+class EqualModels:
+    """Three texts of one law beside a reference: how often one is put behind another one."""
+
+    name: str
+    population: Population = field(repr=False)
+    human: int
+    documents: int
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.06)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw them and compare all pairs in every distance, a family each."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        human = self.population.documents(rng, self.human)
+        values, halves = (
+            defaultdict[MeasureKey, list[float]](list),
+            defaultdict[MeasureKey, list[tuple[float, ...]]](list),
+        )
+        for number in range(3):
+            model = self.population.documents(rng, self.documents)
+            with opened(human, model, self.population.classes, (False, False)) as pair:
+                rows = measure_rows(pair, replace(TESTS, permutations=0), repeat)
+                rows = with_halves(rows, pair, TESTS, repeat, f"{number}")
+            for row in (row for row in rows if row.halves):
+                values[row.key].append(row.value)
+                halves[row.key].append(row.halves)
+        found = {
+            key: paired_differences(np.array(own), np.array(halves[key]), 59)[2]
+            for key, own in values.items()
+        }
+        return {" ".join(key): bool(np.any(own <= LEVEL)) for key, own in found.items()}
+
+
 class LevelCases:
     """The cases of the levels; the populations are made once."""
 
@@ -130,7 +168,7 @@ class LevelCases:
     def _small(self) -> Topics:
         return Topics(size=5.0)
 
-    def __iter__(self) -> Iterator[EqualTexts | SideBySide]:
+    def __iter__(self) -> Iterator[EqualTexts | SideBySide | EqualModels]:
         small, large = self._small, Topics(size=12.0, least=8)
         sides: dict[str, Population] = {"synthetic": small}
         if self._articles:
@@ -139,6 +177,7 @@ class LevelCases:
             yield SideBySide(f"{kind}, 400 documents in a file", population, 400)
             found = partial(SideBySide, nominal="0.95", limits=(0.95, 1.0))
             yield found(f"{kind}, each document 4 times", population, 50, times=4)
+            yield EqualModels(f"{kind}, three equal models", population, 200, 120)
             name = f"{kind}, groups in a row without a name"
             yield found(name, population, 60, grouped=True)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))

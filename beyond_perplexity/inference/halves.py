@@ -141,9 +141,8 @@ class Halving:
 class HalfSamples(Halving):
     """Halves of the reference, and beside them a half of the samples.
 
-    Drawn without replacement, the half of a text varies as a whole one does (the half-samples of
-    McCarthy 1969): so do distances between halves, and as the halves of the reference are the same
-    for all samples, differences of the distances of two of them.
+    The half of a text, drawn without replacement, varies as a whole one does (the half-samples of
+    McCarthy 1969); halves of the reference are the same for all samples.
     """
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:

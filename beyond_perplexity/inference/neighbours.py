@@ -1,12 +1,10 @@
 """Whether documents that stand side by side resemble each other more than random pairs do.
 
-Tests permute documents as if each could stand in any place. Paragraphs of a page, answers to one
-prompt and repeated texts cannot, and a file in their order betrays them. The statistic is the mean
-cosine of adjacent documents, the null hypothesis that every order of the documents of a block is
-equally probable, so that the test is exact for independent documents of any kind and length.
-Dependence that has nothing to do with the order of a file is not found.
+Tests take documents for exchangeable. Paragraphs of a page, answers to one prompt and repeated
+texts are not, and a file in their order betrays them. The statistic is the mean cosine of adjacent
+documents; the test is exact for independent documents of any kind and length.
 
-D documents, V types, n documents of a block.
+V types, n documents of a block.
 """
 
 from __future__ import annotations
@@ -29,14 +27,9 @@ _FREQUENT = 0.5  # a word in more of the documents tells little of any
 
 
 class NeighbourTest(NamedTuple):
-    """The mean cosine of adjacent documents, beside that of random ones.
+    """The mean cosine of adjacent documents and that of random pairs, NaN of fewer than two.
 
-    Attributes
-    ----------
-    similarity, expected : float
-        Of adjacent documents, and of random pairs of the same blocks; NaN without two documents.
-    p_value : float
-        One-sided; NaN with fewer than three documents.
+    The p-value is one-sided, and NaN with fewer than three documents.
     """
 
     similarity: float

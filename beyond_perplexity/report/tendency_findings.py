@@ -158,20 +158,18 @@ def _named(sources: Sequence[str]) -> str:
 def nearest_sentence(measures: pd.DataFrame) -> str:
     """Say which sample sets are behind another one least often; empty where none are compared."""
     found = nearness(measures)
-    times = {
-        source: sum(source not in one.nearest for one in found)
-        for source in dict.fromkeys(source for one in found for source in one.sources)
-    }
-    if not found:
-        return ""
-    least, most = min(times.values()), max(times.values())
-    first, last = ([s for s, n in times.items() if n == end] for end in (least, most))
-    rest = f"; in {most}: {_named(last)}" if most > least else ""
+    times = {source: 0 for one in found for source in one.sources}
+    for source in (source for one in found for source in {*one.sources} - {*one.nearest}):
+        times[source] += 1
+    said = [
+        f"in {count}: {_named([source for source, own in times.items() if own == count])}"
+        for count in sorted({min(times.values()), max(times.values())} if times else [])
+    ]
     return (
         f"**Generated text:** {len(times)} sample sets were compared with one another in "
         f"{len(found)} distances to human text (paired differences of the excess over the human "
-        f"baseline, adjusted for all). Behind another one in {least}: {_named(first)}{rest}."
-    )
+        f"baseline, adjusted for all). Behind another one {'; '.join(said)}."
+    ) * bool(said)
 
 
 # ---- tables ----

@@ -95,7 +95,9 @@ def _read_tables(paths: Paths, schema: pa.Schema, owner: str) -> pd.DataFrame:
             part = as_rows(file.read(columns=schema.names))
         parts.append(part.assign(**{owner: _folder(path)}) if owner else part)
     filled = [part for part in parts if len(part)] or parts[:1]
-    return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
+    lists = {field.name for field in schema if pa.types.is_list(field.type)}
+    table = pd.concat(filled, ignore_index=True)
+    return table.drop_duplicates([name for name in table if name not in lists], ignore_index=True)
 
 
 def as_rows(table: pa.Table) -> pd.DataFrame:

@@ -190,11 +190,16 @@ def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> 
         code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
         few = draws.blocks < EFFECTIVE_GROUPS
         return verdicts.reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
+    return _few_effective(groups, lengths, code, of_documents=False)
+
+
+def _few_effective(
+    groups: Groups, lengths: Sequence[np.ndarray], code: str, *, of_documents: bool
+) -> str:
     for codes, own, name in zip(groups, lengths, ("reference", "samples"), strict=True):
-        if codes is not None:
-            n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
-            if n < EFFECTIVE_GROUPS:
-                return verdicts.reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
+        n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
+        if n < EFFECTIVE_GROUPS and (of_documents or codes is not None):
+            return verdicts.reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
 
 
@@ -253,7 +258,8 @@ def _not_tested(key: MeasureKey, how: Measuring) -> str:
     if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
         return verdicts.reason(unsound[key]) if key in unsound else ""
     if key == _TVD:
-        return _few_units(how.pair)
+        lengths = how.pair.document_lengths
+        return _few_effective(how.pair.groups, lengths, "few_units", of_documents=True)
     if key[1] == SIGNED or (key in _TYPES and how.units is None):
         return ""  # none of them depends on sizes: types are permuted at each length
     units = how.units if key in _TYPES or not _is_of_words(key[0]) else how.word_units
@@ -262,21 +268,9 @@ def _not_tested(key: MeasureKey, how: Measuring) -> str:
     why = units.unlike
     if key in _TYPES and not why:
         both = zip(units.codes, how.pair.document_lengths, strict=True)
-        lengths = np.concatenate([np.bincount(codes - codes.min(), own) for codes, own in both])
-        why = units.strata.unlike_in(lengths, "documents of such groups")
+        tokens = np.concatenate([np.bincount(codes - codes.min(), own) for codes, own in both])
+        why = units.strata.unlike_in(tokens, "documents of such groups")
     return why
-
-
-def _few_units(pair: SampleSetPair) -> str:
-    """Return the reason that a text has too few effective units for a held-out distance."""
-    assert pair.documents is not None
-    for codes, own, name in zip(
-        pair.groups, pair.document_lengths, ("reference", "samples"), strict=True
-    ):
-        n = permuted_units.effective_groups(permuted_units.group_sums(codes, own))
-        if n < EFFECTIVE_GROUPS:
-            return verdicts.reason("few_units", effective=n, text=name, least=EFFECTIVE_GROUPS)
-    return ""
 
 
 def _tested_row(

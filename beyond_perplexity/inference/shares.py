@@ -28,6 +28,12 @@ def wilson_interval(share: float, count: float, df: float = math.inf) -> tuple[f
     References
     ----------
     Wilson (1927). Probable inference, the law of succession, and statistical inference.
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(0.9, 50)
+    >>> print(f"{low:.3f} to {high:.3f}")
+    0.786 to 0.957
     """
     z = float(student_quantile((1 + INTERVAL_LEVEL) / 2, df))
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)

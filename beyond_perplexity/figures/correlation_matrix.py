@@ -24,7 +24,6 @@ from beyond_perplexity.relations.readers import PERPLEXITY
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
 _CELL, _LABELS = 0.28, 2.1  # inches
 _TREE = 0.9
-FEW_MODELS = 8  # fewer independent ones are drawn one by one
 _LINE = 26  # characters of a line of a title
 _DARK = 0.65  # from here on ink is white
 _UNSURE = "#6A6A6A"
@@ -253,8 +252,10 @@ def _draw_few(
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the rank correlations of enough families with their tree; of fewer, scatters."""
     titles = measure_names.relation_titles(measures, labels)
-    few = correlations["families"].median() < FEW_MODELS
-    shown = correlations if few else correlations[correlations["families"] >= FEW_MODELS]
+    few = correlations["families"].median() < measure_names.FEW_MODELS
+    shown = (
+        correlations if few else correlations[correlations["families"] >= measure_names.FEW_MODELS]
+    )
     known = {*shown["first"], *shown["second"]}
     names = [key for key in titles if key in known]
     if len(names) < 2:

@@ -23,6 +23,7 @@ CONTRAST_UNITS = {"word": "per word", "sentence": "per sentence"}
 # What a number of nats is divided by to be of another logarithm.
 LOGARITHMS = {"bits": math.log(2), "log10": math.log(10)}
 
+FEW_MODELS = 8  # fewer independent ones are drawn one by one
 PAPER_LEVELS = (0.1, 0.3, 0.5)
 _FEW = 4  # levels that a table has room for
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.correlation_matrix import (
-    FEW_MODELS,
     Scatter,
     ShownCorrelations,
     cluster_measures,
@@ -99,7 +98,7 @@ def correlations_over_models(
 ) -> Figure:
     """Draw correlations over models (paper, Figs. 1, 2): a matrix a split, of few scatters."""
     rows = correlations[correlations["over"] == "models"]
-    if rows["n"].max() < FEW_MODELS:
+    if rows["n"].max() < measure_names.FEW_MODELS:
         return _draw_few(semantics, rows, labels)
     return _draw_over(correlations, labels, "models")
 

@@ -42,10 +42,9 @@ class RelationPlan:
 
         Models that come trained share no training, and are each by themselves.
         """
-        names, models = (
-            [*self.names(corpus), *self._config["generation"]["models"]],
-            self._run.models,
-        )
+        models, generating = self._run.models, self._config["generation"]["models"]
+        writing = {source.partition("/")[0] for source in self._run.samples.sources(corpus)}
+        names = [*self.names(corpus), *(name for name in generating if name in writing)]
         trained = [name for name in names if models.row(name).kind != "external"]
         return as_json({name: models.find(name)["family"] for name in trained})
 

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures import measure_names
-from beyond_perplexity.figures.correlation_matrix import FEW_MODELS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_p
 from beyond_perplexity.inference.correlations import few_items_interval
@@ -158,9 +157,9 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
     """
     rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
-    few = rows["families"] < FEW_MODELS
+    few = rows["families"] < measure_names.FEW_MODELS
     if few.any():
-        told = f"too few for a correlation: fewer than {FEW_MODELS} independent models (families)"
+        told = f"too few for a correlation: fewer than {measure_names.FEW_MODELS} independent models (families)"
         yield Answer("measures", told, found=int(few.sum()), of=len(rows))
     rows = rows[~few]
     if rows.empty:

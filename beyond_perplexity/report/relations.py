@@ -159,7 +159,8 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     few = rows["families"] < measure_names.FEW_MODELS
     if few.any():
-        told = f"too few for a correlation: fewer than {measure_names.FEW_MODELS} independent models (families)"
+        least = measure_names.FEW_MODELS
+        told = f"too few for a correlation: fewer than {least} independent models (families)"
         yield Answer("measures", told, found=int(few.sum()), of=len(rows))
     rows = rows[~few]
     if rows.empty:

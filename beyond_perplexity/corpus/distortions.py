@@ -122,34 +122,61 @@ def distort(
     Arora and Rangarajan (2016). Contrastive entropy: a new evaluation metric for unnormalized
     language models, section 5.
     """
+    check_level(level)
+    if not len(candidates):
+        raise InputError("substitutes: there are none; the vocabulary or text has no words")
+    numbers = _uniforms(seed, f"{purpose}/{draw}", items, _NUMBERS * tokens.shape[1])
+    events = _events(numbers.reshape(*tokens.shape, _NUMBERS), lengths, level, options, candidates)
+    done = _in_place(tokens, events, events.substitution, events.transposition)
+    if not options.keeps_length:
+        deletion, held = events.deletion, np.arange(tokens.shape[1]) < lengths[:, None]
+        emptied = (deletion.sum(1) == lengths) & (lengths > 0)
+        deletion[emptied, 0] = False
+        done, lengths = _cut_and_fill(done, events.drawn, held & ~deletion, events.insertion)
+    return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events[:4]))
+
+
+def _uniforms(seed: int, purpose: str, items: np.ndarray, n: int) -> np.ndarray:
+    """Draw n uniform numbers of each item (B,): (B, n); of more the first ones are the same."""
     # late: plans read the options alone
     import torch
 
     from beyond_perplexity.invariant_tensors import uniforms
 
-    check_level(level)
-    if not len(candidates):
-        raise InputError("substitutes: there are none; the vocabulary or text has no words")
-    held = np.arange(tokens.shape[1]) < lengths[:, None]  # (B, T)
-    # how wide the batch is does not change the numbers of a position
     of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
-    found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * tokens.shape[1])
-    numbers = found.numpy().reshape(*tokens.shape, _NUMBERS)  # (B, T, 3)
+    return uniforms(seed, purpose, of_items, 0, n).numpy()
+
+
+class _Events(NamedTuple):
+    """What happens at every position: (B, T) each."""
+
+    substitution: np.ndarray  # bool, as the next three
+    transposition: np.ndarray
+    deletion: np.ndarray
+    insertion: np.ndarray
+    drawn: np.ndarray  # the word that takes its place
+    partners: np.ndarray  # the other position of a transposition
+
+
+def _events(
+    numbers: np.ndarray,
+    lengths: np.ndarray,
+    level: float,
+    options: DistortionOptions,
+    candidates: np.ndarray,
+) -> _Events:
+    """Say what the numbers of every position, (B, T, 3), make of it."""
+    chance, lot, which = np.moveaxis(numbers, 2, 0)  # (B, T) each
+    positions = np.arange(numbers.shape[1])
     bounds = np.cumsum(options.shares)
-    lots = np.searchsorted(bounds[:-1] / bounds[-1], numbers[..., 1], side="right")  # (B, T)
-    hit = held & (numbers[..., 0] < level)  # (B, T)
-    substitution, transposition, deletion, insertion = (hit & (lots == lot) for lot in range(4))
+    lots = np.searchsorted(bounds[:-1] / bounds[-1], lot, side="right")  # (B, T)
+    hit = (positions < lengths[:, None]) & (chance < level)  # (B, T)
+    substitution, transposition, deletion, insertion = (hit & (lots == k) for k in range(4))
     transposition &= lengths[:, None] > 1
-    drawn = candidates[(numbers[..., 2] * len(candidates)).astype(np.int64)]  # (B, T)
-    others = (numbers[..., 2] * (lengths[:, None] - 1)).astype(np.int64)
-    partners = others + (others >= np.arange(numbers.shape[1]))  # (B, T): other positions
-    done = _in_place(tokens, drawn, partners, substitution, transposition)
-    if not options.keeps_length:
-        emptied = (deletion.sum(1) == lengths) & (lengths > 0)
-        deletion[emptied, 0] = False
-        done, lengths = _cut_and_fill(done, drawn, held & ~deletion, insertion)
-    events = (substitution, transposition, deletion, insertion)
-    return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events))
+    drawn = candidates[(which * len(candidates)).astype(np.int64)]  # (B, T)
+    others = (which * (lengths[:, None] - 1)).astype(np.int64)
+    partners = others + (others >= positions)
+    return _Events(substitution, transposition, deletion, insertion, drawn, partners)
 
 
 _RANKS, _DISTANCES = (100, 1000), (1, 4)  # where bands end
@@ -182,64 +209,38 @@ def distort_by_parts(
 ) -> DistortionSteps:
     """Distort sentences as `distort` does, but only what belongs to some of `EVENT_PARTS` at first.
 
-    A place belongs to the part of its event: a substitution by the rank of the word that stands
+    A position belongs to the part of its event: a substitution by the rank of the word that stands
     there undistorted, its number among the candidates (most frequent first); a transposition by the
     distance of both words. Documents, `owners` (B,) of sentences, have orders at random. Only
     distortions that keep lengths have parts.
     """
-    import torch
-
-    from beyond_perplexity.invariant_tensors import uniforms
-
     if not options.keeps_length:
         raise InputError(
             "distortion: deletes or inserts words, so that H_C has no parts; set both 0"
         )
-    count, width = tokens.shape
-    of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
-    found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * width)
-    chance, lot, which = np.moveaxis(found.numpy().reshape(count, width, _NUMBERS), 2, 0)
-    hit = (np.arange(width) < lengths[:, None]) & (chance < level)
-    substitution = hit & (
-        lot < options.substitution / (options.substitution + options.transposition)
-    )
-    transposition = hit & ~substitution & (lengths[:, None] > 1)
-    others = (which * (lengths[:, None] - 1)).astype(np.int64)
-    partners = others + (others >= np.arange(width))
-    distances = np.searchsorted(_DISTANCES, np.abs(partners - np.arange(width)))
-    parts = np.where(substitution, np.searchsorted(_RANKS, tokens, side="right"), 3 + distances)
-    documents, firsts = np.unique(owners, return_index=True)
-    of_documents = of_items[torch.from_numpy(firsts)]
-    order = (
-        uniforms(seed, f"{purpose}/order/{draw}", of_documents, 0, len(EVENT_PARTS))
-        .numpy()
-        .argsort(1)
-    )
+    numbers = _uniforms(seed, f"{purpose}/{draw}", items, _NUMBERS * tokens.shape[1])
+    events = _events(numbers.reshape(*tokens.shape, _NUMBERS), lengths, level, options, candidates)
+    distances = np.abs(events.partners - np.arange(tokens.shape[1]))
+    ranks = np.searchsorted(_RANKS, tokens, side="right")
+    parts = np.where(events.substitution, ranks, 3 + np.searchsorted(_DISTANCES, distances))
+    n, (documents, firsts) = len(EVENT_PARTS), np.unique(owners, return_index=True)
+    order = _uniforms(seed, f"{purpose}/order/{draw}", items[firsts], n).argsort(1)
     step = np.take_along_axis(order.argsort(1)[owners], parts, 1)  # (B, T): when a part is applied
-    drawn = candidates[(which * len(candidates)).astype(np.int64)]
-    words = [
-        _in_place(tokens, drawn, partners, substitution & (step <= k), transposition & (step <= k))
-        for k in range(len(EVENT_PARTS))
-    ]
-    cells = (owners[:, None] * len(EVENT_PARTS) + parts)[substitution | transposition]
-    events = np.bincount(cells, minlength=len(documents) * len(EVENT_PARTS)).reshape(
-        -1, len(EVENT_PARTS)
-    )
-    return DistortionSteps(words, order, events)
+    both = events.substitution, events.transposition
+    words = [_in_place(tokens, events, *(event & (step <= k) for event in both)) for k in range(n)]
+    cells = (owners[:, None] * n + parts)[both[0] | both[1]]
+    hit = np.bincount(cells, minlength=len(documents) * n).reshape(-1, n)
+    return DistortionSteps(words, order, hit)
 
 
 def _in_place(
-    tokens: np.ndarray,
-    drawn: np.ndarray,
-    partners: np.ndarray,
-    substitution: np.ndarray,
-    transposition: np.ndarray,
+    tokens: np.ndarray, events: _Events, substitution: np.ndarray, transposition: np.ndarray
 ) -> np.ndarray:
-    """Substitute and transpose from left to right; all arguments and the result are (B, T)."""
-    done = tokens.copy()
+    """Substitute and transpose from left to right, by some of the events: (B, T)."""
+    done, drawn = tokens.copy(), events.drawn
     for position in np.flatnonzero((substitution | transposition).any(0)):
         rows = np.flatnonzero(transposition[:, position])
-        others = partners[rows, position]
+        others = events.partners[rows, position]
         done[rows, position], done[rows, others] = done[rows, others], done[rows, position]
         rows = np.flatnonzero(substitution[:, position])
         done[rows, position] = drawn[rows, position]

@@ -141,7 +141,15 @@ def halvings(n: int, rngs: Iterable[np.random.Generator]) -> np.ndarray:
     return chosen
 
 
-class _Halved(NamedTuple):
+class PartitionLimits(NamedTuple):
+    """The total variation over a partition of the types: an estimate and a limit on either side."""
+
+    value: float  # held out: on average at most the distance
+    low: float
+    high: float
+
+
+class Halved(NamedTuple):
     """Units of both texts, cut into halves H times; documents that are left out have unit U."""
 
     documents: _TypeCounts
@@ -153,16 +161,15 @@ class _Halved(NamedTuple):
     grouped: bool  # whether the samples have groups
 
     @classmethod
-    def of(cls, documents: _TypeCounts, groups: Groups, seed: int, kept: Kept) -> _Halved:
+    def of(
+        cls, documents: _TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
+    ) -> Halved:
+        """Halve two texts, of units or of those that are kept, (D,)."""
         codes, first, tokens, halves = [], [], [], []
         for sample_set, name in enumerate(("reference", "samples")):
-            n, held, chosen = (
-                documents.n_documents(sample_set),
-                groups[sample_set],
-                kept[sample_set],
-            )
+            n, held = documents.n_documents(sample_set), groups[sample_set]
             own = np.arange(n) if held is None else held
-            chosen = np.ones(n, bool) if chosen is None else chosen
+            chosen = np.ones(n, bool) if kept[sample_set] is None else kept[sample_set]
             numbers, inverse = np.unique(own[chosen], return_inverse=True)
             n_units = len(numbers)
             unit = np.full(n, n_units)
@@ -197,15 +204,43 @@ class _Halved(NamedTuple):
         ]
         return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))
 
+    def held_out(self, marks: list[np.ndarray]) -> HeldOut:
+        """Hold the units of either half against the marks (V, H) of the other one."""
+        return self.combined(*(self.of_half(b, self.inside(b, marks)) for b in (0, 1)))
+
+    def distance(self) -> HeldOut:
+        """Compute the held-out distance."""
+        return self.held_out([_more_frequent(*half) for half in zip(*self.halves, strict=True)])
+
+    def partitioned(self, confidence: float) -> PartitionLimits:
+        """Estimate the total variation over the most frequent types of the reference's other half.
+
+        Of every halving the `PARTITION_TYPES` most frequent types of one half of the reference are
+        a cell each and all others one; the distance is measured in the other half. The lower limit
+        and the value are those of the held-out distance; the upper limit, value + t * standard
+        error, of the plug-in distance of the other half and all samples, which is too large on
+        average. Both limits are of this confidence.
+        """
+        reference, samples = self.halves
+        n, all_samples = min(PARTITION_TYPES, len(reference[0])), samples[0] + samples[1]
+        marks, plug_in = [], []
+        for half in (0, 1):
+            order = np.argsort(-reference[half], axis=0, kind="stable")[:n]
+            marks.append(_more_frequent(reference[half], samples[half], order))
+            plug_in.append(_more_frequent(reference[1 - half], all_samples, order))
+        held, of_samples = self.held_out(marks), self.inside(1, plug_in).mean(axis=1)
+        above = self.combined(self.of_half(0, self.inside(0, plug_in)), of_samples)
+        high = above.estimate + student_quantile(confidence, above.df) * above.error
+        value = max(0.0, float(np.median(held.estimate)))
+        limits = held.lower_limit(confidence), min(1.0, float(np.median(high)))
+        return PartitionLimits(value, *limits)
+
 
 def held_out_distance(
     documents: _TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
 ) -> HeldOut:
     """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
-    halved = _Halved.of(documents, groups, seed, kept)
-    marks = [_more_frequent(*half) for half in zip(*halved.halves, strict=True)]
-    # A unit of the first half is held against the A of the second, and the reverse.
-    return halved.combined(*(halved.of_half(b, halved.inside(b, marks)) for b in (0, 1)))
+    return Halved.of(documents, groups, seed, kept).distance()
 
 
 def _more_frequent(
@@ -224,41 +259,6 @@ def _more_frequent(
     marks = np.repeat(rest[None], len(first), axis=0)
     np.put_along_axis(marks, order, tops[0] > tops[1], axis=0)
     return marks
-
-
-class PartitionLimits(NamedTuple):
-    """The total variation over a partition of the types: an estimate and a limit on either side."""
-
-    value: float  # held out: on average at most the distance
-    low: float
-    high: float
-
-
-def partitioned_distance(
-    documents: _TypeCounts, groups: Groups, seed: int, kept: Kept, confidence: float
-) -> PartitionLimits:
-    """Estimate the total variation over the most frequent types of the reference's other half.
-
-    Of every halving the `PARTITION_TYPES` most frequent types of one half of the reference are a
-    cell each and all others one; the distance is measured in the other half, of units or of those
-    that are kept, (D,). The lower limit and the value are those of the held-out distance; the upper
-    limit, value + t * standard error, of the plug-in distance of the other half and all samples,
-    which is too large on average. Both limits are of this confidence.
-    """
-    halved = _Halved.of(documents, groups, seed, kept)
-    n = min(PARTITION_TYPES, len(halved.halves[0][0]))
-    marks, plug_in = [], []
-    for half in (0, 1):
-        own, other = halved.halves[0][half], halved.halves[0][1 - half]
-        order = np.argsort(-own, axis=0, kind="stable")[:n]
-        marks.append(_more_frequent(own, halved.halves[1][half], order))
-        plug_in.append(_more_frequent(other, np.add(*halved.halves[1]), order))
-    held = halved.combined(*(halved.of_half(b, halved.inside(b, marks)) for b in (0, 1)))
-    of_samples = halved.inside(1, plug_in).mean(axis=1)
-    above = halved.combined(halved.of_half(0, halved.inside(0, plug_in)), of_samples)
-    high = above.estimate + student_quantile(confidence, above.df) * above.error
-    value = max(0.0, float(np.median(held.estimate)))
-    return PartitionLimits(value, held.lower_limit(confidence), min(1.0, float(np.median(high))))
 
 
 def sums_of_units(

@@ -253,11 +253,10 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None:
-            given = pair.documents, pair.groups, how.seed, equal.kept
-            value, *limits = held_out.partitioned_distance(*given, options.confidence)
+            halved = held_out.Halved.of(pair.documents, pair.groups, how.seed, equal.kept)
+            value, *limits = halved.partitioned(options.confidence)
             if options.bootstrap:
-                held = held_out.held_out_distance(*given)
-                made = made._replace(low=held.lower_limit(options.confidence))
+                made = made._replace(low=halved.distance().lower_limit(options.confidence))
             yield MeasureRow(
                 _WORDS, "partitioned_tvd", value, *(limits if options.bootstrap else ())
             )

@@ -68,12 +68,21 @@ def reason(code: str, **numbers: object) -> str:
 
 def cannot_tell(held: Any) -> bool:
     """Say whether a `reason` is of a test that so few permutations cannot decide."""
-    return isinstance(held, str) and held.startswith(json.dumps({"code": TOO_FEW})[:-1])
+    return _has_code(held, TOO_FEW)
 
 
 def within_band(held: Any) -> bool:
     """Say whether a `reason` is of a distance that two human texts have too."""
-    return isinstance(held, str) and held.startswith(json.dumps({"code": INSIDE_BAND})[:-1])
+    return _has_code(held, INSIDE_BAND)
+
+
+def is_of_test(held: Any) -> bool:
+    """Say whether a `reason` is of a test that was made, and not why there is none."""
+    return cannot_tell(held) or within_band(held)
+
+
+def _has_code(held: Any, code: str) -> bool:
+    return isinstance(held, str) and held.startswith(json.dumps({"code": code})[:-1])
 
 
 def reason_text(held: str) -> str:

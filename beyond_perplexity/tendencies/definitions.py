@@ -185,8 +185,7 @@ class MeasureRow(NamedTuple):
     @property
     def withheld(self) -> bool:
         """Whether no test of this measure gives a verdict."""
-        tested = verdicts.cannot_tell(self.reason) or verdicts.within_band(self.reason)
-        return bool(self.reason) and not tested
+        return bool(self.reason) and not verdicts.is_of_test(self.reason)
 
     @property
     def verdict(self) -> str:

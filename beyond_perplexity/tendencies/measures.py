@@ -326,11 +326,7 @@ def adjusted_rows(
     for row in rows:
         if row.key in adjusted:
             # What is left out is of rows that are adjusted anew.
-            old = (
-                ""
-                if verdicts.cannot_tell(row.reason) or verdicts.within_band(row.reason)
-                else row.reason
-            )
+            old = "" if verdicts.is_of_test(row.reason) else row.reason
             row = row._replace(reason=few if few and _drawn([row]) else old)
             # The held-out distance finds more than the distance that is shown, which is above the
             # baseline on average where the texts differ, however far the band reaches.

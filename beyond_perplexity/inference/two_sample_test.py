@@ -7,9 +7,10 @@ last one, an ordered or an unordered support. Source: "Language Model Evaluation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -299,7 +300,7 @@ def permutation_test(
         parts = [(x, y, units or permuted_units.single_documents(sizes))]
         if statistic is not mean_difference and (why := parts[0][2].unlike):
             raise ValueError(f"groups of x and y are not exchangeable: {reason_text(why)}")
-    randomized = _means if statistic is mean_difference else partial(_randomized, statistic)
+    randomized = permuted_means if statistic is mean_difference else partial(_randomized, statistic)
     both = np.mean([randomized(*part, permutations, seed) for part in parts], axis=0)
     observed, null = float(both[-1]), both[:-1]
     p_value = permutation_p(observed, null, two_sided=two_sided)
@@ -308,30 +309,20 @@ def permutation_test(
     return PermutationTest(observed, p_value, null, scheme)
 
 
-def _means(
-    x: np.ndarray, y: np.ndarray, units: PermutedUnits, permutations: int, seed: int
-) -> np.ndarray:
-    sides = [
-        (np.bincount(codes, own, sum(units.n)), np.bincount(codes, minlength=sum(units.n)))
-        for codes, own in zip(units.codes, (x, y), strict=True)
-    ]
-    return permuted_means(sides, units, permutations, seed)
-
-
 def permuted_means(
-    sides: Sequence[tuple[np.ndarray, np.ndarray]], units: PermutedUnits, n: int, seed: int
+    x: np.ndarray, y: np.ndarray, units: PermutedUnits, n: int, seed: int
 ) -> np.ndarray:
     """Compute t of the difference of means under n randomizations and, last, of the data: (n + 1,).
 
-    Of sums and numbers of documents of both texts by unit, (U,) each, 0 for the other's. Units are
-    permuted without regard to their sizes, which the standard error knows of.
+    Of a number for each document of both texts. Units are permuted without regard to their sizes,
+    which the standard error knows of.
     """
-    sums, sizes = (
-        units.weights[0] * first + units.weights[1] * second
-        for first, second in zip(*sides, strict=True)
-    )
+    sums, sizes = np.zeros((2, sum(units.n)))
+    for numbers, codes, weight in zip((x, y), units.codes, units.weights, strict=True):
+        sums += weight * np.bincount(codes, numbers, len(sums))
+        sizes += weight * np.bincount(codes, minlength=len(sums))
     own = (np.arange(sum(units.n)) < units.n[0])[:, None]  # (U, 1)
-    drawn = [*replace(units, strata=None).labels(n, seed), own]
+    drawn = chain(replace(units, strata=None).labels(n, seed), [own])
     return np.concatenate(
         [studentized_difference(labels.T, ~labels.T, sums, sizes) for labels in drawn]
     )

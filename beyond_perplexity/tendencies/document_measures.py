@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -176,9 +177,11 @@ def randomized_types(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         return found
     for held in types_by_length(how.pair):
         if units is not None:
-            documents, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
-            cells = histogram_draws.permuted_cells(documents, width, held.evaluate, units, n, seed)
-            drawn = cells.get(_TESTED, np.zeros(0))
+            cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
+            found_cells = histogram_draws.permuted_cells(
+                cells, width, held.evaluate, units, n, seed
+            )
+            drawn = found_cells.get(_TESTED, np.zeros(0))
         else:
             purpose = f"permutation/{held.tendency}"
             drawn = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
@@ -198,12 +201,12 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         if units is None:
             drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)
         else:
-            documents, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
-            drawn = histogram_draws.permuted_cells(documents, width, evaluate, units, n, seed)
+            cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
+            drawn = histogram_draws.permuted_cells(cells, width, evaluate, units, n, seed)
         observed = evaluate(*held.counts)
         both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
         if units is not None:
-            both[SIGNED] = permuted_means(_sums_by_unit(held, documents, units), units, n, seed)
+            both[SIGNED] = _randomized_t(held, cells, units, n, seed)
         found |= {(held.tendency, name): x for name, x in both.items()}
     return found
 
@@ -215,16 +218,17 @@ def _tested_numbers(
     return {SIGNED: t, "ks": ks(reference, samples)}
 
 
-def _sums_by_unit(
-    held: CellComparison, documents: tuple[np.ndarray, np.ndarray], units: PermutedUnits
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Sum the numbers and count the documents of each unit, for both texts: (U,) each."""
-    sums = []
-    for own, codes in zip(documents, units.codes, strict=True):
-        kept, width = own >= 0, sum(units.n)
-        numbers = np.bincount(codes[kept], held.cells[own[kept]], width)
-        sums.append((numbers, np.bincount(codes[kept], minlength=width)))
-    return sums
+def _randomized_t(
+    held: CellComparison,
+    cells: tuple[np.ndarray, np.ndarray],
+    units: PermutedUnits,
+    n: int,
+    seed: int,
+) -> np.ndarray:
+    """Draw t of the means of the documents that have a number, which `cells` (D,) say."""
+    x, y = (held.cells[own[own >= 0]] for own in cells)
+    first, second = (codes[own >= 0] for codes, own in zip(units.codes, cells, strict=True))
+    return permuted_means(x, y, replace(units, codes=(first, second)), n, seed)
 
 
 def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:

@@ -180,7 +180,6 @@ class Strata:
     starts: np.ndarray
     n_first: np.ndarray  # units of the first text in each: (S,)
     sizes: np.ndarray  # of the units: (U,)
-    n: tuple[int, int]
     what: str  # units of one size, in words
 
     @classmethod
@@ -192,7 +191,7 @@ class Strata:
         wanted = sizes[order[np.arange(n) * len(sizes) // n]]
         starts = np.unique(np.searchsorted(sizes[order], wanted))
         n_first = np.add.reduceat((order < len(first)).astype(np.int64), starts)
-        return cls(order, starts, n_first, sizes, (len(first), len(second)), what)
+        return cls(order, starts, n_first, sizes, what)
 
     @cached_property
     def _totals(self) -> np.ndarray:
@@ -227,9 +226,10 @@ class Strata:
         """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""
         means = np.add.reduceat(sizes[self.order], self.starts) / self._totals
         found = []
-        for side, n in ((slice(None, self.n[0]), self.n_first), (slice(self.n[0], None), None)):
-            expected = (self._totals - self.n_first if n is None else n) @ means
-            found.append(sizes[side].sum() / expected if expected else 1.0)
+        sides = np.split(sizes, [self.n_first.sum()])
+        for side, n in zip(sides, (self.n_first, self._totals - self.n_first), strict=True):
+            expected = n @ means
+            found.append(side.sum() / expected if expected else 1.0)
         return float(max(found) / min(found)) if min(found) > 0 else np.inf
 
 

@@ -238,8 +238,8 @@ class _Text:
                 (tendency,) = (key for key, row in SHARES.items() if row.histogram == name)
                 inner = ShareShift(tendency, histograms[name])
                 numbers = np.divide(values[name], lengths, where=lengths > 0, out=numbers * np.nan)
-            own = document_shifts.NumberSwapShift(inner, population, numbers) if grouped else inner
-            yield own
+            grouping = document_shifts.NumberSwapShift
+            yield grouping(inner, population, numbers) if grouped else inner
 
 
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -267,23 +267,22 @@ def detected_shifts(
     NaN for none, and all of them where there is no other half.
     """
     found: dict[str, float] = {}
-    before, nothing = how.documents[0], math.nan
-    by_moments = isinstance(shift, LengthShift | ShareShift)
+    before = how.documents[0]
     for n in how.documents:
         search = _Search(shift, n, how, seed)
         for measure in shift.measures:
+            x = power = math.nan
             if other is not None:
                 # Shifts fall with the root of the documents, from the second number on.
-                known = not math.isnan(found.get(measure, nothing))
+                known = not math.isnan(found.get(measure, math.nan))
                 guess = found[measure] * math.sqrt(before / n) if known else _GUESS
-                found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
-            x, power = found.get(measure, nothing), nothing
-            if other is not None and not math.isnan(x):
-                power = _Search(other, n, how, seed, "power").power(measure, x)
+                x = found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
+                if not math.isnan(x):
+                    power = _Search(other, n, how, seed, "power").power(measure, x)
             yield measure, n, x, power
-        if by_moments:
-            x = power = nothing
-            if isinstance(shift, LengthShift | ShareShift) and isinstance(other, type(shift)):
+        if isinstance(shift, LengthShift | ShareShift):
+            x = power = math.nan
+            if isinstance(other, type(shift)):
                 x = mean_shift(shift.moments, n, how, shift.largest)
                 power = mean_power(other.moments, x, n, how.level)
             yield SIGNED, n, x, power

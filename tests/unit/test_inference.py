@@ -126,7 +126,7 @@ def test_t_of_means_is_that_of_all_randomizations(scheme):
     groups = codes if scheme == "groups" else (codes[0], None)
     x, y = RNG.integers(1, 30, 9), RNG.integers(1, 30, 9)
     units = permuted_units.permuted_units(groups, (9, 9), 1)
-    drawn = two_sample_test._means(x, y, units, 1999, 3)
+    drawn = two_sample_test.permuted_means(x, y, units, 1999, 3)
     held = [np.array([*x, *y])[np.concatenate(units.codes) == u] for u in range(sum(units.n))]
 
     def t(first: list[np.ndarray], second: list[np.ndarray]) -> float:
@@ -151,7 +151,7 @@ def test_t_of_means_is_that_of_all_randomizations(scheme):
         least, most = binom.ppf([1e-6, 1 - 1e-6], 1999, share)
         assert least <= np.sum(np.abs(drawn[:-1] - value) < 1e-6) <= most
     single = permuted_units.single_documents((9, 9))
-    found = two_sample_test._means(x, y, single, 5, 3)[-1]
+    found = two_sample_test.permuted_means(x, y, single, 5, 3)[-1]
     assert found == pytest.approx(ttest_ind(y, x, equal_var=False).statistic)
 
 
@@ -255,7 +255,7 @@ def test_the_distance_over_a_partition_is_that_of_a_loop(monkeypatch):
     monkeypatch.setattr(held_out, "PARTITION_TYPES", 4)
     first, second = draw(5, 40), draw(6, 33)
     with pair_of(first, second) as pair:
-        found = held_out.partitioned_distance(pair.documents, (None, None), 9, (None, None), 0.9)
+        found = held_out.Halved.of(pair.documents, (None, None), 9).partitioned(0.9)
         names = pair.types.to_pylist()
     X, Y = (np.array([[t.split().count(w) for w in names] for t in own]) for own in (first, second))
     h, m = (

@@ -164,12 +164,11 @@ def holm_chains(chains: Sequence[Sequence[float]], families: int = 1) -> list[li
     >>> holm_chains([[0.01, 0.04], [0.03], [0.2]])
     [[0.03, 0.09], [0.09], [0.2]]
     """
-    places, found, largest = [0] * len(chains), [list[float]() for _ in chains], 0.0
-    while alive := [k for k, chain in enumerate(chains) if places[k] < len(chain)]:
-        k = min(alive, key=lambda k: chains[k][places[k]])
-        largest = max(largest, min(1.0, chains[k][places[k]] * len(alive) * families))
+    found, largest = [list[float]() for _ in chains], 0.0
+    while alive := [k for k, chain in enumerate(chains) if len(found[k]) < len(chain)]:
+        smallest, k = min((chains[k][len(found[k])], k) for k in alive)
+        largest = max(largest, min(1.0, smallest * len(alive) * families))
         found[k].append(largest)
-        places[k] += 1
     return found
 
 

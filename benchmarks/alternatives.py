@@ -16,7 +16,6 @@ D documents, V types, T tokens, E numbers of a vector.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import math
 import sys
@@ -32,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse, stats
 
-from benchmarks.calibration import FEWEST, Rate, rates
+from benchmarks.calibration import FEWEST, Rate, parser_of, rates
 from benchmarks.coverages import Shifted
 from benchmarks.levels import ANY, LEVEL, SEED, opened
 from benchmarks.populations import UNKNOWN, Articles, Drawn, Topics
@@ -326,14 +325,10 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="repeats of every row")
-    parser.add_argument("--text", type=Path, help="a text with articles, in the format of WikiText")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    given = parser.parse_args()
+    given = parser_of(__doc__, REPEATS).parse_args()
     pool = real_pool(given.text) if given.text else synthetic_pool()
     print(without_mauve(pool))
-    repeats = {True: given.repeats, False: given.repeats}
+    repeats = dict.fromkeys((True, False), given.repeats)
     print(table(list(measured(cases(pool), repeats, given.jobs))))
     return 0
 

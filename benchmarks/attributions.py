@@ -15,13 +15,13 @@ import numpy as np
 from benchmarks.levels import ANY, LEVEL, SEED, TESTS, opened
 from benchmarks.populations import Articles, Drawn, Topics
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
+from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 Draw = Callable[[np.random.Generator], Drawn]
-WORDS = ("rank_frequency", "unigram", *HISTOGRAM_OF, *SHARES)
+WORDS = ("rank_frequency", "unigram", *HISTOGRAM_OF)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class AlikeIn:
 
 
 def _words(tendency: str, measure: str) -> bool:
-    return tendency in WORDS and tendency not in SHARES
+    return tendency in WORDS
 
 
 def _all(tendency: str, measure: str) -> bool:
@@ -68,13 +68,10 @@ def _spread(population: Topics, n: int, spread: float) -> Draw:
     def draw(rng: np.random.Generator) -> Drawn:
         plain = population.documents(rng, n, 3.0)
         lengths = np.clip(np.round(25 + 6 * spread * rng.standard_normal(n)), 1, 49).astype(int)
-        held = np.diff(plain.offsets)
-        short = held < lengths
-        while short.any():
+        while (short := np.diff(plain.offsets) < lengths).any():
             more = population.documents(rng, int(short.sum()), 3.0)
             plain = _put(plain, np.flatnonzero(short), more)
-            held = np.diff(plain.offsets)
-            short = held < lengths
+        held = np.diff(plain.offsets)
         keep = np.arange(plain.offsets[-1]) - np.repeat(plain.offsets[:-1], held)
         ids = plain.ids[keep < np.repeat(lengths, held)]
         return replace(plain, ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths)]))
@@ -82,10 +79,10 @@ def _spread(population: Topics, n: int, spread: float) -> Draw:
     return draw
 
 
-def _put(plain: Drawn, places: np.ndarray, more: Drawn) -> Drawn:
+def _put(plain: Drawn, documents: np.ndarray, more: Drawn) -> Drawn:
     parts = np.split(plain.ids, plain.offsets[1:-1])
-    for place, part in zip(places, np.split(more.ids, more.offsets[1:-1]), strict=True):
-        parts[place] = part
+    for document, part in zip(documents, np.split(more.ids, more.offsets[1:-1]), strict=True):
+        parts[document] = part
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     return replace(plain, ids=np.concatenate(parts), offsets=offsets)
 

@@ -126,13 +126,19 @@ def calibrate(
             yield found, time.perf_counter() - start
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parser_of(description: str | None, repeats: int) -> argparse.ArgumentParser:
+    """Make the parser of a program that repeats cases, some of them of a real text."""
+    parser = argparse.ArgumentParser(description=description)
     add = parser.add_argument
-    add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run")
-    add("--repeats", type=int, default=REPEATS, help="repeats of every case")
+    add("--repeats", type=int, default=repeats, help="repeats of every case")
     add("--text", type=Path, help="a text with articles, in the format of WikiText")
     add("--jobs", type=int, default=1, help="processes")
+    return parser
+
+
+def main() -> int:
+    parser, parts = parser_of(__doc__, REPEATS), list(PARTS)
+    parser.add_argument("--part", nargs="+", choices=parts, default=parts, help="parts to run")
     given = parser.parse_args()
     articles = Articles(given.text, FEWEST) if given.text and given.text.exists() else None
     if articles is None:

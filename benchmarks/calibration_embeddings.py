@@ -11,7 +11,6 @@ one case, as in `benchmarks.calibration`; the exit status is 1 where a rate is n
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.calibration import FEWEST, REPEATS, rates
+from benchmarks.calibration import FEWEST, REPEATS, parser_of, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.random_streams import stream, stream_key
@@ -256,11 +255,7 @@ def cases(population: Pages, name: str) -> Iterator[TwoTexts | PromisedShift]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="repeats of every case")
-    parser.add_argument("--text", type=Path, help="a text with articles, in the format of WikiText")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    given = parser.parse_args()
+    given = parser_of(__doc__, REPEATS).parse_args()
     populations = {"synthetic": Pages.made(150, 5.0, 0.5)}
     if given.text:
         populations["real"] = real_pages(given.text)

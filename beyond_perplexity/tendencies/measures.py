@@ -255,11 +255,11 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
 
 def _not_tested(key: MeasureKey, how: Measuring) -> str:
     """Return the reason why the units of a pair have no sound test of a measure, or nothing."""
-    if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
-        return verdicts.reason(unsound[key]) if key in unsound else ""
-    if key == _TVD:
+    if key == _TVD:  # by the held-out distance, whatever is permuted
         lengths = how.pair.document_lengths
         return _few_effective(how.pair.groups, lengths, "few_units", of_documents=True)
+    if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
+        return verdicts.reason(unsound[key]) if key in unsound else ""
     if key[1] == SIGNED or (key in _TYPES and how.units is None):
         return ""  # none of them depends on sizes: types are permuted at each length
     units = how.units if key in _TYPES or not _is_of_words(key[0]) else how.word_units

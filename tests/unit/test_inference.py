@@ -388,6 +388,16 @@ def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted
         assert draws in rows[key].note
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_one_document_of_most_tokens_is_no_sample_of_many(scheme):
+    """Of the same words: its share of the tokens, and no distance, would give a small p."""
+    texts, codes = draw(3, 120, mean=8), np.arange(120) // 3
+    groups = [(None, None), (codes, codes), (codes, None), (None, codes)][SCHEMES.index(scheme)]
+    samples = [*draw(4, 119, mean=8), " ".join(draw(5, 900))]
+    note = rows_of(texts, samples, groups)["unigram", "tvd"].note
+    assert "in the samples, fewer than 20" in note
+
+
 def nearly_single(n):
     """Give each of n documents a group, but the first two one together."""
     return np.maximum(np.arange(n) - 1, 0)

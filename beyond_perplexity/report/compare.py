@@ -36,6 +36,7 @@ from beyond_perplexity.tendencies.measures import (
     permuted_told,
     star_warning,
 )
+from beyond_perplexity.tendencies.pairs import Measuring
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -52,6 +53,7 @@ from beyond_perplexity.tendencies.word_classes import (
     stop_word_list,
     without_blanks,
 )
+from beyond_perplexity.tendencies.words_and_phrases import compare_words
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
 _SHIFT_PAIRS = 100  # of samples, that find the minimum detectable effect
@@ -84,7 +86,7 @@ class SampleSet:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_sample_sets`: schemas ``tendencies`` and ``curves``.
+    """The result of `compare_sample_sets`: schemas ``tendencies``, ``curves`` and ``words``.
 
     `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
     where there are any; `permuted` says what the tests permute, `encoder` what documents are
@@ -95,6 +97,7 @@ class Comparison:
     samples: SampleSet
     measures: pd.DataFrame
     curves: pd.DataFrame
+    words: pd.DataFrame
     labels: Labels
     described: Mapping[str, object]
     raw: pd.DataFrame | None = None
@@ -244,13 +247,14 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         remark("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
         others = compare_vectors(reference, samples, views[main]) if compare_vectors else []
-        tables, permuted = _measured(reference, samples, views, classes, options, others)
+        tables, words, permuted = _measured(reference, samples, views, classes, options, others)
         counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in sample_sets]
         yield Comparison(
             reference,
             samples,
             tables[main],
             _curves(reference, samples, options),
+            words,
             Labels(names={COMPARED_SOURCE: "Samples"}, reference="Reference"),
             check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
@@ -307,9 +311,9 @@ def _measured(
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
-) -> tuple[dict[str, pd.DataFrame], str]:
-    """Measure the samples in every reading, with `others` in the first: a table each, units."""
-    measurement, found, permuted = options.measurement(), {}, ""
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, str]:
+    """Measure the samples in every reading, with `others` and words in the first; say the units."""
+    measurement, found, permuted, words = options.measurement(), {}, "", pd.DataFrame()
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
     training = (lambda: _training_texts(options)) if options.training is not None else None
@@ -329,8 +333,12 @@ def _measured(
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 remark(f"warning: {warning}")
             rows += comparison.text_rows(name, pair_of_sample_sets)
+            if place == 0:
+                how = Measuring.of(pair, measurement, options.seed)
+                texts = reference.files.texts, samples.files.texts
+                words = compare_words(how, texts, view.batch, COMPARED_SOURCE, name).to_pandas()
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
-    return found, permuted
+    return found, words, permuted
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

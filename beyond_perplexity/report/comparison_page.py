@@ -45,6 +45,7 @@ from beyond_perplexity.report.layout import (
     to_text,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
+from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -61,6 +62,12 @@ PAGE_FIGURES = {
         "Distance between samples and reference per tendency, above it the baseline, both at one "
         "size. Colour compares it with the 95% band of human text, stars are the test of all "
         "documents: inside the band white has no star, violet one; blue is farther.",
+    ),
+    "words": (
+        "tendencies/words",
+        "Words and phrases",
+        "Left: log odds with 95% intervals, above 0 where the samples have more. Right: the share "
+        "of the documents of either text that have them.",
     ),
     "length": (
         "tendencies/figure_5",
@@ -134,7 +141,8 @@ _MAIN_NOTE = (
     f"distance minus baseline. Limits and p are of all documents. {STAR_NOTE}."
 )
 _RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
-WIDE = ("distances", "vocabulary")
+_ON_TERMINAL = 3  # words and phrases in either direction
+WIDE = ("distances", "words", "vocabulary")
 _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 
@@ -307,6 +315,7 @@ def comparison_page(
         "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures),
         "texts": texts_table(found.measures, found.labels),
+        "words": named_words_table(found.words, found.labels),
         "raw": None if found.raw is None else comparison_table(found.raw, raw=True),
         "all": all_measures_table(found.measures),
     }
@@ -326,7 +335,7 @@ def comparison_page(
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
     """Draw a figure of `PAGE_FIGURES`; see `figures.draw_figure`."""
-    tables = {"measures": comparison.measures, "curves": comparison.curves}
+    tables = {kind: getattr(comparison, kind) for kind in ("measures", "curves", "words")}
     return draw_figure(name, tables, comparison.labels)
 
 
@@ -345,12 +354,13 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
 
 def comparison_text(found: Comparison) -> str:
     """Return the tables of a comparison as text, for a terminal."""
-    tables = comparison_table(found.measures), all_measures_table(found.measures)
+    words = named_words_table(found.words, found.labels, _ON_TERMINAL, quoted=False)
+    tables = comparison_table(found.measures), words, all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
@@ -362,10 +372,14 @@ def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> N
         for name, figure in figures.items():
             save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
         files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
-    tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
+    tables = {
+        "tendencies.csv": found.measures[CSV_COLUMNS],
+        "words.csv": found.words.drop(columns="source"),
+        **({} if found.raw is None else {"raw.csv": found.raw[CSV_COLUMNS]}),
+    }
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
-    texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
-    for name, text in {**texts, "compare.html": page}.items():
+    texts = {name: csv_text(table) for name, table in tables.items()} | {"compare.html": page}
+    for name, text in texts.items():
         files[name] = text.encode()
     for name, content in files.items():
         with atomic_path(out / name) as temporary:

@@ -25,6 +25,7 @@ _LOOKED_AT = 10  # times as many as are shown, for longer ones
 _OVER, _UNDER = PALETTE[0], PALETTE[3]
 _COLOURS = "RdBu"  # also for red-green blindness: blue where the samples have more
 _DARK = 0.62  # of the colour scale: beyond it the ink of a number is white
+_LETTER = 0.06  # inches, of a name
 _MANY = 14  # sample sets: beyond, cells have no room for numbers
 
 
@@ -71,8 +72,8 @@ def words_and_phrases(table: pd.DataFrame, labels: Labels) -> Figure:
     _draw_shares(right, rows, colours)
     style.name_rows(left, [_short(name) for name in rows["ngram"]])
     marks = [
-        style.handle("samples, where they have more", _OVER, "o", ""),
-        style.handle("samples, where they have less", _UNDER, "o", ""),
+        style.handle("samples (more)", _OVER, "o", ""),
+        style.handle("samples (less)", _UNDER, "o", ""),
         style.handle(labels.reference, "#000000", "D", ""),
     ]
     marks[-1].set_markerfacecolor("#FFFFFF")
@@ -87,7 +88,8 @@ def _draw_shares(axis: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axis.hlines(places, human, own, colors="#B0B0B0", linewidth=0.9)
     axis.scatter(human, places, s=14, marker="D", color="#FFFFFF", edgecolor="#000000", zorder=3)
     axis.scatter(own, places, s=14, color=colours, zorder=4)
-    axis.grid(visible=False, axis="y")
+    axis.tick_params(axis="y", length=0)
+    axis.margins(x=0.08)
     axis.set_xlabel("Documents that have it (%)")
 
 
@@ -103,7 +105,10 @@ def _matrix(table: pd.DataFrame, labels: Labels) -> Figure:
     shown = shown.loc[shown.mean(axis=1).sort_values(ascending=False, kind="stable").index]
     values = shown.to_numpy(float)
     most = float(np.nanmax(np.abs(values)))
-    figure, axis = style.single_panel(style.PAGE_WIDTH, 1.9 + 0.18 * len(shown))
+    names = [labels.source(name) for name in sources]
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    height = 0.5 + _LETTER * longest + 0.18 * max(len(shown), 6)
+    figure, axis = style.single_panel(style.PAGE_WIDTH, height)
     image = axis.imshow(values, cmap=_COLOURS, norm=Normalize(-most, most), aspect="auto")
     for line, column in zip(*np.nonzero(~np.isnan(values)), strict=True):
         value = values[line, column]
@@ -112,10 +117,10 @@ def _matrix(table: pd.DataFrame, labels: Labels) -> Figure:
             text = numbers.shown_signed(value, 1)
             axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
     axis.set_yticks(range(len(shown)), [_short(name) for name in shown.index])
-    axis.set_xticks(range(len(sources)), [labels.source(name) for name in sources])
+    axis.set_xticks(range(len(names)), names)
     style.name_columns_above(axis)
     for tick in axis.get_xticklabels():
-        tick.set(rotation=60, ha="left", rotation_mode="anchor")
+        tick.set(rotation=90)
     bar = figure.colorbar(image, ax=axis, fraction=0.025, pad=0.015)
     bar.set_label("Log odds: blue, more in the samples; white, not named")
     bar.outline.set_visible(False)

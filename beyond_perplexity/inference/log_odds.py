@@ -208,11 +208,12 @@ class UnitRates:
         nothing = np.abs(moved) <= 1e-9 * (self._rates[:, None] * self._total + 1)
         return np.where(nothing | ~np.isfinite(t), 0.0, t)
 
-    def p_values(self, t: np.ndarray) -> np.ndarray:
-        """Return approximate two-sided p-values of t, (W,), by Student's distribution: (W,).
+    def p_values(self, t: np.ndarray, most: np.ndarray | float = np.inf) -> np.ndarray:
+        """Return approximate two-sided p-values of t of variance 1, (W,), by Student's t: (W,).
 
         Its degrees of freedom, 2 (sum e^2)^2 / sum e^4 - 1, are few where few units carry a
-        feature (Satterthwaite; see `intervals.ratio_test`).
+        feature (Satterthwaite; see `intervals.ratio_test`), and `most`, (W,), at most, of which
+        `max_t` knows.
         """
         y, size, r = self._y, self._sizes, self._rates
         held = [y.power(k) @ size ** (4 - k) for k in range(1, 5)]
@@ -220,4 +221,5 @@ class UnitRates:
         fourth += r**4 * np.sum(size**4)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = np.nan_to_num(2 * self._all**2 / fourth - 1, nan=1.0)
-        return np.minimum(1.0, 2 * student_tail(np.abs(t), np.clip(df, 1.0, len(size) - 2.0)))
+        df = np.clip(np.minimum(df, most), 3.0, max(3.0, len(size) - 2.0))
+        return np.minimum(1.0, 2 * student_tail(np.abs(t) * np.sqrt(df / (df - 2)), df))

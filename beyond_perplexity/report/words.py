@@ -19,7 +19,7 @@ from beyond_perplexity.figures.words import named_words
 from beyond_perplexity.report.layout import Column, Table, empty_table, interval_column, lay_out
 from beyond_perplexity.verdicts import DIFFERS, is_known, no_verdict_text
 
-SHOWN_WORDS = 12  # of a sample set in either direction
+_SHOWN = (12, 5)  # n-grams in either direction: of a single sample set, and of each of several
 _TITLE = "Words and phrases that are over- and under-used"
 _NOTE = (
     "Log odds: natural, of the samples less the reference, with the prior of Monroe, Colaresi and "
@@ -29,26 +29,30 @@ _NOTE = (
 )
 
 
-def words_told(words: pd.DataFrame) -> str:
-    """Say how many n-grams of a sample set were tested, and how many are named, or why none."""
+def _counted(words: pd.DataFrame) -> str:
+    """Say how many n-grams of a sample set were tested and are named, or why none."""
+    row, named = words.iloc[0], words["verdict"] == DIFFERS
+    if is_known(row["reason"]):
+        return f"{len(words):,}, {no_verdict_text(row['reason'])}"
+    if not row["draws"]:
+        return f"{len(words):,}, not tested"
+    over = int((named & (words["log_odds"] > 0)).sum())
+    under = int(named.sum()) - over
+    return f"{len(words):,}, of which {over:,} are over-used and {under:,} under-used"
+
+
+def words_told(words: pd.DataFrame, labels: Labels) -> str:
+    """Say how many n-grams were tested, of each sample set, and how many are named."""
     if words.empty:
         return "No word stands in enough documents of both texts to be tested."
-    row, named = words.iloc[0], words["verdict"] == DIFFERS
-    told = (
-        f"{len(words):,} words and phrases of up to three words stand in at least "
-        f"{row['least_documents']:,} documents and occur at least {row['least_occurrences']:,} "
-        "times in both texts together"
+    least = words[["least_documents", "least_occurrences"]].min()
+    parts = {str(source): _counted(own) for source, own in words.groupby("source", sort=False)}
+    found = "; ".join(f"{labels.source(source)}: {own}" for source, own in parts.items())
+    return (
+        f"Words and phrases of up to three words in at least {least.iloc[0]:,} documents and with "
+        f"at least {least.iloc[1]:,} occurrences in both texts together: "
+        f"{found if len(parts) > 1 else next(iter(parts.values()))}."
     )
-    if is_known(row["reason"]):
-        return f"{told}; {no_verdict_text(row['reason'])}."
-    if not row["draws"]:
-        return f"{told}; they were not tested."
-    over, under = (
-        int((named & side).sum()) for side in (words["log_odds"] > 0, words["log_odds"] <= 0)
-    )
-    if not over + under:
-        return f"{told}; none is over- or under-used beyond chance."
-    return f"{told}; the samples over-use {over:,} and under-use {under:,} of them."
 
 
 def _context(row: Mapping[Any, Any]) -> str:
@@ -56,10 +60,11 @@ def _context(row: Mapping[Any, Any]) -> str:
 
 
 def named_words_table(
-    words: pd.DataFrame, labels: Labels, most: int = SHOWN_WORDS, *, quoted: bool = True
+    words: pd.DataFrame, labels: Labels, most: int | None = None, *, quoted: bool = True
 ) -> Table:
     """Make the table of named n-grams: so many of either direction, with quotations."""
-    rows, several = named_words(words, most), words["source"].nunique() > 1
+    several = words["source"].nunique() > 1
+    rows = named_words(words, _SHOWN[several] if most is None else most)
     columns = [
         Column("Samples", text=True, of="source", form=labels.source),
         Column("Word or phrase", text=True, of="ngram"),
@@ -73,11 +78,7 @@ def named_words_table(
         Column("q", of="q_value", form=shown_p),
         Column("In context", text=True, wraps=True, of=_context),
     ]
-    told = " ".join(
-        f"{labels.source(str(source))}: {words_told(own)}" if several else words_told(own)
-        for source, own in words.groupby("source", sort=False)
-    )
-    told = told or words_told(words)
+    told = words_told(words, labels)
     if rows.empty:
         return empty_table("words", _TITLE, told)
     return lay_out(

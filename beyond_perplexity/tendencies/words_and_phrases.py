@@ -99,9 +99,10 @@ class _Units:
             draws[start:end] = np.concatenate([one.t(labels) for one in rates]).T
             start = end
         found = max_t(draws)
-        parts = zip(rates, np.split(found.t, ends[:-1]), strict=True)
-        p_values = np.concatenate([one.p_values(t) for one, t in parts])
-        return {**found._asdict(), "q_value": benjamini_yekutieli(p_values)}
+        given = (np.split(x, ends[:-1]) for x in (found.t, found.df))
+        p_values = [one.p_values(*both) for one, *both in zip(rates, *given, strict=True)]
+        q_value = benjamini_yekutieli(np.concatenate(p_values))
+        return dict(zip(_TESTED, (*found[:3], q_value), strict=True))
 
 
 def _members(how: Measuring) -> tuple[PermutedUnits, list[csr_matrix]]:

@@ -354,11 +354,22 @@ def error_of(value: float, without: np.ndarray, units: UnitSums) -> StandardErro
     return StandardError(float((n - 1) / n) * total, alike - 1)
 
 
+def _means_without(units: UnitSums) -> tuple[float, np.ndarray]:
+    held = units.sums[:, 0]
+    total, documents = units.many @ held, units.many @ units.documents
+    return float(total / documents), (total - held) / (documents - units.documents)
+
+
 def mean_error(units: UnitSums) -> StandardError:
     """Return the standard error of the mean over documents of the first column."""
     if units.many.sum() < 2:
         return NOT_DEFINED
-    held = units.sums[:, 0]
-    total, documents = units.many @ held, units.many @ units.documents
-    without = (total - held) / (documents - units.documents)
-    return error_of(float(total / documents), without, units)
+    return error_of(*_means_without(units), units)
+
+
+def paired_mean_error(first: UnitSums, second: UnitSums) -> StandardError:
+    """Return that of the difference of two such means over the same units, such as prompts."""
+    if len(first.many) < 2 or len(first.many) != len(second.many):
+        return NOT_DEFINED
+    both = _means_without(first), _means_without(second)
+    return error_of(both[1][0] - both[0][0], both[1][1] - both[0][1], first)

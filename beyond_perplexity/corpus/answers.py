@@ -59,7 +59,7 @@ def _columns(
             raise InputError(
                 f"{place}: {missing_field(name, dict.fromkeys(schema.names), _ADVICE)}"
             )
-    return [name for name in dict.fromkeys([*fields, group]) if name in schema.names]
+    return [name for name in dict.fromkeys([*fields, group or ""]) if name in schema.names]
 
 
 def _rows(

@@ -237,8 +237,8 @@ def test_a_text_against_itself_and_two_people(tmp_path) -> None:
         assert low <= value <= high
         assert value == pytest.approx(baseline, rel=0.2)
         assert not math.isnan(every)
-    told = {one["file"]: one for one in found.files}
-    assert told["pairs: human"]["left_out"] == {"without an answer of the other side": 300}
+    told = {(one["file"], one["unit"]): one["left_out"] for one in found.files}
+    assert told["pairs: human", "documents"] == {"without an answer of the other side": 300}
     assert "300 more in pairs: human, drawn at random, are left out" in found.summary["permuted"]
 
 

@@ -22,7 +22,7 @@ from beyond_perplexity.corpus.formats import AUTOMATIC, find_format
 from beyond_perplexity.corpus.readers import Problems, Record, UnusableError, close_account
 from beyond_perplexity.corpus.text_files import (
     HeldTexts,
-    Rows,
+    PlacedRows,
     group_name,
     json_rows,
     missing_field,
@@ -38,7 +38,7 @@ _ADVICE = "name the fields of the prompt and of the answers by the options promp
 
 
 @dataclass(frozen=True)
-class Answer(Record):
+class AnswerRecord(Record):
     """One answer as a file gives it."""
 
     prompt: str = ""
@@ -64,7 +64,7 @@ def _columns(
 
 def _rows(
     given: Path | HeldRows, kind: str, fields: Sequence[str], group: str | None, problems: Problems
-) -> Rows:
+) -> PlacedRows:
     if isinstance(given, HeldRows):
         if isinstance(given.rows, pa.Table):
             columns = partial(_columns, given.name, fields=fields, group=group)
@@ -82,7 +82,7 @@ def _rows(
 
 def _answers(
     place: str, row: object, prompt: str, field: str, group: str | None
-) -> Iterator[Answer]:
+) -> Iterator[AnswerRecord]:
     if not isinstance(row, dict):
         raise UnusableError(f"no object with the fields '{prompt}' and '{field}'")
     for name in (prompt, field):
@@ -96,7 +96,7 @@ def _answers(
     for answer in held if isinstance(held, list) else [held]:
         if isinstance(answer, str):
             made = take_record(place, answer, None)
-            yield Answer(place, "", made.text, made.raw, above, key)
+            yield AnswerRecord(place, "", made.text, made.raw, above, key)
         elif answer is not None:
             raise UnusableError(f"field '{field}' is no string and no list of strings")
 

@@ -172,11 +172,11 @@ def read_parquet(
     yield from _records(rows, problems, "unusable row", field or TEXT_FIELD, group_key)
 
 
-Columns = Callable[[pa.Schema], list[str]]  # which ones are read
-Rows = Iterator[tuple[str, object]]  # each with its place
+ChosenColumns = Callable[[pa.Schema], list[str]]  # which ones are read
+PlacedRows = Iterator[tuple[str, object]]  # each with its place
 
 
-def parquet_rows(path: Path, columns: Columns, problems: Problems) -> Rows:
+def parquet_rows(path: Path, columns: ChosenColumns, problems: Problems) -> PlacedRows:
     """Read a Parquet file, row after row."""
     first = 1  # as lines are counted
     try:
@@ -191,8 +191,8 @@ def parquet_rows(path: Path, columns: Columns, problems: Problems) -> Rows:
 
 
 def table_rows(
-    name: str, table: pa.Table | pa.RecordBatchReader, columns: Columns, problems: Problems
-) -> Rows:
+    name: str, table: pa.Table | pa.RecordBatchReader, columns: ChosenColumns, problems: Problems
+) -> PlacedRows:
     """Give the rows of a table in memory."""
     first, wanted = 1, columns(table.schema)
     for batch in table.to_batches(_BATCH) if isinstance(table, pa.Table) else table:
@@ -200,7 +200,7 @@ def table_rows(
         first += batch.num_rows
 
 
-def _batch_rows(path: object, first: int, batch: pa.RecordBatch, problems: Problems) -> Rows:
+def _batch_rows(path: object, first: int, batch: pa.RecordBatch, problems: Problems) -> PlacedRows:
     """Give rows with their places; those that are no UTF-8 are reported."""
     while wrong := wrong_row(batch):
         count, name = wrong

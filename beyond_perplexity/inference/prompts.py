@@ -33,7 +33,7 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.random_streams import stream
 
-Codes = tuple[np.ndarray, np.ndarray]  # of each document of both texts: (D,) and (E,)
+PromptCodes = tuple[np.ndarray, np.ndarray]  # of each document of both texts: (D,) and (E,)
 
 
 class _PromptStrata(Strata):
@@ -60,12 +60,12 @@ class Prompts(CommonGroups):
     their groups, from 0 on without gaps; groups of prompts change sides as a whole.
     """
 
-    pairs: Codes
+    pairs: PromptCodes
     units: np.ndarray
     whole: bool
 
     @classmethod
-    def of(cls, pairs: Codes, units: np.ndarray, whole: bool) -> Self:
+    def of(cls, pairs: PromptCodes, units: np.ndarray, whole: bool) -> Self:
         """Take the pair of each document, and the prompt of each pair, or its group: (D,)."""
         made = cls((units[pairs[0]], units[pairs[1]]))
         made.pairs, made.units, made.whole = pairs, units, whole
@@ -83,7 +83,7 @@ class Prompts(CommonGroups):
             n, strata = size, None if of_words else of_prompts
         return PermutedUnits("prompts", (codes[0], codes[1] + n), (n, n), (1.0, 1.0), strata)
 
-    def drawn(self, most: int, rng: np.random.Generator) -> tuple[Codes, Prompts]:
+    def drawn(self, most: int, rng: np.random.Generator) -> tuple[PromptCodes, Prompts]:
         """Draw whole prompts or groups with at most so many pairs: documents and their prompts."""
         sizes = np.bincount(self.units)
         order = rng.permutation(len(sizes))
@@ -95,7 +95,7 @@ class Prompts(CommonGroups):
         return (first, second), Prompts.of(pairs, units, self.whole)
 
 
-def shortest(codes: Codes, lengths: Codes) -> Codes:
+def shortest(codes: PromptCodes, lengths: PromptCodes) -> PromptCodes:
     """Say to how many tokens the documents of either text, (D,) and (E,), are cut, by their code.
 
     One less than the shortest of one code has, as its last token is what ended it; at least 1.
@@ -119,12 +119,12 @@ def _ranks(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 class Answers(NamedTuple):
     """Which documents answer a prompt of both texts, as many of either; see `answers_of`."""
 
-    kept: Codes  # bool
+    kept: PromptCodes  # bool
     prompts: Prompts  # of those that are kept
     counts: np.ndarray  # answers to each prompt, before any is left out: (2, P)
 
 
-def answers_of(codes: Codes, groups: Groups, seed: int) -> Answers:
+def answers_of(codes: PromptCodes, groups: Groups, seed: int) -> Answers:
     """Draw as many answers of both texts to each prompt, and pair them at random.
 
     Parameters
@@ -175,7 +175,7 @@ def answers_of(codes: Codes, groups: Groups, seed: int) -> Answers:
     return Answers((kept[0], kept[1]), prompts, counts)
 
 
-def _group_of_prompts(codes: Codes, groups: Groups, n: int) -> np.ndarray | None:
+def _group_of_prompts(codes: PromptCodes, groups: Groups, n: int) -> np.ndarray | None:
     """Return the group of each of n prompts from those of its documents, -1 where it has none."""
     both = zip(codes, groups, strict=True)
     given = [(own, held) for own, held in both if held is not None]
@@ -197,7 +197,7 @@ class PromptHalving(Halving):
     @cached_property
     def _sizes(self) -> np.ndarray:
         """Answers of a prompt in each part: (P,)."""
-        return parts_of(*(np.bincount(x) for x in self.groups if x is not None))
+        return answers_in_halves(*(np.bincount(x) for x in self.groups if x is not None))
 
     @cached_property
     def is_possible(self) -> bool:
@@ -215,7 +215,7 @@ class PromptHalving(Halving):
         return found, rng
 
 
-def parts_of(human: np.ndarray, model: np.ndarray) -> np.ndarray:
+def answers_in_halves(human: np.ndarray, model: np.ndarray) -> np.ndarray:
     """Return how many answers of a prompt are in halves of people's and of a model's, (P,) each."""
     n = max(len(human), len(model))
     return np.minimum(*(np.pad(x, (0, n - len(x))) for x in (human // 2, model)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.corpus.answers import Answer
+from beyond_perplexity.corpus.answers import AnswerRecord
 from beyond_perplexity.corpus.external import GroupField, import_texts
 from beyond_perplexity.corpus.formats import has_named_fields
 from beyond_perplexity.corpus.readers import Record
@@ -36,7 +36,7 @@ class _Fields:
         self.without_title = 0
 
     def add(self, records: list[Record]) -> None:
-        answers = [one for one in records if isinstance(one, Answer)]
+        answers = [one for one in records if isinstance(one, AnswerRecord)]
         self.prompts.add(pa.array([f"={one.prompt}" for one in answers], pa.string()))
         self.above.add(pa.array([one.group or f"={one.prompt}" for one in answers], pa.string()))
         self.titles.add(pa.array([record.title for record in records], pa.string()))

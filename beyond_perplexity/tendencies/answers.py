@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, CommonGroups, Groups
-from beyond_perplexity.inference.prompts import Codes, Prompts, answers_of, parts_of
+from beyond_perplexity.inference.prompts import PromptCodes, Prompts, answers_of, answers_in_halves
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import ShardWriter
@@ -36,7 +36,7 @@ class HumanAnswers:
     """Prompts with two answers of people or more, and all answers to them: chosen ones (D,)."""
 
     files: tuple[DocumentFiles, DocumentFiles]
-    chosen: Codes
+    chosen: PromptCodes
     codes: CommonGroups  # the prompt of each chosen document
 
     def texts(self) -> Texts:
@@ -52,7 +52,7 @@ class HumanAnswers:
 class PairedAnswers:
     """Answers that are compared: which documents of both files, their pairs, and what is said."""
 
-    kept: Codes
+    kept: PromptCodes
     prompts: Prompts
     human: HumanAnswers | None
     told: str
@@ -65,7 +65,7 @@ class PairedAnswers:
 
 def pair_answers(
     files: tuple[DocumentFiles, DocumentFiles],
-    codes: Codes,
+    codes: PromptCodes,
     groups: Groups,
     seed: int,
     names: tuple[str, str],
@@ -90,7 +90,7 @@ def pair_answers(
     for side, own, chosen in zip(names, counts, kept, strict=True):
         more = int(own[(counts > 0).all(axis=0)].sum() - chosen.sum())
         told += f"; {more:,} more in {side}, drawn at random, are left out" if more else ""
-    parts, human = parts_of(*counts), None
+    parts, human = answers_in_halves(*counts), None
     enough = parts.sum() >= ANSWERED_TWICE * len(prompts.units)
     if enough and (parts > 0).sum() >= EFFECTIVE_GROUPS:
         first, second = (parts[own] > 0 for own in codes)

@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 
 from beyond_perplexity.inference import neighbours
-from beyond_perplexity.inference.prompts import Codes, Prompts, shortest
+from beyond_perplexity.inference.prompts import PromptCodes, Prompts, shortest
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
@@ -252,7 +252,7 @@ def _counted(texts: Texts, classes: ClassOptions, view: TextView) -> SampleSets:
 def with_cut(
     pair: SampleSetPair,
     texts: Callable[[], Texts],
-    codes: Codes,
+    codes: PromptCodes,
     view: TextView,
     classes: ClassOptions,
 ) -> Iterator[SampleSetPair]:

@@ -1,8 +1,8 @@
 """Answers to the same prompts: what is permuted, drawn, cut, said and refused.
 
-Oracles: SciPy's permutation test with all swaps and paired t, all labels enumerated, sums over pairs
-of prompts by loops, halves of one text, answers of one law whose lengths differ, and files that say
-the same in other formats.
+Oracles: SciPy's permutation test with all swaps and paired t, all labels enumerated, sums over
+pairs of prompts by loops, answers of one law (halves, a text and itself), and files that say the same
+in other formats.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def test_all_labels_of_a_prompt_with_several_answers_are_permuted() -> None:
     codes = np.array([0, 0, 0, 1, 1]), np.array([1, 0, 1, 0, 0])
     x, y = np.round(rng.normal(size=5), 1), np.round(rng.normal(1.0, size=5), 1)
     kept, prompts, _ = answers_of(codes, WITHOUT, 0)
-    assert kept[0].all() and kept[1].all()
+    assert np.concatenate(kept).all()
     found = permutation_test(x, y, groups=prompts, permutations=20_000)
     pooled, own = np.concatenate([x, y]), np.concatenate(codes)
     exact = [
@@ -117,7 +117,8 @@ def test_as_many_answers_of_both_are_drawn_and_groups_take_one_each() -> None:
     assert (units.scheme, units.n) == ("prompts", (2, 2))
     labels = next(iter(units.labels(8, 0)))
     by_prompt = labels[units.codes[0]][np.argsort(single[0])]
-    assert (by_prompt[[0, 1, 5]] == by_prompt[0]).all() and (by_prompt[2:5] == by_prompt[2]).all()
+    assert (by_prompt[[0, 1, 5]] == by_prompt[0]).all()
+    assert (by_prompt[2:5] == by_prompt[2]).all()
     with pytest.raises(ValueError, match="1 prompts have several answers"):
         answers_of((np.array([0, 0]), np.array([0, 0])), (np.zeros(2, int), None), 0)
     with pytest.raises(ValueError, match="1 prompts are of two groups"):
@@ -163,16 +164,14 @@ WORDS = [f"w{k}" for k in range(80)] + ["the", "of", "a", ",", ".", "1"]
 
 def answers(n: int, people: int = 1, models: int = 1, other: float = 0.0) -> list[dict[str, Any]]:
     """Prompts whose answers are of few words of their own; a share of a model's are another."""
-    rng, rows = np.random.default_rng(20), []
+    rng, rows = np.random.default_rng(20), list[dict[str, Any]]()
     for number in range(n):
         law = rng.gamma(0.3, size=len(WORDS))
-
-        def one(share: float, law: np.ndarray = law / law.sum()) -> str:
-            words = rng.choice(WORDS, rng.integers(8, 30), p=law)
-            words[rng.random(len(words)) < share] = "delve"
-            return " ".join(words)
-
-        given = [one(0.0) for _ in range(people)], [one(other) for _ in range(models)]
+        given: tuple[list[str], list[str]] = [], []
+        for k in range(people + models):
+            words = rng.choice(WORDS, rng.integers(8, 30), p=law / law.sum())
+            words[rng.random(len(words)) < (other if k >= people else 0)] = "delve"
+            given[k >= people].append(" ".join(words))
         both = [held[0] if len(held) == 1 else held for held in given]
         rows.append({"prompt": f"question {number}", "human": both[0], "model": both[1]})
     return rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, CommonGroups, Groups
-from beyond_perplexity.inference.prompts import PromptCodes, Prompts, answers_of, answers_in_halves
+from beyond_perplexity.inference.prompts import PromptCodes, Prompts, answers_in_halves, answers_of
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import ShardWriter

@@ -1,8 +1,7 @@
 """Answers to the same prompts: what is permuted, drawn, cut, said and refused.
 
 Oracles: SciPy's permutation test with all swaps and paired t, all labels enumerated, sums over
-pairs of prompts by loops, answers of one law (halves, a text and itself), and files that say the same
-in other formats.
+pairs of prompts by loops, answers of one law (halves, a text and itself), and other formats.
 """
 
 import itertools

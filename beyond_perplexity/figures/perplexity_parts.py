@@ -37,7 +37,9 @@ def parts_of_difference(parts: pd.DataFrame, labels: Labels) -> Figure:
             error = None if pd.isna(row["low"]) else np.maximum(0, np.array([ends]).T)
             axis.errorbar([row["value"]], [place], xerr=error, **look)
             text = numbers.stars(row["p_adjusted"])
-            axis.annotate(text, (row["value"], place), (0, 1), textcoords="offset points", ha="center")
+            axis.annotate(
+                text, (row["value"], place), (0, 1), textcoords="offset points", ha="center"
+            )
         axis.axvline(0, color="#000000", linewidth=0.7)
         first, second = map(labels.model, pair)
         axis.set_title(f"{first} less {second}")
@@ -50,7 +52,7 @@ def parts_of_difference(parts: pd.DataFrame, labels: Labels) -> Figure:
 
 @style.styled
 def bits_by_position(parts: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw bits per byte of every model, and of differences, by the bytes before in the document."""
+    """Draw bits per byte of every model, and their differences, by the bytes that stand before."""
     kept = parts[parts["split"] == "position"]
     if kept.empty:
         raise NothingToShowError("the parts have no split by position")
@@ -73,8 +75,8 @@ def bits_by_position(parts: pd.DataFrame, labels: Labels) -> Figure:
         x, colour = [names.index(part) for part in held["part"]], PALETTE[place]
         label = " less ".join(map(labels.model, pair))
         right.plot(x, held["within"], color=colour, marker="o", markersize=3.5, label=label)
-        limits = (held[f"within_{end}"].to_numpy(float) for end in ("low", "high"))
-        right.fill_between(x, *limits, color=colour, alpha=0.2, linewidth=0)
+        low, high = (held[f"within_{end}"].to_numpy(float) for end in ("low", "high"))
+        right.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     right.axhline(0, color="#000000", linewidth=0.7)
     right.legend(loc="upper right")
     for axis, label in ((left, "Bits per byte"), (right, "Difference, bits per byte")):

@@ -24,7 +24,11 @@ from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, signed_pairs
 from beyond_perplexity.perplexities.score_files import FileScores, is_token_file, read_scores
 from beyond_perplexity.report.bits_per_byte import describe_differences
-from beyond_perplexity.report.difference_parts import describe_parts, draw_one, write_difference
+from beyond_perplexity.report.difference_parts import (
+    describe_parts,
+    draw_difference,
+    write_difference,
+)
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.signature import footer_of
@@ -130,7 +134,7 @@ def _found(
         summary={"signature": signature},
         tables=tables,
         figures={
-            name.removeprefix("perplexity_"): partial(draw_one, name, frames, labels)
+            name.removeprefix("perplexity_"): partial(draw_difference, name, frames, labels)
             for name in figures
         },
     )

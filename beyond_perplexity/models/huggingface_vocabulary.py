@@ -159,7 +159,7 @@ class HuggingFaceVocabulary(Vocabulary):
 
 
 def encodings_of(vocabulary: Any, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, Any, bool]]:
-    """Encode texts: the ids of each, what the tokenizer says of it, and whether letters are bytes."""
+    """Encode texts: of each the ids, the tokenizer's encoding, and whether letters are bytes."""
     is_bytes = "ByteLevel" in json.dumps(vocabulary._json.get("decoder"))
     for encoding in vocabulary._tokenizer.encode_batch(list(texts), add_special_tokens=False):
         yield vocabulary._ours[np.array(encoding.ids, np.int64)], encoding, is_bytes

@@ -182,13 +182,13 @@ def score_documents(
 
 
 # Gives of each window the values of its counted predictions, (counted, ...).
-Run = Callable[[Sequence[ScoreWindow]], Iterable[np.ndarray]]
+RunWindows = Callable[[Sequence[ScoreWindow]], Iterable[np.ndarray]]
 
 
 @torch.no_grad()
 def run_windows(
     encoded: Iterable[np.ndarray],
-    run: Run,
+    run: RunWindows,
     context: int | None,
     stride: int | None,
     batch_tokens: int = 8192,
@@ -217,7 +217,7 @@ def run_windows(
         yield from zip(pool, found, strict=True)
 
 
-def score_tokens(
+def score_texts_by_token(
     model: LanguageModel,
     vocabulary: Vocabulary,
     texts: Iterable[str],

@@ -68,10 +68,11 @@ def shown_tokens(text: str, ids: np.ndarray, starts: np.ndarray) -> list[str]:
     An unknown word is ``<unk>``, an end of a document inside a text ``</s>``.
     """
     content, begins = text.encode(), starts.tolist()
+    ends = [*begins, len(content)][1:]
     special = {UNK: "<unk>", EOS: "</s>"}
     return [
         special.get(index) or content[start:end].decode("utf-8", "backslashreplace")
-        for index, start, end in zip(ids.tolist(), begins, [*begins[1:], len(content)], strict=True)
+        for index, start, end in zip(ids.tolist(), begins, ends, strict=True)
     ]
 
 

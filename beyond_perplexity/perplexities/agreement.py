@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from beyond_perplexity.perplexities.summary import ScoredText
 from beyond_perplexity.schemas.perplexity import MODEL_AGREEMENT
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
-MEASURES = ("KL(first || second)", "KL(second || first)", "same argmax")
+AGREEMENT_MEASURES = ("KL(first || second)", "KL(second || first)", "same argmax")
 _LOGIT_ROWS = 512  # positions whose logits are held at once, of both models, in float64
 
 
@@ -84,12 +85,17 @@ def agreement(
             counts.append(len(ids) + 1)
             group = item.title if item.group is None else item.group
             groups.append(intervals.group_key(group, len(groups)))
-    columns = np.asarray(sums).reshape(-1, len(MEASURES)).T  # (3, D)
+    columns = np.asarray(sums).reshape(-1, len(AGREEMENT_MEASURES)).T  # (3, D)
     *held, sizes = intervals.sum_groups(np.asarray(groups), *columns, np.asarray(counts))
     rows = []
-    for measure, total in zip(MEASURES, held, strict=True):
+    for measure, total in zip(AGREEMENT_MEASURES, held, strict=True):
         test = intervals.ratio_test(total, sizes).interval
-        row = {"first": names[0], "second": names[1], "measure": measure, "note": test.few_groups()}
+        row: dict[str, Any] = {
+            "first": names[0],
+            "second": names[1],
+            "measure": measure,
+            "note": test.few_groups(),
+        }
         row |= test.columns("value", "low", "high") | {"tokens": int(sizes.sum())}
         row |= {"documents": len(counts), "groups": test.groups, "groups_effective": test.effective}
         rows.append(row)

@@ -31,7 +31,7 @@ from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_sp
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.perplexities.token_files import tokens_table
-from beyond_perplexity.perplexities.words import score_words
+from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
@@ -244,7 +244,7 @@ def _writing(
         if options.per_word:
             words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, record))
             given = scoring.model, scoring.vocabulary, (options.context_length, options.stride)
-            of_tokens.append(lambda *scored: words.write(score_words(*given, *scored)))
+            of_tokens.append(lambda *scored: words.write(word_surprisals(*given, *scored)))
         if of_tokens:
             found["tokens"] = lambda *scored: [take(*scored) for take in of_tokens]
         if takers:

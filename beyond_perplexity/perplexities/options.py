@@ -104,14 +104,14 @@ class ScoringOptions:
 class PairOptions:
     """Compare models on the same documents: bits per byte, differences, p-values.
 
-    Two models are scored on a text, and their difference is split by kinds of words and places. Or
-    give scores that you have, in files. A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: bytes
-    and log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity
-    --per-document` writes one; those of other programs are read too. Used where they are there:
-    doc_id (else rows are matched by their order), group (documents that belong together), title (of
-    the page: a group where none are named), text_hash, words and characters (to tell other texts),
-    unknown, log_likelihood_open_vocabulary, scored_text (cleaned, raw). Of files with a row for
-    every token (--per-token) the differences are split, too.
+    Two models are scored on a text, and their difference is split by kinds of words, places and
+    documents. Or give scores that you have: a file (.parquet, or .csv or .csv.gz with a header row)
+    with a row for every document: bytes and log_likelihood (nats, with the end of the document).
+    `beyond-perplexity perplexity --per-document` writes one; those of other programs are read too.
+    Used where they are there: doc_id (else rows are matched by their order), group (documents that
+    belong together), title (of the page: a group where none are named), text_hash, words and
+    characters (to tell other texts), unknown, log_likelihood_open_vocabulary, scored_text (cleaned,
+    raw). Of files with a row for every token (--per-token) the differences are split, too.
     """
 
     scores: Any = option(
@@ -127,9 +127,7 @@ class PairOptions:
         nargs="*",
     )
     _: KW_ONLY
-    model: Any = option(
-        None, "a model to score --text under, instead of scores", "path, optional"
-    )
+    model: Any = option(None, "a model to score --text under, instead of scores", "path, optional")
     against: Any = option(None, "the model that it is compared with", "path, optional")
     texts: Any = option(
         None,

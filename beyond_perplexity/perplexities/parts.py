@@ -22,10 +22,10 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.perplexities.text_pieces import (
-    KINDS,
+    PIECE_KINDS,
     NAME,
     WORD,
-    Pieces,
+    TextPieces,
     cut_pieces,
     share_out,
 )
@@ -33,17 +33,17 @@ from beyond_perplexity.perplexities.token_files import TokenDocument, read_token
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
 from beyond_perplexity.storage.accounts import Account
 
-END, NO_WORD = "end of the document", "no word"
-WHOLE, DOCUMENT = "whole", "document"  # rows of no split by classes
+END_PART, NOT_A_WORD = "end of the document", "no word"
+WHOLE_PART, DOCUMENT = "whole", "document"  # rows of no split by classes
 _RANKS = (100, 1_000, 10_000)
 _BYTES = (64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)  # before a piece
-SPLITS: dict[str, tuple[str, ...]] = {
-    "kind": (*KINDS, END),
+PART_SPLITS: dict[str, tuple[str, ...]] = {
+    "kind": (*PIECE_KINDS, END_PART),
     "frequency": (
         *("100 most frequent words", "words of rank 101 to 1,000", "words of rank 1,001 to 10,000"),
-        *("less frequent words", "words not in the reference", NO_WORD, END),
+        *("less frequent words", "words not in the reference", NOT_A_WORD, END_PART),
     ),
-    "repetition": ("first in the document", "repeated in the document", NO_WORD, END),
+    "repetition": ("first in the document", "repeated in the document", NOT_A_WORD, END_PART),
     "position": (
         *("bytes 1 to 64", *(f"bytes {n + 1:,} to {2 * n:,}" for n in _BYTES[:-1])),
         f"bytes from {_BYTES[-1] + 1:,} on",
@@ -51,7 +51,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
 }
 MOST_DOCUMENTS = 10  # that carry most of a difference
 _SHOWN = 60  # characters of their beginning
-_OFFSETS = np.cumsum([0, *map(len, SPLITS.values())])
+_OFFSETS = np.cumsum([0, *map(len, PART_SPLITS.values())])
 _FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
 
 
@@ -65,19 +65,19 @@ def word_ranks(texts: Iterable[str]) -> dict[str, int]:
     return {word: rank for rank, word in enumerate(order)}
 
 
-def _classes(pieces: Pieces, ranks: Mapping[str, int]) -> np.ndarray:
+def _classes(pieces: TextPieces, ranks: Mapping[str, int]) -> np.ndarray:
     """Return the class of each piece, and of the end, in every split: int64, (S, P + 1)."""
     kinds, last = pieces.kinds, len(pieces.kinds)
     is_word = (kinds == WORD) | (kinds == NAME)
-    found = np.empty((len(SPLITS), last + 1), np.int64)
-    for row, names in zip(found, SPLITS.values(), strict=True):
+    found = np.empty((len(PART_SPLITS), last + 1), np.int64)
+    for row, names in zip(found, PART_SPLITS.values(), strict=True):
         row[-1] = len(names) - 1
     found[0, :-1] = kinds
     known = np.array([ranks.get(word, -1) for word in pieces.words], np.int64)
     by_rank = np.where(known < 0, len(_RANKS) + 1, np.searchsorted(_RANKS, known, "right"))
     found[1, :-1] = np.where(is_word, by_rank, len(_RANKS) + 2)
-    seen = set[str]()
-    again = np.array([word in seen or bool(seen.add(word)) for word in pieces.words], bool)
+    first = {word: place for place, word in reversed([*enumerate(pieces.words)])}
+    again = [first[word] < place for place, word in enumerate(pieces.words)]
     found[2, :-1] = np.where(is_word, again, 2)
     begins = np.append(0, pieces.ends)
     found[3] = np.searchsorted(_BYTES, begins, "right")
@@ -159,8 +159,8 @@ class Parts:
         columns = [np.asarray(one).reshape(shape).T for one in held]  # (C, D) each
         # Every split has all of the text, the first as any other.
         whole = np.stack([one[: _OFFSETS[1]].sum(0) for one in columns])  # (3, D)
-        rows = [_row(whole, whole[0], groups, WHOLE, "")]
-        for (split, names), start in zip(SPLITS.items(), _OFFSETS, strict=False):
+        rows = [_row(whole, whole[0], groups, WHOLE_PART, "")]
+        for (split, names), start in zip(PART_SPLITS.items(), _OFFSETS, strict=False):
             for place, name in enumerate(names, start):
                 part = np.stack([one[place] for one in columns])
                 rows += [_row(part, whole[0], groups, split, name)] if part.any() else []
@@ -171,7 +171,7 @@ class Parts:
             others = others - alone
         rows += [_row(others, whole[0], groups, DOCUMENT, "all others")] if others.any() else []
         _add_up(rows)
-        for split in SPLITS | {WHOLE: ()}:
+        for split in PART_SPLITS | {WHOLE_PART: ()}:
             tested = [row for row in rows if row["split"] == split and row["low"] is not None]
             for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
                 row["p_adjusted"] = float(p)

@@ -40,7 +40,7 @@ from beyond_perplexity.models.likelihoods import (
     TokenScores,
     check_window,
     score_documents,
-    score_tokens,
+    score_texts_by_token,
 )
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
@@ -177,7 +177,9 @@ def score_rows(
         if tokens is None:
             scores = list(score_documents(model, vocabulary, strings, **how))
         else:
-            scores, found = zip(*score_tokens(model, vocabulary, strings, **how), strict=True)
+            scores, found = zip(
+                *score_texts_by_token(model, vocabulary, strings, **how), strict=True
+            )
         spellings: Iterable[float | None] = [None] * len(part)
         if spell:
             spellings = spell(strings, [score.unknown for score in scores])

@@ -1,6 +1,6 @@
 """A text cut into pieces, what kind each is of, and what the tokens of any tokenizer give to each.
 
-Pieces are words, numbers, punctuation, code and white space; they tile the bytes of the text. A
+TextPieces are words, numbers, punctuation, code and white space; they tile the bytes of the text. A
 single blank belongs to the piece behind it. Kinds are told by letters alone, the same for every
 model: a number has a digit, a name is capitalised inside a sentence, code is what stands between
 two blanks with a mark that prose lacks (such as ``_``, ``{``, ``::``).
@@ -21,20 +21,20 @@ import numpy as np
 
 from beyond_perplexity.models.likelihoods import TokenScores
 
-KINDS = ("word", "name", "number", "punctuation", "code", "white space")
-WORD, NAME, NUMBER, PUNCTUATION, CODE, SPACE = range(len(KINDS))
+PIECE_KINDS = ("word", "name", "number", "punctuation", "code", "white space")
+WORD, NAME, _NUMBER, _PUNCTUATION, _CODE, _SPACE = range(len(PIECE_KINDS))
 _CHUNK = re.compile(r"(\s*)(\S+)|\s+$")
-_CODE = re.compile(r"[_{}<>=\\|~^`]|::|://|->|\(\)|\w\[")
+_MARKS = re.compile(r"[_{}<>=\\|~^`]|::|://|->|\(\)|\w\[")
 _ENDS = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _OPENS = re.compile(r"[\"'“‘«„¿¡(\[]+")
 _BLANKS = np.isin(np.arange(256), [*b" \t\n\r\v\f"])
 
 
-class Pieces(NamedTuple):
+class TextPieces(NamedTuple):
     """The pieces of a text, P of them."""
 
     ends: np.ndarray  # int64, (P,): byte of the UTF-8 at which each ends
-    kinds: np.ndarray  # int64, (P,): places in `KINDS`
+    kinds: np.ndarray  # int64, (P,): places in `PIECE_KINDS`
     # In lower case, so that a word is one wherever it stands; empty for what is no word or name
     words: list[str]
 
@@ -50,7 +50,7 @@ def _inside() -> re.Pattern[str]:
     )
 
 
-def cut_pieces(text: str) -> Pieces:
+def cut_pieces(text: str) -> TextPieces:
     """Cut a text into pieces."""
     ends, kinds, words = list[int](), list[int](), list[str]()
 
@@ -63,12 +63,12 @@ def cut_pieces(text: str) -> Pieces:
     for chunk in _CHUNK.finditer(text):
         blank, held = chunk.groups()
         if not held or blank not in ("", " "):
-            add(chunk.start(2) if held else chunk.end(), SPACE)
+            add(chunk.start(2) if held else chunk.end(), _SPACE)
             begins = begins or "\n" in (blank or "")
         if not held:
             break
-        if held != "<unk>" and len(held) > 1 and _CODE.search(held):
-            add(chunk.end(), CODE)
+        if held != "<unk>" and len(held) > 1 and _MARKS.search(held):
+            add(chunk.end(), _CODE)
             begins = False
             continue
         for part in _inside().finditer(text, chunk.start(2), chunk.end()):
@@ -77,17 +77,17 @@ def cut_pieces(text: str) -> Pieces:
                 named = not begins and word[0].isupper() and not re.match(r"I\b", word)
                 add(part.end(), NAME if named else WORD, word)
             else:
-                add(part.end(), NUMBER if number else PUNCTUATION)
+                add(part.end(), _NUMBER if number else _PUNCTUATION)
             mark = "" if number or word else part[0]
             begins = bool(_ENDS.search(mark)) or (begins and bool(_OPENS.fullmatch(mark)))
     places = np.array(ends, np.int64)
     if not text.isascii():
         places = np.cumsum([0, *(len(letter.encode()) for letter in text)])[places]
-    return Pieces(places, np.array(kinds, np.int64), words)
+    return TextPieces(places, np.array(kinds, np.int64), words)
 
 
 def share_out(scores: TokenScores, content: bytes, ends: np.ndarray) -> np.ndarray:
-    """Return the bits of each piece, which ends at bytes (P,), and of the end: float64, (P + 1,)."""
+    """Return the bits of pieces, which end at bytes (P,), and of the end: float64, (P + 1,)."""
     bits = -scores.log_probs / np.log(2)
     n, size, found = len(bits) - scores.ended, len(content), np.zeros(len(ends) + 1)
     if scores.ended:

@@ -16,7 +16,7 @@ from beyond_perplexity.schemas.perplexity import TOKEN_SCORES
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import check_schema
 
-READ = 1 << 16  # tokens that are read at once
+READ_TOKENS = 1 << 16  # tokens that are read at once
 
 
 class TokenDocument(NamedTuple):
@@ -60,7 +60,7 @@ def read_tokens(path: str, account: Account | None = None) -> Iterator[TokenDocu
     """Stream the documents of a file of schema ``token_scores``, each once all of it was read."""
     held, row = TOKEN_SCORES.empty_table(), 1
     with check_schema(path, TOKEN_SCORES) as file:
-        for batch in file.iter_batches(batch_size=READ, columns=TOKEN_SCORES.names):
+        for batch in file.iter_batches(batch_size=READ_TOKENS, columns=TOKEN_SCORES.names):
             if account:
                 account.read += batch.num_rows
             part = pa.Table.from_batches([batch], TOKEN_SCORES)

@@ -49,7 +49,7 @@ def _masses(
     yield from counted_parts(windows, torch.cat(found))
 
 
-def score_words(
+def word_surprisals(
     model: LanguageModel,
     vocabulary: Vocabulary,
     window: tuple[int | None, int | None],
@@ -97,7 +97,12 @@ def _word_rows(
         total = float(scores.log_probs[first:last].sum())
         start, end = int(starts[first]), int(starts[min(last, n)])
         word = content[start:end].strip().decode("utf-8", "backslashreplace")
-        row = {"doc_id": item.doc_id, "group": item.group, "title": item.title, "start": start}
+        row: dict[str, Any] = {
+            "doc_id": item.doc_id,
+            "group": item.group,
+            "title": item.title,
+            "start": start,
+        }
         row |= {"position": position, "end": end, "word": word if first < n else "</s>"}
         row |= {"log_prob_tokens": total, "log_prob": total + blank_share}
         yield row | {"surprisal": -(total + blank_share) / math.log(2)}

@@ -55,7 +55,7 @@ def _limits(low: float, high: float) -> str:
     return "" if pd.isna(low) else f"[{shown_signed(low, _DIGITS)}, {shown_signed(high, _DIGITS)}]"
 
 
-def parts_table(parts: pd.DataFrame, labels: Labels) -> Table:
+def difference_parts_table(parts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the parts of differences: a row a part, the whole first."""
     whole = parts.groupby(["first", "second"])["bytes"].transform("max")
     held = parts.assign(share=parts["bytes"] / whole).to_dict("records")
@@ -98,7 +98,7 @@ def agreement_table(agreement: pd.DataFrame, labels: Labels) -> Table:
 
 _MAKERS: Mapping[str, Any] = {
     "perplexity_differences": differences_table,
-    "perplexity_parts": parts_table,
+    "perplexity_parts": difference_parts_table,
     "perplexity_agreement": agreement_table,
 }
 
@@ -113,7 +113,7 @@ def describe_parts(frames: Mapping[str, pd.DataFrame], labels: Labels) -> str:
     return "\n\n".join(said)
 
 
-def draw_one(name: str, frames: Mapping[str, pd.DataFrame], labels: Labels) -> Figure:
+def draw_difference(name: str, frames: Mapping[str, pd.DataFrame], labels: Labels) -> Figure:
     """Draw a figure of the differences of models; see `figures.draw_figure`."""
     return draw_figure(f"tendencies/{name}", frames, labels)
 
@@ -131,7 +131,7 @@ def write_difference(
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         for name in figures:
             paths = [Path(folder, f"{name}.{suffix}") for suffix in ("svg", "pdf")]
-            save(draw_one(name, frames, labels), paths)
+            save(draw_difference(name, frames, labels), paths)
         files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
     page = render(
         "templates/difference.html",

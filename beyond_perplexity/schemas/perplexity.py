@@ -64,7 +64,9 @@ PERPLEXITY_PARTS = columns(
     "perplexity_parts",
     strings("scored_text first second split part"),
     int64s("bytes documents groups"),
-    floats("first_bits second_bits value low high p_value p_adjusted within within_low within_high"),
+    floats(
+        "first_bits second_bits value low high p_value p_adjusted within within_low within_high"
+    ),
     strings("note"),
 )
 

@@ -22,8 +22,8 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.perplexities.text_pieces import (
-    PIECE_KINDS,
     NAME,
+    PIECE_KINDS,
     WORD,
     TextPieces,
     cut_pieces,

@@ -67,13 +67,16 @@ def log_odds(counts: np.ndarray, sizes: np.ndarray, prior: float = PRIOR) -> Log
 
 
 def effective_cases(
-    counts: tuple[csr_matrix, csr_matrix], sizes: tuple[np.ndarray, np.ndarray]
+    counts: tuple[csr_matrix, csr_matrix],
+    sizes: tuple[np.ndarray, np.ndarray],
+    clusters: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Count the independent occurrences that say as much as those in units of two texts.
 
-    The log of a rate y / n has the jackknife's variance V / y^2, with V = U / (U - 1) * sum over
-    units of (y_u - size_u * y / n)^2. So many independent occurrences have the variance of the log
-    ratio of both rates. Half an occurrence, as dispersed as all others, is added to either text.
+    A unit with y_u of the y occurrences and n_u of the n tokens of its text adds y_u / y - n_u / n
+    to the error of the log of its rate. The squares of these sums over clusters are the jackknife's
+    variance V of the log ratio of both rates, as so many independent occurrences have it. Half an
+    occurrence, as dispersed as all others, is added to either text.
 
     Parameters
     ----------
@@ -81,25 +84,45 @@ def effective_cases(
         Occurrences in the units of either text.
     sizes : tuple of two numpy.ndarray, shape (U,)
         Tokens of the units.
+    clusters : tuple of two numpy.ndarray of int, shape (U,), or None
+        What units of either text depend on each other, such as answers to one prompt, numbered
+        together from 0 on; None: none do.
 
     Returns
     -------
     numpy.ndarray of float64, shape (W,)
         Infinite where all units have the same rate.
+
+    References
+    ----------
+    Efron and Stein (1981). The jackknife estimate of variance.
     """
-    sums, squares = [], []
-    for own, size in zip(counts, sizes, strict=True):
-        total, square, mixed = _moments(own, size)
+    from scipy.sparse import csr_matrix, diags  # late, as everywhere in this package
+
+    units = [len(size) for size in sizes]
+    codes = clusters or (np.arange(units[0]), np.arange(units[1]) + units[0])
+    n = 1 + max(int(own.max(initial=-1)) for own in codes)
+    y = np.stack([_moments(*both)[0] for both in zip(counts, sizes, strict=True)])
+    errors, tokens, spread = csr_matrix((n, y.shape[1])), [], np.zeros(y.shape[1])
+    for sign, own, size, code, total in zip((-1, 1), counts, sizes, codes, y, strict=True):
+        members = csr_matrix(
+            (np.full(len(size), sign), (code, np.arange(len(size)))), (n, len(size))
+        )
+        errors = errors + members @ own @ diags(1 / (total + 0.5))
+        tokens.append(members @ size / size.sum())
+        _, square, mixed = _moments(own, size)
         rate = total / size.sum()
-        spread = square - 2 * rate * mixed + rate**2 * np.sum(size**2)
-        sums.append(total)
-        squares.append(np.maximum(spread, 0) * len(size) / max(len(size) - 1, 1))
-    y, v = np.stack(sums), np.stack(squares)
-    dispersion = v.sum(axis=0) / y.sum(axis=0)
-    y, v = y + 0.5, v + 0.5 * dispersion
+        spread += np.maximum(square - 2 * rate * mixed + rate**2 * np.sum(size**2), 0)
+    held, lost = np.stack(tokens), y / (y + 0.5)  # (2, n), (2, W)
+    variance = errors.power(2).T @ np.ones(n) - 2 * np.sum(lost * (errors.T @ held.T).T, axis=0)
+    variance += np.sum(lost * (held @ held.T @ lost), axis=0)
+    variance = np.maximum(variance, 0) * min(units) / max(min(units) - 1, 1)
+    dispersion = spread / y.sum(axis=0)
+    y = y + 0.5
+    variance += 0.5 * dispersion * np.sum(1 / y**2, axis=0)
     share = y[1] / y.sum(axis=0)
     with np.errstate(divide="ignore"):
-        return np.asarray(1 / (share * (1 - share) * np.sum(v / y**2, axis=0)))
+        return np.asarray(1 / (share * (1 - share) * variance))
 
 
 def log_odds_limits(

@@ -34,7 +34,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
+from beyond_perplexity.models.likelihoods import (
+    POOL,
+    DocumentScore,
+    TokenScores,
+    check_window,
+    score_documents,
+    score_texts_by_token,
+)
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.signature import sign
@@ -44,6 +51,8 @@ from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_wor
 
 TextKind = Literal["cleaned", "raw"]
 Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
+# Is given documents, which text of them is scored, and their tokens.
+TakeTokens = Callable[[Sequence["ScoredText"], TextKind, Sequence[TokenScores]], object]
 READ = 8_192  # documents that are read at once
 
 
@@ -146,6 +155,7 @@ def score_rows(
     text: TextKind = "cleaned",
     spell: Spell | None = None,
     count_eos: bool = True,
+    tokens: TakeTokens | None = None,
     **options: Any,
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
@@ -153,6 +163,7 @@ def score_rows(
     Of `texts` a plain string is a document without a group; its place, from 0, is its ``doc_id``;
     `text`: whether repeated blanks are one and blanks at the ends none, or the string is scored as
     is; `spell`: see the module; `count_eos`: whether log-likelihoods have the end of each document;
+    `tokens`: is given what the model says of the tokens of each batch, whose sums are the rows';
     `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
     that is no infinite perplexity, but a broken model.
     """
@@ -162,12 +173,21 @@ def score_rows(
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
         strings = [item.text for item in part]
-        scores = list(score_documents(model, vocabulary, strings, count_eos=count_eos, **options))
+        how = {"count_eos": count_eos, **options}
+        if tokens is None:
+            scores = list(score_documents(model, vocabulary, strings, **how))
+        else:
+            scores, found = zip(
+                *score_texts_by_token(model, vocabulary, strings, **how), strict=True
+            )
         spellings: Iterable[float | None] = [None] * len(part)
         if spell:
             spellings = spell(strings, [score.unknown for score in scores])
         of_each = zip(part, scores, spellings, strict=True)
-        yield [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
+        rows = [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
+        if tokens is not None:
+            tokens(part, text, found)
+        yield rows
 
 
 def rows_table(rows: list[DocumentRow]) -> pa.Table:
@@ -338,6 +358,7 @@ def measure(
     text: TextKind = "cleaned",
     spell: Spell | None = None,
     write: Callable[[pa.Table], object] | None = None,
+    tokens: TakeTokens | None = None,
     context_length: int | None = None,
     stride: int | None = None,
     count_eos: bool = True,
@@ -356,6 +377,7 @@ def measure(
     context, step = check_window(model, context_length, stride)
     totals = Totals()
     given: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
+    given |= {"tokens": tokens} if tokens else {}
     given |= {"context_length": context_length, "stride": stride}
     for rows in score_rows(model, vocabulary, texts, **given):
         for row in rows:

@@ -19,7 +19,8 @@ from beyond_perplexity.figures.words import named_words
 from beyond_perplexity.report.layout import Column, Table, empty_table, interval_column, lay_out
 from beyond_perplexity.verdicts import DIFFERS, is_known, no_verdict_text
 
-_SHOWN = (12, 5)  # n-grams in either direction: of a single sample set, and of each of several
+# N-grams in either direction: of a single sample set, of each of several, on a terminal.
+_SHOWN = (12, 5, 3)
 _TITLE = "Words and phrases that are over- and under-used"
 _NOTE = (
     "Log odds: natural, of the samples less the reference, with the prior of Monroe, Colaresi and "
@@ -59,12 +60,10 @@ def _context(row: Mapping[Any, Any]) -> str:
     return " · ".join(row[name] for name in ("example_1", "example_2") if is_known(row[name]))
 
 
-def named_words_table(
-    words: pd.DataFrame, labels: Labels, most: int | None = None, *, quoted: bool = True
-) -> Table:
-    """Make the table of named n-grams: so many of either direction, with quotations."""
+def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = False) -> Table:
+    """Make the table of the farthest named n-grams, with quotations but on a terminal."""
     several = words["source"].nunique() > 1
-    rows = named_words(words, _SHOWN[several] if most is None else most)
+    rows = named_words(words, _SHOWN[2 if terminal else several])
     columns = [
         Column("Samples", text=True, of="source", form=labels.source),
         Column("Word or phrase", text=True, of="ngram"),
@@ -85,7 +84,7 @@ def named_words_table(
         "words",
         _TITLE,
         f"{told} {_NOTE}",
-        columns[not several : None if quoted else -1],
+        columns[not several : -1 if terminal else None],
         rows,
         words[words["verdict"] == DIFFERS],
     )

@@ -19,6 +19,8 @@ W n-grams, D documents, U units.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -40,12 +42,15 @@ from beyond_perplexity.inference.permuted_units import (
     PermutedUnits,
     effective_groups,
 )
+from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.schemas.tendencies import WORDS_AND_PHRASES
+from beyond_perplexity.tendencies.answers import cut_documents
 from beyond_perplexity.tendencies.frequent_ngrams import (
     LEAST_OCCURRENCES,
     QUOTED,
     GramCounts,
     ReadTokens,
+    TextStream,
     TextStreams,
     count_grams,
     least_documents,
@@ -69,7 +74,11 @@ class _Units:
         scheme = self.permuted.scheme
         draws = f"{scheme} {permuted_units.GROUP_DRAWS}"
         self.told = {"documents": None, "draws": draws}.get(scheme, scheme)
-        self._parts = []
+        self._clusters, self._parts = None, []
+        if isinstance(how.pair.groups, Prompts):  # a prompt has answers of both texts
+            prompts = how.pair.groups
+            own = np.arange(self.permuted.n[0]) if prompts.whole else prompts.units
+            self._clusters = own, own
         for n in np.unique(grams.lengths):
             own = grams.lengths == n
             both = list(zip(members, grams.counts, grams.sizes, strict=True))
@@ -80,7 +89,7 @@ class _Units:
     def limits(self, counts: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the limits of the log odds of counts and totals, (2, W): (W,) each."""
         given = (((c[0], c[1]), (n[0], n[1])) for c, n in self._parts)
-        cases = np.concatenate([effective_cases(*both) for both in given])
+        cases = np.concatenate([effective_cases(*both, self._clusters) for both in given])
         df = min(map(effective_groups, self._parts[0][1])) - 1
         return log_odds_limits(counts, totals, cases, df if df > 0 else np.nan)
 
@@ -157,6 +166,10 @@ def _verdicts(
     return {"verdict": [*found], "reason": [why or None] * len(found)}
 
 
+def _cut(texts: TextStream, tokens: np.ndarray) -> Iterable[pa.Array]:
+    return cut_documents(texts(), tokens)
+
+
 def compare_words(
     how: Measuring,
     texts: TextStreams,
@@ -185,6 +198,10 @@ def compare_words(
     pa.Table
         Of schema ``words``, the farthest n-grams first; empty where none is frequent enough.
     """
+    if how.pair.cut is not None:
+        both = zip(texts, how.pair.cut.document_lengths, strict=True)
+        first, second = (partial(_cut, stream, tokens) for stream, tokens in both)
+        texts, how = (first, second), how.for_words
     pair, n = how.pair, how.options.permutations
     if pair.documents is None or not pair.defined:
         return WORDS_AND_PHRASES.empty_table()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +96,6 @@ class Comparison:
     samples: SampleSet
     measures: pd.DataFrame
     curves: pd.DataFrame
-    words: pd.DataFrame
     labels: Labels
     described: Mapping[str, object]
     raw: pd.DataFrame | None = None
@@ -104,6 +103,7 @@ class Comparison:
     permuted: str = ""
     encoder: str = ""
     signature: str = ""
+    words: pd.DataFrame = field(default_factory=pd.DataFrame)
     baseline: BaselineWords = BASELINES["halves"]
 
 
@@ -169,7 +169,6 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             samples,
             tables[main],
             _curves(reference, samples, options),
-            words,
             Labels(
                 names={COMPARED_SOURCE: "Samples"},
                 reference="Reference",
@@ -180,6 +179,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=encoder,
+            words=words,
             signature=_signature(options, description(reference.counted), counts, baseline),
             baseline=BASELINES[baseline],
         )

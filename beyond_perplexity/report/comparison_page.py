@@ -111,7 +111,6 @@ PAGE_FIGURES = {
     },
 }
 
-
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
 
 
@@ -382,7 +381,8 @@ def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> N
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
     texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
-    texts |= {"words.csv": csv_text(found.words.drop(columns="source")), "compare.html": page}
+    words = found.words.drop(columns="source", errors="ignore")
+    texts |= {"words.csv": csv_text(words), "compare.html": page}
     files |= {name: text.encode() for name, text in texts.items()}
     for name, content in files.items():
         with atomic_path(out / name) as temporary:

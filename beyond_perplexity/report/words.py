@@ -44,8 +44,6 @@ def _counted(words: pd.DataFrame) -> str:
 
 def words_told(words: pd.DataFrame, labels: Labels) -> str:
     """Say how many n-grams were tested, of each sample set, and how many are named."""
-    if words.empty:
-        return "No word stands in enough documents of both texts to be tested."
     least = words[["least_documents", "least_occurrences"]].min()
     parts = {str(source): _counted(own) for source, own in words.groupby("source", sort=False)}
     found = "; ".join(f"{labels.source(source)}: {own}" for source, own in parts.items())
@@ -62,6 +60,8 @@ def _context(row: Mapping[Any, Any]) -> str:
 
 def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = False) -> Table:
     """Make the table of the farthest named n-grams, with quotations but on a terminal."""
+    if words.empty:
+        return empty_table("words", _TITLE, "No word is frequent enough to be tested.")
     several = words["source"].nunique() > 1
     rows = named_words(words, _SHOWN[2 if terminal else several])
     columns = [
@@ -77,13 +77,12 @@ def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = F
         Column("q", of="q_value", form=shown_p),
         Column("In context", text=True, wraps=True, of=_context),
     ]
-    told = words_told(words, labels)
     if rows.empty:
-        return empty_table("words", _TITLE, told)
+        return empty_table("words", _TITLE, words_told(words, labels))
     return lay_out(
         "words",
         _TITLE,
-        f"{told} {_NOTE}",
+        f"{words_told(words, labels)} {_NOTE}",
         columns[not several : -1 if terminal else None],
         rows,
         words[words["verdict"] == DIFFERS],

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +50,12 @@ class ServedSubject:
     texts: Sequence[str]
     known: dict[str, np.ndarray] = field(default_factory=dict)
 
-    async def numbers(self, text: str, **changed: object) -> np.ndarray:
+    async def numbers(self, text: str, **changed: Any) -> np.ndarray:
         """Ask for a text after the same other text: its log-probabilities, (n,)."""
         await self.served.ask(_SPACER)
         return await self.at_once(text, **changed)
 
-    async def at_once(self, text: str, **changed: object) -> np.ndarray:
+    async def at_once(self, text: str, **changed: Any) -> np.ndarray:
         """Ask for a text: its log-probabilities, (n,)."""
         served = self.served
         said = await served.ask(f"{served.before}{text}", **changed)

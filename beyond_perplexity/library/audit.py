@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from beyond_perplexity.auditing import checks
 from beyond_perplexity.auditing.sampled_texts import filled_texts, sample_texts
 from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.result import Result
@@ -104,9 +104,7 @@ def audit(given: AuditOptions) -> Audit:
     check = [check] if isinstance(check, str) else check
     if isinstance(check, bytes) or not isinstance(check, Iterable | None):
         raise calls.wrong_type("check", check, "a name, or a list of them")
-    if given.texts is None or (model is None) == (given.url is None):
-        lacking = "texts" if given.texts is None else "model"
-        raise InputError(f"{lacking}: missing; give a model or the url of a server, and texts")
+    calls.check_named("audit", given)
     if given.url is not None:
         return _of_server(given, None if check is None else list(check))
     with extras_named():

@@ -118,7 +118,7 @@ def _of_server(given: ContrastOptions) -> pa.Table:
             raise InputError("beginning: is missing; pairs may differ in the first token")
 
         def score(texts: Iterable[Sequence[str]]) -> np.ndarray:
-            named = ((f"sentence {n}", *text) for n, text in enumerate(texts, 1))
+            named = ((f"sentence {n}", " ".join(text)) for n, text in enumerate(texts, 1))
             found = served.score(named, Journal())
             return np.array([math.fsum(one.log_probs) for one in found])
 

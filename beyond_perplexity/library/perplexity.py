@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.served.options import ASKED
@@ -73,10 +73,7 @@ def perplexity(given: ScoringOptions) -> Result:
     InputError
         When the model or a text cannot be used, or the extra ``models`` is not installed.
     """
-    if (given.model is None) == (given.url is None):
-        raise InputError("model: is missing; give a model, or the url of a server that has one")
-    if given.texts is None:
-        raise InputError("texts: are missing; give a path or an iterable of texts")
+    calls.check_named("perplexity", given)
     column = given.group_column
     if column is None and given.groups is not None:
         column = calls.GROUP_COLUMN

@@ -5,7 +5,8 @@
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.{json,parquet}
 #           <results>/perplexity_differences/{corpus}.parquet
-# steps     train -> measure_perplexity -> compare_perplexity
+#           <results>/perplexity_tokens/{model}.parquet, <results>/perplexity_parts/{corpus}.parquet
+# steps     train -> measure_perplexity -> compare_perplexity; train -> score_tokens -> split_differences
 #
 # Checkpoints of a training lie in <results>/checkpoints/{model}, which no rule declares, so that a killed
 # job goes on where it was.
@@ -118,6 +119,66 @@ rule compare_perplexity:
         """
         python -m beyond_perplexity compare-perplexity {input:q} \
             --leave-out-infinite \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule score_tokens:
+    """Score every token of a split under a model."""
+    input:
+        documents=of(RUN.models.documents, "model"),
+        model="<results>/models/{model}/model.json",
+    output:
+        whole("<results>/perplexity_tokens/{model}.parquet"),
+    log:
+        "<logs>/score_tokens/{model}.log",
+    benchmark:
+        "<benchmarks>/score_tokens/{model}.jsonl"
+    conda:
+        environment(gpus)
+    resources:
+        mem_mb=memory("measure_perplexity"),
+        runtime=minutes("measure_perplexity"),
+        gpu=gpus,
+    params:
+        code=code_of("score_tokens", of(RUN.models.code, "model")),
+        folder=subpath(input.model, parent=True),
+        split=config["perplexity"]["split"],
+        split_unit=of_corpus(RUN.corpora.split_unit),
+    shell:
+        """
+        python -m scripts.score_tokens \
+            --model {params.folder:q} \
+            --documents {input.documents:q} \
+            --split {params.split} \
+            --split-unit {params.split_unit} \
+            --threads {threads} --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule split_differences:
+    """Split the differences of models by kinds of words, places and documents."""
+    input:
+        of(RUN.models.token_files, "corpus"),
+    output:
+        whole("<results>/perplexity_parts/{corpus}.parquet"),
+    log:
+        "<logs>/split_differences/{corpus}.log",
+    benchmark:
+        "<benchmarks>/split_differences/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=doubling(3000),
+        runtime=doubling(30),
+    params:
+        code=fingerprint("scripts/split_differences.py"),
+    shell:
+        """
+        python -m scripts.split_differences {input:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

@@ -121,7 +121,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
     axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
 
-    names = ["Human text (baseline)" + f", {n}" * (top > 1) for n in baselines]
+    names = [labels.baseline + f", {n}" * (top > 1) for n in baselines]
     names += [labels.source(name) for name in sources]
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)

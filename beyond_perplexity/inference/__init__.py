@@ -29,6 +29,9 @@ from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p
 from beyond_perplexity.inference.p_values import sign_flip_p_values as sign_flip_p_values
 from beyond_perplexity.inference.permuted_units import effective_groups as effective_groups
+from beyond_perplexity.inference.prompts import Answers as Answers
+from beyond_perplexity.inference.prompts import Prompts as Prompts
+from beyond_perplexity.inference.prompts import answers_of as answers_of
 from beyond_perplexity.inference.shares import share_interval as share_interval
 from beyond_perplexity.inference.shares import wilson_interval as wilson_interval
 from beyond_perplexity.inference.two_sample_test import PermutationTest as PermutationTest

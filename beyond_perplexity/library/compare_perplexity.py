@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.calls import library_function, listed, table_source, wrong_type
+from beyond_perplexity.library.calls import (
+    Unused,
+    library_function,
+    listed,
+    table_source,
+    wrong_type,
+)
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, signed_pairs
-from beyond_perplexity.perplexities.score_files import read_scores
+from beyond_perplexity.perplexities.score_files import FileScores, is_token_file, read_scores
 from beyond_perplexity.report.bits_per_byte import describe_differences
+from beyond_perplexity.report.difference_parts import (
+    describe_parts,
+    draw_difference,
+    write_difference,
+)
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.signature import footer_of
@@ -24,38 +37,83 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
     from beyond_perplexity.storage.table_files import HeldTable
 
+# By name: the code of models is not among that of comparing scores.
+_DIFFERENCE = "beyond_perplexity.library.difference"
+_SCORING = ("field", "group_column", "cleaned", "tokenized", "context_length", "device")
 
-@library_function(PairOptions)
+
+def _unused(given: PairOptions) -> Iterator[Unused]:
+    if given.model is None:
+        yield "without models to score a text under", _SCORING
+    if given.model is None and not _are_tokens(given.scores):
+        yield "without scores of tokens", ("frequencies",)
+
+
+def _are_tokens(scores: Any) -> bool:
+    if isinstance(scores, Mapping) or scores is None:
+        return False
+    files = listed(scores, "scores")
+    return bool(files) and all(is_token_file(str(one)) for one in files)
+
+
+@library_function(PairOptions, _unused)
 def compare_perplexity(given: PairOptions) -> Result:
-    """Compare models by their scores of the same documents.
+    """Compare models by their scores of the same documents, and say where they differ.
 
     Returns
     -------
     Result
         ``table`` (schema ``perplexity_differences``, bits per byte) has a row a model, whose
-        ``second`` is None, and a row a pair. Figure ``differences``.
+        ``second`` is None, and a row a pair. Figure ``differences``. Of two models on a text, or of
+        files with a row a token, also table ``parts`` (schema ``perplexity_parts``), figures
+        ``parts`` and ``position``; of two models of one vocabulary table ``agreement`` (schema
+        ``model_agreement``).
 
     Raises
     ------
     InputError
         When scores cannot be used, or are of other documents; names file or argument, and row.
     """
-    sources = _sources(given.scores)
+    models = [one is not None for one in (given.model, given.against, given.texts)]
+    if any(models) and (not all(models) or given.scores):
+        raise InputError("model, against, text: give all three and no scores, or scores alone")
+    tables: dict[str, Any] = {}
+    with TemporaryDirectory(prefix="compare-") as folder:
+        located = _are_tokens(given.scores)
+        if all(models) or located:
+            with extras_named():
+                own = resolve_name(_DIFFERENCE)
+        if all(models):
+            sources, agreed = own.score_models(given, folder)
+            tables |= {} if agreed is None else {"agreement": agreed}
+        else:
+            sources = _sources(given.scores)
+        if all(models) or located:
+            tables["parts"], files = own.locate(sources, given, all(models))
+        else:
+            files = [held for source, _ in sources for held in read_scores(source)]
+    return _found(given, sources, files, tables)
+
+
+def _found(
+    given: PairOptions,
+    sources: Sequence[tuple[str | HeldTable, str]],
+    files: Sequence[FileScores],
+    tables: dict[str, Any],
+) -> Result:
     names = {str(source): name for source, name in sources}
     if not names or (len(names) == 1 and isinstance(given.scores, Mapping) and not given.output):
         held = "one model alone" if names else "no model"
         raise InputError(f"scores: are of {held}; give those of two models at least")
-    files = [held for source, _ in sources for held in read_scores(source)]
     if not given.output:
         check_company(files)
     table, signature = compare_scores(files, names, given), signed_pairs(files, given)
     labels = Labels(models=list(names.values()), names={name: name for name in names.values()})
     frame = frame_of(table)
+    frames = {"perplexity_differences": frame}
+    frames |= {f"perplexity_{name}": frame_of(one) for name, one in tables.items()}
     if given.csv:
         write_text(given.csv, csv_text(frame))
     if given.output:
@@ -63,20 +121,23 @@ def compare_perplexity(given: PairOptions) -> Result:
         script = "beyond_perplexity/library/compare_perplexity.py"
         record = run_record(script, flags) | {"signature": signature}
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
+    text, figures = describe_differences(frame, labels), ["perplexity_differences"]
+    if "parts" in tables:
+        text += "\n\n" + describe_parts(frames, labels)
+        figures += ["perplexity_parts", "perplexity_by_position"]
+    if given.out:
+        text += write_difference(Path(given.out), frames, figures, labels, signature)
     return Result(
         "compare_perplexity",
         table,
-        text=describe_differences(frame, labels),
+        text=text,
         summary={"signature": signature},
-        figures={"differences": partial(_draw, frame, labels)},
+        tables=tables,
+        figures={
+            name.removeprefix("perplexity_"): partial(draw_difference, name, frames, labels)
+            for name in figures
+        },
     )
-
-
-def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
-    from beyond_perplexity.figures import draw_figure
-
-    tables = {"perplexity_differences": frame}
-    return draw_figure("tendencies/perplexity_differences", tables, labels)
 
 
 def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:

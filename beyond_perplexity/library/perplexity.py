@@ -38,7 +38,7 @@ def _is_arpa(given: ScoringOptions) -> bool:
 def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
     if given.url is not None:
         local = "arpa", "unk_as", "unk_as_unknown", "cleaned", "tokenized", "count_bos"
-        ours = "no_count_eos", "special_tokens", "spelling_model", "device"
+        ours = "no_count_eos", "special_tokens", "spelling_model", "per_word", "device"
         yield "with a server", ("model", *local, *ours)
     else:
         yield "without a url", ASKED

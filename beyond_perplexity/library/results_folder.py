@@ -33,6 +33,8 @@ RESULT_KINDS = {
     "perplexity": "a perplexity, or bits, of a model on a text, with interval and N",
     "perplexity_documents": "log-likelihood and lengths of a document under a model",
     "perplexity_differences": "difference of two models in bits per byte, tested",
+    "perplexity_parts": "what a part of the text adds to a difference in bits per byte, tested",
+    "perplexity_tokens": "what a model says of a token",
     "tendencies": "a measure of a sample set against human text, with baseline and p",
     "tendencies_raw": "the same of the texts as they are, no word read as unknown",
     "sample_size": "a measure of random subsets of n documents",
@@ -65,6 +67,8 @@ RESULT_FILES: dict[str, tuple[Any, ...]] = {
         perplexity.PERPLEXITY_DIFFERENCES,
         "perplexity_differences/{corpus}",
     ),
+    "perplexity_parts": (perplexity.PERPLEXITY_PARTS, "perplexity_parts/{corpus}"),
+    "perplexity_tokens": (perplexity.TOKEN_SCORES, "perplexity_tokens/{model}"),
     "training": (perplexity.TRAINING, "models/{model}/training"),
     "tendencies": (
         tendencies.TENDENCY_MEASURES,

@@ -10,7 +10,7 @@ special tokens + 3, like those of rows that stand for no token, are impossible. 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,3 +156,17 @@ class HuggingFaceVocabulary(Vocabulary):
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
         held = {"rows": self._rows, "special": self._special, "cleaning": self._cleaning}
         return {"kind": self.kind, **held, "tokenizer": self._json}
+
+
+def encodings_of(vocabulary: Any, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, Any, bool]]:
+    """Encode texts: of each the ids, the tokenizer's encoding, and whether letters are bytes."""
+    is_bytes = "ByteLevel" in json.dumps(vocabulary._json.get("decoder"))
+    for encoding in vocabulary._tokenizer.encode_batch(list(texts), add_special_tokens=False):
+        yield vocabulary._ours[np.array(encoding.ids, np.int64)], encoding, is_bytes
+
+
+def tokens_of(vocabulary: Any) -> tuple[dict[str, int], str]:
+    """Return the model's ids of its tokens, and what continues a word where that is marked."""
+    model = vocabulary._json["model"]
+    prefix = model.get("continuing_subword_prefix") if model.get("type") == "WordPiece" else ""
+    return vocabulary._tokenizer.get_vocab(), prefix or ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,8 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.token_scores import TokenScores
+from beyond_perplexity.models.token_starts import encode_with_starts, shown_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Documents that are sorted by length together, so that a batch has rows of like length.
@@ -167,3 +170,69 @@ def score_documents(
             yield from vocabulary.encode(part)
 
     return score_encoded(model, encoded(), **options)
+
+
+# Gives of each window the values of its counted predictions, (counted, ...).
+RunWindows = Callable[[Sequence[ScoreWindow]], Iterable[np.ndarray]]
+
+
+@torch.no_grad()
+def run_windows(
+    encoded: Iterable[np.ndarray],
+    run: RunWindows,
+    context: int | None,
+    stride: int | None,
+    batch_tokens: int = 8192,
+) -> Iterator[tuple[np.ndarray, list[tuple[int, np.ndarray]]]]:
+    """Run the windows of documents in the batches of `score_encoded`.
+
+    Of each document its ids and, in the order in which they were run, the values of its windows,
+    with the number of the first prediction that they are of.
+    """
+    stream = iter(encoded)
+    while pool := list(islice(stream, POOL)):
+        windows: list[tuple[int, ScoreWindow]] = []
+        for document, ids in enumerate(pool):
+            first = 0
+            for window in cut_windows(document, ids, context, stride):
+                windows.append((first, window))
+                first += window.counted
+        windows.sort(key=lambda held: len(held[1].tokens))
+        found: list[list[tuple[int, np.ndarray]]] = [[] for _ in pool]
+        while windows:
+            rows = max(1, batch_tokens // (len(windows[-1][1].tokens) - 1))
+            batch, windows = windows[-rows:], windows[:-rows]
+            values = run([window for _, window in batch])
+            for (first, window), own in zip(batch, values, strict=True):
+                found[window.document].append((first, own))
+        yield from zip(pool, found, strict=True)
+
+
+def score_texts_by_token(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    texts: Iterable[str],
+    *,
+    context_length: int | None = None,
+    stride: int | None = None,
+    count_eos: bool = True,
+    batch_tokens: int = 8192,
+) -> Iterator[tuple[DocumentScore, TokenScores]]:
+    """Score texts as `score_documents` does, bit for bit, and of each its tokens."""
+    model.eval()
+    sizes = *check_window(model, context_length, stride), batch_tokens
+    stream = iter(texts)
+    while part := list(islice(stream, POOL)):
+        encoded = list(encode_with_starts(vocabulary, part))
+        scored = run_windows((ids for ids, _ in encoded), partial(score_windows, model), *sizes)
+        for text, (_, starts), (ids, windows) in zip(part, encoded, scored, strict=True):
+            log_probs, total = np.empty(len(ids) + count_eos), 0.0
+            for first, found in windows:
+                kept = found[: len(log_probs) - first]
+                log_probs[first : first + len(kept)] = kept
+                total += kept.sum()
+            unknown, zeros = np.count_nonzero(ids == UNK), np.count_nonzero(np.isneginf(log_probs))
+            score = DocumentScore(float(total), len(ids), int(unknown), int(zeros))
+            shown = shown_tokens(text, ids, starts) + ["</s>"] * count_eos
+            begins = np.append(starts, len(text.encode()))[: len(shown)].astype(np.int64)
+            yield score, TokenScores(log_probs, begins, shown, count_eos)

@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,7 +30,9 @@ from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_se
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.perplexities.token_files import tokens_table
+from beyond_perplexity.perplexities.words import word_surprisals
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
@@ -224,6 +226,32 @@ def load_scoring(options: ScoringOptions) -> Scoring:
     return _load_arpa(options) if options.arpa else _load_folder(options)
 
 
+@contextmanager
+def _writing(
+    scoring: Scoring, record: dict[str, object], kept: list[pa.Table]
+) -> Iterator[dict[str, Any]]:
+    """Open the files that are asked for, and give what fills them, as `measure` takes it."""
+    options, found = scoring.options, dict[str, Any]()
+    of_tokens: list[Callable[..., object]] = []
+    takers: list[Callable[[pa.Table], object]] = [kept.append] if options.per_document else []
+    with ExitStack() as stack:
+        if not isinstance(options.per_document, bool):
+            writer = ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
+            takers.append(stack.enter_context(writer).write)
+        if options.per_token:
+            rows = stack.enter_context(ShardWriter(options.per_token, TOKEN_SCORES, record))
+            of_tokens.append(lambda *scored: rows.write(tokens_table(*scored)))
+        if options.per_word:
+            words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, record))
+            given = scoring.model, scoring.vocabulary, (options.context_length, options.stride)
+            of_tokens.append(lambda *scored: words.write(word_surprisals(*given, *scored)))
+        if of_tokens:
+            found["tokens"] = lambda *scored: [take(*scored) for take in of_tokens]
+        if takers:
+            found["write"] = lambda table: [take(table) for take in takers]
+        yield found
+
+
 def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     """Score texts under a model: `summary.measure`'s and, where asked for, ``document_scores``.
 
@@ -240,29 +268,20 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     }
     special = SpecialReading(scoring.model, vocabulary, how, options.special_tokens)
     kept: list[pa.Table] = []
-    record = {} if isinstance(options.per_document, bool) else _record(scoring)
-    with ExitStack() as stack:
-        takers: list[Callable[[pa.Table], object]] = []
-        if not isinstance(options.per_document, bool):
-            writer = ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
-            takers.append(stack.enter_context(writer).write)
-        if options.per_document:
-            takers.append(kept.append)
-
-        def write(table: pa.Table) -> None:
-            for take in takers:
-                take(table)
-
+    files = options.per_token, options.per_word
+    writes = any(files) or not isinstance(options.per_document, bool)
+    record = _record(scoring) if writes else {}
+    with _writing(scoring, record, kept) as taken:
         summary = measure(
             scoring.model,
             vocabulary,
             special.watch(scoring.texts),
             spell=load_spelling_model(spelling_model, vocabulary).spell if spelling_model else None,
-            write=write if takers else None,
             count_bos=options.count_bos,
             special="tokens" if options.special_tokens else "characters",
             unk="unknown" if options.unk_as_unknown else str(options.unk_as or "none"),
             **how,
+            **taken,
         )
         record["signature"] = {scoring.kind: summary["signature"]}
     summary["special_tokens"] = special.describe()

@@ -7,7 +7,13 @@ from dataclasses import KW_ONLY, MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import MOST_COUNT, option, output_path, threads_option
+from beyond_perplexity.arguments import (
+    MOST_COUNT,
+    option,
+    output_folder,
+    output_path,
+    threads_option,
+)
 from beyond_perplexity.models.served.options import ServedOptions
 
 
@@ -83,34 +89,73 @@ class ScoringOptions(ServedOptions):
         in_command=None,
         type=output_path,
     )
+    per_token: str | Path | None = option(
+        None, "Parquet file to write, one row a token", type=output_path
+    )
+    per_word: str | Path | None = option(
+        None,
+        "Parquet file to write, one row a word: its surprisal with the blank behind it",
+        type=output_path,
+    )
     threads: int | None = threads_option()
     device: str = option("auto", "auto, cpu or cuda")
 
 
 @dataclass(frozen=True)
 class PairOptions:
-    """Compare models by their scores of the same documents: bits per byte, differences, p-values.
+    """Compare models on the same documents: bits per byte, differences, p-values.
 
-    A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: bytes
-    and log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity
-    --per-document` writes one; those of other programs are read too. Used where they are there:
-    doc_id (else rows are matched by their order), group (documents that belong together), title (of
-    the page: a group where none are named), text_hash, words and characters (to tell other texts),
-    unknown, log_likelihood_open_vocabulary, scored_text (cleaned, raw).
+    Two models are scored on a text, and their difference is split by kinds of words, places and
+    documents. Or give scores that you have: a file (.parquet, or .csv or .csv.gz with a header row)
+    with a row for every document: bytes and log_likelihood (nats, with the end of the document).
+    `beyond-perplexity perplexity --per-document` writes one; those of other programs are read too.
+    Used where they are there: doc_id (else rows are matched by their order), group (documents that
+    belong together), title (of the page: a group where none are named), text_hash, words and
+    characters (to tell other texts), unknown, log_likelihood_open_vocabulary, scored_text (cleaned,
+    raw). Of files with a row for every token (--per-token) the differences are split, too.
     """
 
     scores: Any = option(
-        MISSING,
+        None,
         "scores of one model each, of the same documents",
-        "mapping of str to scores, or iterable of paths",
+        "mapping of str to scores, or iterable of paths, optional",
         more="Of each model by its name, or files whose names are taken. Scores are a path, a "
         "DataFrame, an Arrow table or a result of `perplexity`, with a row for every document: "
         "``bytes`` and ``log_likelihood`` (nats); see `score_files` for the columns that are used "
-        "where they are there.",
+        "where they are there. Or paths of files with a row a token.",
+        in_command=(),
         called="scores",
-        nargs="+",
+        nargs="*",
     )
     _: KW_ONLY
+    model: Any = option(None, "a model to score --text under, instead of scores", "path, optional")
+    against: Any = option(None, "the model that it is compared with", "path, optional")
+    texts: Any = option(
+        None,
+        "text, JSONL or Parquet by its suffix, one document a line or row",
+        "path, iterable of str, DataFrame or Arrow table, optional",
+        called="--text",
+        metavar="TEXT",
+    )
+    field: str | None = option(
+        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
+    )
+    group_column: str | None = option(
+        None, "field or column of the documents that belong together (default: group)"
+    )
+    cleaned: bool = option(False, "clean the text as the models' corpus")
+    tokenized: bool = option(False, "the text is cleaned already")
+    context_length: int | None = option(
+        None, "tokens that a prediction sees (default: the model's)", least=1, most=MOST_COUNT
+    )
+    frequencies: str | Path | None = option(
+        None, "text whose words say which are frequent (default: the scored text)"
+    )
+    out: str | Path | None = option(
+        None, "folder for difference.html, figures and tables", type=output_folder
+    )
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")
     no_count_eos: bool = option(
         False, "the scores are without the end of documents, and it is no byte"
     )

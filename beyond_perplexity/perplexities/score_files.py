@@ -24,6 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.former_names import renamed
 from beyond_perplexity.signature import signature_in
 from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.shards import ParquetInput
 from beyond_perplexity.storage.table_files import TableFile
 
 _NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
@@ -212,6 +213,14 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
         replace(part, scored_text=name, signature=signature_in(path, file.metadata, name))
         for part, name in zip(parts, names, strict=True)
     ]
+
+
+def is_token_file(path: object) -> bool:
+    """Tell by its columns whether a Parquet file has a row a token."""
+    if not isinstance(path, str) or not path.endswith(".parquet"):
+        return False
+    with ParquetInput(path) as file:
+        return {"position", "log_prob", "start"} <= set(file.schema_arrow.names)
 
 
 def same_documents(files: Sequence[FileScores]) -> list[FileScores]:

@@ -24,7 +24,8 @@ from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, summarize_rows
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.perplexities.token_files import tokens_table
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import hash_bytes, run_record
 from beyond_perplexity.storage.shards import ShardWriter
@@ -56,16 +57,23 @@ def row_of(item: ScoredText, scores: TokenScores) -> DocumentRow:
 
 
 def served_rows(
-    served: ServedModel, texts: Iterable[ScoredText], account: Account, journal: Journal
+    served: ServedModel,
+    texts: Iterable[ScoredText],
+    account: Account,
+    journal: Journal,
+    take: Callable[[pa.Table], object] | None = None,
 ) -> Iterator[list[DocumentRow]]:
-    """Score texts by a server, in batches in their order."""
+    """Score texts by a server, in batches in their order; `take` is given those of tokens."""
     for_rows, for_server = tee(texts)
-    named = ((f"document {item.doc_id + 1}", item.text) for item in for_server)
+    named = ((f"{account.file}: document {x.doc_id + 1}", x.text) for x in for_server)
     scored = tqdm(served.score(named, journal), desc="scored", unit=" documents", mininterval=1)
     pairs = zip(for_rows, scored, strict=False)
     while part := list(islice(pairs, _AT_ONCE)):
         kept = [pair for pair in part if len(pair[1].log_probs)]
         account.left_out[ONE_TOKEN] += len(part) - len(kept)
+        if take and kept:
+            items, scores = zip(*kept, strict=True)
+            take(tokens_table(items, "raw", scores))
         yield [row_of(*pair) for pair in kept]
 
 
@@ -104,27 +112,34 @@ def score_served(options: ScoringOptions) -> tuple[dict[str, Any], pa.Table | No
     The summary also has ``served``: address, name, protocol, and what is scored. With a file for
     the rows, finished documents are kept beside it (`Journal`) until it is written.
     """
-    path = None if isinstance(options.per_document, bool) else Path(options.per_document)
+    files = [None if isinstance(options.per_document, bool) else options.per_document]
+    files.append(options.per_token)
+    paths = [Path(file) for file in files if file]
     account, kept = Account(options.texts, "documents"), list[pa.Table]()
-    journal, served = Journal(path), ServedModel(options, options.context_length, options.stride)
+    journal = Journal(paths[0] if paths else None)
+    served = ServedModel(options, options.context_length, options.stride)
     # What is entered first is left last: no document comes to a journal that is closed.
     with journal, served, ExitStack() as held:
         how = signature_parts(served, options)
         about: dict[str, Any] = {"url": served.client.url, "model": served.model}
         about |= {"protocol": served.protocol, "beginning": served.before, "end": served.after}
         journal.settings = [about, served.most, options.stride, served.takes_ids]
-        takers: list[Callable[[pa.Table], object]] = [kept.append] if options.per_document else []
-        record: dict[str, object] = {}
-        if path:
-            record = run_record("beyond_perplexity/commands/perplexity.py", dict(about))
-            writer = ShardWriter(path, DOCUMENT_SCORES, record)
-            takers.append(held.enter_context(writer).write)
+        script = "beyond_perplexity/commands/perplexity.py"
+        record = run_record(script, dict(about)) if paths else {}
+        schemas = DOCUMENT_SCORES, TOKEN_SCORES
+        writers = [
+            held.enter_context(ShardWriter(file, schema, record)).write if file else None
+            for file, schema in zip(files, schemas, strict=True)
+        ]
 
         def write(table: pa.Table) -> None:
-            for take in takers:
-                take(table)
+            if options.per_document:
+                kept.append(table)
+            if writers[0]:
+                writers[0](table)
 
-        rows = served_rows(served, _read(options, account, how), account, journal)
+        texts = _read(options, account, how)
+        rows = served_rows(served, texts, account, journal, writers[1])
         ends = bool(served.after)
         summary = summarize_rows(rows, None, how, write=write, count_eos=ends)
         record["signature"] = {"raw": summary["signature"]}

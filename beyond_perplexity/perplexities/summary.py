@@ -28,16 +28,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
-from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
+from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.provenance import hash_bytes
-from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 if TYPE_CHECKING:
@@ -46,7 +44,8 @@ if TYPE_CHECKING:
 
 TextKind = Literal["cleaned", "raw"]
 Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
-READ = 8_192  # documents that are read at once
+# Is given documents, which text of them is scored, and their tokens.
+TakeTokens = Callable[[Sequence["ScoredText"], TextKind, Sequence[TokenScores]], object]
 
 
 class ScoredText(NamedTuple):
@@ -77,40 +76,6 @@ class DocumentRow(NamedTuple):
     impossible: int
     text_hash: int  # 64 bits of the BLAKE2b digest of the scored bytes, signed
     ended: bool = True  # Whether the log-likelihoods have the end of the document
-
-
-def texts_of_split(
-    path: str, split: str, *, grouped: bool = False, raw: str | None = None
-) -> Iterator[ScoredText]:
-    """Stream the documents of a split of a file of schema ``documents``.
-
-    `grouped`: whether the documents of a title are named as a group, as they are where the split
-    keeps them whole; `raw`: file of schema ``raw``, of the same extraction: give the text before
-    cleaning.
-    """
-    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
-    batches = read_batches(path, DOCUMENTS, columns, READ)
-    for batch in _add_raw(batches, path, raw) if raw else batches:
-        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
-            title = row["title"] or None
-            yield ScoredText(row["doc_id"], row["text"], title if grouped else None, title)
-
-
-def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
-    """Add the texts before cleaning, which lie in the order of the documents."""
-    other = f"{raw}: does not hold the documents of {path} in their order; extract the corpus again"
-    strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
-    waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
-    for batch in batches:
-        while len(waiting) < len(batch) and (more := next(strings, None)) is not None:
-            waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
-        found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
-        documents = pa.Table.from_batches([batch])
-        if not found.column("doc_id").equals(documents.column("doc_id")):
-            raise InputError(other)
-        yield documents.append_column("text", found.column("text"))
-    if len(waiting) or next(strings, None) is not None:
-        raise InputError(other)
 
 
 def _row(
@@ -148,6 +113,7 @@ def score_rows(
     text: TextKind = "cleaned",
     spell: Spell | None = None,
     count_eos: bool = True,
+    tokens: TakeTokens | None = None,
     **options: Any,
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
@@ -155,10 +121,12 @@ def score_rows(
     Of `texts` a plain string is a document without a group; its place, from 0, is its ``doc_id``;
     `text`: whether repeated blanks are one and blanks at the ends none, or the string is scored as
     is; `spell`: see the module; `count_eos`: whether log-likelihoods have the end of each document;
+    `tokens`: is given what the model says of the tokens of each batch, whose sums are the rows';
     `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
     that is no infinite perplexity, but a broken model.
     """
-    from beyond_perplexity.models.likelihoods import POOL, score_documents  # which need torch
+    # which need torch
+    from beyond_perplexity.models.likelihoods import POOL, score_documents, score_texts_by_token
 
     items = enumerate(texts)
     given = (ScoredText(place, x) if isinstance(x, str) else x for place, x in items)
@@ -166,12 +134,21 @@ def score_rows(
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
         strings = [item.text for item in part]
-        scores = list(score_documents(model, vocabulary, strings, count_eos=count_eos, **options))
+        how = {"count_eos": count_eos, **options}
+        if tokens is None:
+            scores = list(score_documents(model, vocabulary, strings, **how))
+        else:
+            scores, found = zip(
+                *score_texts_by_token(model, vocabulary, strings, **how), strict=True
+            )
         spellings: Iterable[float | None] = [None] * len(part)
         if spell:
             spellings = spell(strings, [score.unknown for score in scores])
         of_each = zip(part, scores, spellings, strict=True)
-        yield [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
+        rows = [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
+        if tokens is not None:
+            tokens(part, text, found)
+        yield rows
 
 
 def rows_table(rows: list[DocumentRow]) -> pa.Table:
@@ -375,6 +352,7 @@ def measure(
     text: TextKind = "cleaned",
     spell: Spell | None = None,
     write: Callable[[pa.Table], object] | None = None,
+    tokens: TakeTokens | None = None,
     context_length: int | None = None,
     stride: int | None = None,
     count_eos: bool = True,
@@ -394,6 +372,7 @@ def measure(
 
     context, step = check_window(model, context_length, stride)
     given: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
+    given |= {"tokens": tokens} if tokens else {}
     given |= {"context_length": context_length, "stride": stride}
     rows = score_rows(model, vocabulary, texts, **given)
     how = {"text": text, "special": special, "unk": unk}

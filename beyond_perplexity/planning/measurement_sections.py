@@ -58,9 +58,12 @@ class Perplexity(sections.SectionModel):
     """Section ``perplexity``.
 
     split: The split that is scored.
+    parts_of: Models of one corpus whose difference is split by kinds of words, places and
+        documents, the first less each other.
     """
 
     split: SplitName = "test"
+    parts_of: sections.Names = ()
 
 
 class Importance(sections.SectionModel):

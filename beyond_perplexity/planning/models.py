@@ -190,6 +190,12 @@ class Models:
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]
 
+    def token_files(self, corpus: str) -> list[str]:
+        """List the scores of tokens of the models of a corpus whose difference is split."""
+        names: list[str] = self.config["perplexity"]["parts_of"]
+        own = [name for name in names if self.corpus(name) == corpus]
+        return [f"<results>/perplexity_tokens/{name}.parquet" for name in own if len(own) > 1]
+
 
 class SentenceSection:
     """A section of a configuration whose models are asked about sentences, in blocks."""

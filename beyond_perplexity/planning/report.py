@@ -62,6 +62,9 @@ def _tendency_files(run: Run, corpus: str) -> Files:
         "perplexity_differences": _each(
             "perplexity_differences/*.parquet", [corpus] if scored else []
         ),
+        "perplexity_parts": _each(
+            "perplexity_parts/*.parquet", [corpus] if run.models.token_files(corpus) else []
+        ),
         "training": _each("models/*/training.parquet", filter(run.models.learns, scored)),
         "example_samples": _each("samples/*/00000.parquet", sources),
         "example_documents": _each("corpora/*/documents.parquet", [corpus]),

@@ -35,7 +35,7 @@ _REFERENCES = {
     ("vocabularies", "vocabulary"): "models.*.vocabulary external_samples.*.vocabulary "
     "contrastive.vocabulary evaluators.*.vocabulary",
     ("models", "model"): "generation.models contrastive.models contrastive.partition.proposal "
-    "semantics.models importance.beside proposals.*.model evaluators.*.model",
+    "semantics.models importance.beside proposals.*.model evaluators.*.model perplexity.parts_of",
     ("decodings", "decoding"): "generation.decodings",
     ("proposals", "proposal"): "importance.proposals",
     ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
@@ -51,6 +51,7 @@ _KINDS = (
         "has latent variables, its scores are estimates; remove it",
     ),
     ("semantics.models", _EXACT, "gives no next word a probability; remove it"),
+    ("perplexity.parts_of", _EXACT, "has no exact likelihood; remove it"),
     ("importance.beside", _EXACT[:2], "is no model that scores the same words; remove it"),
     ("contrastive.partition.proposal", _EXACT[:2], "is no language model of the run"),
 )

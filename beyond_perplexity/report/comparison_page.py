@@ -31,7 +31,13 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.p_values import needed_draws
-from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_sample_sets
+from beyond_perplexity.report.compare import (
+    BASELINES,
+    BaselineWords,
+    CompareOptions,
+    Comparison,
+    compare_sample_sets,
+)
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -129,9 +135,8 @@ MAIN_ROWS = (
 
 _MAIN_NOTE = (
     "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
-    "documents, so three numbers are of one size: baseline, the mean distance between random "
-    "halves of the reference; distance, that of as many samples from such halves; excess, "
-    f"distance minus baseline. Limits and p are of all documents. {STAR_NOTE}."
+    "documents, so three numbers are of one size: {baseline}. Limits and p are of all documents. "
+    f"{STAR_NOTE}."
 )
 _RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
 WIDE = ("distances", "vocabulary")
@@ -149,8 +154,11 @@ def _marked(row: Mapping[Any, Any], digits: int) -> str:
     return shown(row["value"], digits) + verdict_mark(row)
 
 
-def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
+def comparison_table(
+    measures: pd.DataFrame, words: BaselineWords = BASELINES["halves"], *, raw: bool = False
+) -> Table:
     """Make the table of how far the samples are from the reference; `raw`: without a vocabulary."""
+    note = _MAIN_NOTE.format(baseline=words.note)
     found = {(row["tendency"], row["measure"]): row for row in measures.to_dict("records")}
     kept = [
         (row, found[row.tendency, row.distance])
@@ -175,7 +183,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
         Column("Samples", of=value("")),
         Column("Distance", of=rounded(_marked)),
         Column("Kind", text=True, of=lambda pair: definitions.DISTANCE_NAMES[pair[0].distance]),
-        Column("Baseline", of=rounded(lambda row, n: shown(row["baseline"], n))),
+        Column(words.heading, of=rounded(lambda row, n: shown(row["baseline"], n))),
         Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
         Column("95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))),
         Column("Adjusted p", of=lambda pair: shown_p(pair[1]["p_adjusted"])),
@@ -187,7 +195,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     return lay_out(
         "raw" if raw else "main",
         "How far are the raw texts?" if raw else "How far are the samples from the reference?",
-        f"{_RAW_NOTE} {_MAIN_NOTE}" if raw else _MAIN_NOTE,
+        f"{_RAW_NOTE} {note}" if raw else note,
         columns,
         kept,
         measures[[pair in keys for pair in pairs]],
@@ -305,9 +313,9 @@ def comparison_page(
     title = f"{found.samples.path.name} compared with {found.reference.path.name}"
     tables = {
         "sample_sets": sample_sets_table(found),
-        "main": comparison_table(found.measures),
+        "main": comparison_table(found.measures, found.baseline),
         "texts": texts_table(found.measures, found.labels),
-        "raw": None if found.raw is None else comparison_table(found.raw, raw=True),
+        "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
         "all": all_measures_table(found.measures),
     }
     sample_set = render(
@@ -345,7 +353,7 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
 
 def comparison_text(found: Comparison) -> str:
     """Return the tables of a comparison as text, for a terminal."""
-    tables = comparison_table(found.measures), all_measures_table(found.measures)
+    tables = comparison_table(found.measures, found.baseline), all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
 
 

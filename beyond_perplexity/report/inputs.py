@@ -48,6 +48,7 @@ INPUTS: Rows[Input] = {
     "models": Input(owner="model"),  # model.json of every model
     "perplexities": Input(),  # of every model
     "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte
+    "perplexity_parts": Input("perplexity:PERPLEXITY_PARTS"),  # where they differ
     "training": Input("perplexity:TRAINING", owner="model"),  # curves of every model
     "estimates": Input("estimates:ESTIMATES"),  # of every proposal
     "beside": Input("draws:INSTANCE_SCORES"),  # of models without latents, on the same instances

@@ -82,7 +82,7 @@ def _tendencies():
 def make_inputs(folder):
     """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
     paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
-    found = differences.compare_semantics(paired, differences.SemanticTests(199))
+    found = differences.compare_semantics(paired)
     compared = {"semantic_differences": found.to_pandas()}
     compared["semantic_correlations"] = differences.correlate_measures(paired).to_pandas()
     own = contrastive.given()

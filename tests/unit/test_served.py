@@ -325,7 +325,7 @@ def test_the_command_prints_the_same_as_the_function(folder, tmp_path, capsys):
     for wrong in ({}, {"url": "h", "model": "m"}, {"model": "m", "end": "x"}):
         with pytest.raises(InputError):
             beyond_perplexity.perplexity(texts=TEXTS, **wrong)
-    with pytest.raises(TypeError, match="missing a required argument: .texts"):
+    with pytest.raises(TypeError, match=r"missing a required argument: .texts"):
         beyond_perplexity.perplexity(url="h")
 
 

@@ -1,0 +1,102 @@
+"""How far two models of one vocabulary agree, token by token: divergences, and equal argmax."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from beyond_perplexity.inference import intervals
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import POOL, ScoreWindow, check_window, run_windows
+from beyond_perplexity.perplexities.summary import ScoredText
+from beyond_perplexity.schemas.perplexity import MODEL_AGREEMENT
+from beyond_perplexity.vocabulary import EOS, Vocabulary
+
+AGREEMENT_MEASURES = ("KL(first || second)", "KL(second || first)", "same argmax")
+_LOGIT_ROWS = 512  # positions whose logits are held at once, of both models, in float64
+
+
+def next_inputs(model: LanguageModel, windows: Sequence[ScoreWindow]) -> Tensor:
+    """Return what a model reads of windows, int64, (B, T), filled up at the ends."""
+    width = max(len(window.tokens) for window in windows) - 1
+    inputs = np.full((len(windows), width), EOS, np.int64)
+    for row, window in enumerate(windows):
+        inputs[row, : len(window.tokens) - 1] = window.tokens[:-1]
+    return torch.from_numpy(inputs).to(model.device)
+
+
+def counted_parts(windows: Sequence[ScoreWindow], values: Tensor) -> Iterator[np.ndarray]:
+    """Yield what values, (B T, ...), of all positions hold of the counted ones of each window."""
+    held = values.view(len(windows), -1, *values.shape[1:]).cpu().numpy()
+    for row, window in zip(held, windows, strict=True):
+        end = len(window.tokens) - 1
+        yield row[end - window.counted : end]
+
+
+def _divergences(first: Tensor, second: Tensor) -> Tensor:
+    """Return both divergences, nats, and whether the argmax is one, (n, 3), of logits (n, V)."""
+    p, q = (logits.double().log_softmax(-1) for logits in (first, second))  # (n, V) each
+    found = [
+        torch.where(one > -torch.inf, one.exp() * (one - two), 0.0).sum(-1)
+        for one, two in ((p, q), (q, p))
+    ]
+    return torch.stack([*found, (p.argmax(-1) == q.argmax(-1)).double()], -1)
+
+
+def _run(
+    first: LanguageModel, second: LanguageModel, windows: Sequence[ScoreWindow]
+) -> Iterator[np.ndarray]:
+    chunks = (one.next_logits(next_inputs(one, windows), _LOGIT_ROWS) for one in (first, second))
+    values = torch.cat([_divergences(*pair) for pair in zip(*chunks, strict=True)])  # (B T, 3)
+    yield from counted_parts(windows, values)
+
+
+def agreement(
+    models: tuple[LanguageModel, LanguageModel],
+    names: tuple[str, str],
+    vocabulary: Vocabulary,
+    texts: Iterable[ScoredText],
+    context_length: int | None = None,
+    stride: int | None = None,
+) -> pa.Table:
+    """Compare the predictions of two models of one vocabulary: schema ``model_agreement``.
+
+    Means over all predictions, those of ends of documents too, with 95% intervals over groups or
+    pages, else documents. Both models see the same context, the shorter of theirs.
+    """
+    limits = [model.eval().context_length for model in models]
+    known = [limit for limit in (context_length, *limits) if limit is not None]
+    window = check_window(models[0], min(known, default=None), stride)
+    sums, counts, groups = array("d"), array("q"), array("q")
+    stream = iter(texts)
+    while part := list(islice(stream, POOL)):
+        encoded = vocabulary.encode([item.text for item in part])
+        found = run_windows(encoded, partial(_run, *models), *window)
+        for item, (ids, values) in zip(part, found, strict=True):
+            sums.extend(np.sum([own.sum(0) for _, own in values], 0).tolist())
+            counts.append(len(ids) + 1)
+            group = item.title if item.group is None else item.group
+            groups.append(intervals.group_key(group, len(groups)))
+    columns = np.asarray(sums).reshape(-1, len(AGREEMENT_MEASURES)).T  # (3, D)
+    *held, sizes = intervals.sum_groups(np.asarray(groups), *columns, np.asarray(counts))
+    rows = []
+    for measure, total in zip(AGREEMENT_MEASURES, held, strict=True):
+        test = intervals.ratio_test(total, sizes).interval
+        row: dict[str, Any] = {
+            "first": names[0],
+            "second": names[1],
+            "measure": measure,
+            "note": test.few_groups(),
+        }
+        row |= test.columns("value", "low", "high") | {"tokens": int(sizes.sum())}
+        row |= {"documents": len(counts), "groups": test.groups, "groups_effective": test.effective}
+        rows.append(row)
+    return pa.Table.from_pylist(rows, MODEL_AGREEMENT)

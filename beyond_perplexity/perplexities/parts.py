@@ -1,0 +1,255 @@
+"""Where models differ: bits of the same documents, split by what they are spent on.
+
+Every split has all bits and all bytes of the text once, so that its parts add up to the whole. The
+end of a document, which is no byte of the text, counts as one, as in all bits per byte.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.p_values import holm
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
+from beyond_perplexity.perplexities.text_pieces import (
+    NAME,
+    PIECE_KINDS,
+    WORD,
+    TextPieces,
+    cut_pieces,
+    share_out,
+)
+from beyond_perplexity.perplexities.token_files import TokenDocument, read_tokens
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
+from beyond_perplexity.storage.accounts import Account
+
+END_PART, NOT_A_WORD = "end of the document", "no word"
+WHOLE_PART, DOCUMENT = "whole", "document"  # rows of no split by classes
+_RANKS = (100, 1_000, 10_000)
+_BYTES = (64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)  # before a piece
+PART_SPLITS: dict[str, tuple[str, ...]] = {
+    "kind": (*PIECE_KINDS, END_PART),
+    "frequency": (
+        *("100 most frequent words", "words of rank 101 to 1,000", "words of rank 1,001 to 10,000"),
+        *("less frequent words", "words not in the reference", NOT_A_WORD, END_PART),
+    ),
+    "repetition": ("first in the document", "repeated in the document", NOT_A_WORD, END_PART),
+    "position": (
+        *("bytes 1 to 64", *(f"bytes {n + 1:,} to {2 * n:,}" for n in _BYTES[:-1])),
+        f"bytes from {_BYTES[-1] + 1:,} on",
+    ),
+}
+MOST_DOCUMENTS = 10  # that carry most of a difference
+_SHOWN = 60  # characters of their beginning
+_OFFSETS = np.cumsum([0, *map(len, PART_SPLITS.values())])
+_FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
+
+
+def word_ranks(texts: Iterable[str]) -> dict[str, int]:
+    """Rank the words of texts by frequency, from 0; words of one frequency by the alphabet."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(cut_pieces(text).words)
+    del counts[""]
+    order = sorted(counts, key=lambda word: (-counts[word], word))
+    return {word: rank for rank, word in enumerate(order)}
+
+
+def _classes(pieces: TextPieces, ranks: Mapping[str, int]) -> np.ndarray:
+    """Return the class of each piece, and of the end, in every split: int64, (S, P + 1)."""
+    kinds, last = pieces.kinds, len(pieces.kinds)
+    is_word = (kinds == WORD) | (kinds == NAME)
+    found = np.empty((len(PART_SPLITS), last + 1), np.int64)
+    for row, names in zip(found, PART_SPLITS.values(), strict=True):
+        row[-1] = len(names) - 1
+    found[0, :-1] = kinds
+    known = np.array([ranks.get(word, -1) for word in pieces.words], np.int64)
+    by_rank = np.where(known < 0, len(_RANKS) + 1, np.searchsorted(_RANKS, known, "right"))
+    found[1, :-1] = np.where(is_word, by_rank, len(_RANKS) + 2)
+    first = {word: place for place, word in reversed([*enumerate(pieces.words)])}
+    again = [first[word] < place for place, word in enumerate(pieces.words)]
+    found[2, :-1] = np.where(is_word, again, 2)
+    begins = np.append(0, pieces.ends)
+    found[3] = np.searchsorted(_BYTES, begins, "right")
+    return found + _OFFSETS[:-1, None]
+
+
+_Row = dict[str, Any]
+
+
+class _Carrier(NamedTuple):
+    """A document that carries much of a difference; the largest are kept."""
+
+    size: float
+    number: int
+    name: str
+
+
+class Parts:
+    """Bits of documents under some models, by class; a few numbers a document are held."""
+
+    def __init__(self, names: Sequence[str], ranks: Mapping[str, int]) -> None:
+        self.names, self._ranks = list(names), ranks
+        self._bits = [array("d") for _ in names]  # by document, then class
+        self._sizes = array("q")
+        self._groups = array("q")
+        self._carriers: dict[tuple[int, int], list[_Carrier]] = {
+            pair: [] for pair in combinations(range(len(names)), 2)
+        }
+        self.kind = ""
+
+    def add(self, documents: Sequence[TokenDocument]) -> None:
+        """Add a document, as every model scores it."""
+        item, self.kind = documents[0].item, documents[0].kind
+        for one, name in zip(documents, self.names, strict=True):
+            if one.item[:2] != item[:2] or one.scores.ended != documents[0].scores.ended:
+                raise InputError(
+                    f"{name}: doc_id {one.item.doc_id} is another document, text or end than "
+                    f"doc_id {item.doc_id} of {self.names[0]}; score the same text in the same way"
+                )
+            if not np.isfinite(one.scores.log_probs).all():
+                place = int(np.argmin(one.scores.log_probs))
+                raise InputError(
+                    f"{name}: finds token {place} ({one.scores.tokens[place]!r:.40}) of doc_id "
+                    f"{item.doc_id} impossible: its bits are infinite, and so is the difference; "
+                    "leave the model out"
+                )
+        content, pieces = item.text.encode(), cut_pieces(item.text)
+        classes = _classes(pieces, self._ranks)
+        sizes = np.append(np.diff(pieces.ends, prepend=0), int(documents[0].scores.ended))
+        self._sizes.extend(self._by_class(classes, sizes).astype(np.int64).tolist())
+        totals = []
+        for held, one in zip(self._bits, documents, strict=True):
+            bits = share_out(one.scores, content, pieces.ends)
+            held.extend(self._by_class(classes, bits).tolist())
+            totals.append(float(bits.sum()))
+        for (i, j), carriers in self._carriers.items():
+            name = f"{item.title or f'doc_id {item.doc_id}'}: {item.text[:_SHOWN]}"
+            heapq.heappush(carriers, _Carrier(abs(totals[i] - totals[j]), -len(self._groups), name))
+            if len(carriers) > MOST_DOCUMENTS:
+                heapq.heappop(carriers)
+        group = item.title if item.group is None else item.group
+        self._groups.append(intervals.group_key(group, len(self._groups)))
+
+    @staticmethod
+    def _by_class(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
+        repeated = np.broadcast_to(values, classes.shape)
+        return np.bincount(classes.ravel(), repeated.ravel(), int(_OFFSETS[-1]))
+
+    def table(self) -> pa.Table:
+        """Return the parts of all pairs, schema ``perplexity_parts``; p adjusted within a split."""
+        if not self._groups:
+            raise InputError("there is nothing to compare: no documents")
+        rows = [row for pair in self._carriers for row in self._rows(*pair)]
+        return pa.Table.from_pylist(rows, PERPLEXITY_PARTS)
+
+    def _rows(self, first: int, second: int) -> list[_Row]:
+        shape, groups = (len(self._groups), int(_OFFSETS[-1])), np.asarray(self._groups)
+        held = (self._sizes, self._bits[first], self._bits[second])
+        columns = [np.asarray(one).reshape(shape).T for one in held]  # (C, D) each
+        # Every split has all of the text, the first as any other.
+        whole = np.stack([one[: _OFFSETS[1]].sum(0) for one in columns])  # (3, D)
+        rows = [_row(whole, whole[0], groups, WHOLE_PART, "")]
+        for (split, names), start in zip(PART_SPLITS.items(), _OFFSETS, strict=False):
+            for place, name in enumerate(names, start):
+                part = np.stack([one[place] for one in columns])
+                rows += [_row(part, whole[0], groups, split, name)] if part.any() else []
+        others = whole
+        for carrier in sorted(self._carriers[first, second], reverse=True):
+            alone = whole * (np.arange(shape[0]) == -carrier.number)
+            rows.append(_row(alone, whole[0], groups, DOCUMENT, carrier.name))
+            others = others - alone
+        rows += [_row(others, whole[0], groups, DOCUMENT, "all others")] if others.any() else []
+        _add_up(rows)
+        for split in PART_SPLITS | {WHOLE_PART: ()}:
+            tested = [row for row in rows if row["split"] == split and row["low"] is not None]
+            for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+                row["p_adjusted"] = float(p)
+        named = {"scored_text": self.kind, "first": self.names[first], "second": self.names[second]}
+        return [row | named for row in rows]
+
+
+def _row(part: np.ndarray, whole: np.ndarray, groups: np.ndarray, split: str, name: str) -> _Row:
+    """Make the row of a part: its bytes and bits under both models, (3, D); `whole`: all bytes."""
+    sizes, one, two = part
+    row: _Row = dict.fromkeys(PERPLEXITY_PARTS.names) | {"split": split, "part": name}
+    row |= {"bytes": int(sizes.sum()), "documents": int(np.count_nonzero(sizes))}
+    row |= {"first_bits": one.sum() / whole.sum(), "second_bits": two.sum() / whole.sum()}
+    row["within"] = float((one - two).sum() / sizes.sum()) if sizes.any() else None
+    difference, size, all_bytes = intervals.sum_groups(groups, one - two, sizes, whole)
+    has = size > 0
+    row["groups"] = int(has.sum())
+    if split == DOCUMENT:
+        return row | {"note": "chosen for its size: no test"}
+    test = intervals.ratio_test(difference, all_bytes)
+    row["p_value"] = intervals.finite(test.p_value)
+    few = effective_groups(size[has]) < EFFECTIVE_GROUPS or math.isnan(test.interval.low)
+    row["note"] = _FEW if few else ""
+    if not few:
+        inside = intervals.ratio_test(difference[has], size[has]).interval
+        row |= {"low": test.interval.low, "high": test.interval.high}
+        row |= {"within_low": inside.low, "within_high": inside.high}
+    return row
+
+
+def _add_up(rows: Sequence[_Row]) -> None:
+    """Round bits per byte so that those of each split add up to those of the whole, exactly.
+
+    They become multiples of a power of two, 2⁻⁴⁵ of the largest or finer; what rounding leaves
+    over goes to the part of the most bytes.
+    """
+    names = "first_bits", "second_bits"
+    largest = max(abs(row[name]) for row in rows for name in names)
+    scale = 2.0 ** (45 - math.frexp(largest)[1])
+    for name in names:
+        for row in rows:
+            row[name] = float(np.rint(row[name] * scale))
+        for split in {row["split"] for row in rows}:
+            own = [row for row in rows if row["split"] == split]
+            most = max(own, key=lambda row: row["bytes"])
+            most[name] += rows[0][name] - sum(row[name] for row in own)
+        for row in rows:
+            row[name] /= scale
+    for row in rows:
+        row["value"] = row["first_bits"] - row["second_bits"]
+
+
+def compare_tokens(
+    paths: Sequence[str],
+    names: Sequence[str],
+    reference: Iterable[str] | None = None,
+    accounts: Sequence[Account | None] = (),
+) -> tuple[pa.Table, list[pa.Table]]:
+    """Compare files of schema ``token_scores``, of the same documents in the same order.
+
+    Returns the parts of their differences, and of each file a row a document, as `score_files` has
+    it. The words of `reference`, by default those of the scored text itself, have their frequency.
+    """
+    texts = reference or (document.item.text for document in read_tokens(paths[0]))
+    parts = Parts(names, word_ranks(texts))
+    rows: list[list[_Row]] = [[] for _ in paths]
+    readers = [read_tokens(*each) for each in zip_longest(paths, accounts)]
+    for documents in zip_longest(*readers):
+        if None in documents:
+            raise InputError(
+                f"{names[documents.index(None)]}: has fewer documents than another; score the same "
+                "text under every model"
+            )
+        parts.add(documents)
+        for held, (item, kind, scores, _) in zip(rows, documents, strict=True):
+            row = {"doc_id": item.doc_id, "group": item.group, "title": item.title}
+            row |= {"scored_text": kind, "bytes": len(item.text.encode()), "ended": scores.ended}
+            row |= {"log_likelihood": float(scores.log_probs.sum())}
+            held.append(row | {"unknown": scores.tokens.count("<unk>")})
+    kept = [field for field in DOCUMENT_SCORES if field.name in rows[0][0]]
+    return parts.table(), [pa.Table.from_pylist(held, pa.schema(kept)) for held in rows]

@@ -1,0 +1,151 @@
+"""Where models differ, by parts of a text: a table, words for a terminal, and a page."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import STAR_NOTE, shown_p, shown_share, shown_signed, stars
+from beyond_perplexity.report.bits_per_byte import differences_table
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    csv_text,
+    html_page,
+    lay_out,
+    render,
+    text_columns,
+    to_html_table,
+    to_text,
+    under,
+    without_repeats,
+)
+from beyond_perplexity.storage.outputs import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NOTE = (
+    "Bits per byte of the whole text that the first model spends on a part, less those of the "
+    "second: below 0 the first is better there. Of every split the parts add up to the whole. "
+    "There: the same in bits per byte of the part itself. Intervals: 95%, paired, over groups or "
+    f"pages where there are any; p adjusted (Holm) within a split: {STAR_NOTE}. A word is what "
+    "blanks and punctuation end, a number has a digit, a name is capitalised inside a sentence, "
+    "code has marks that prose lacks; a blank belongs to the word behind it, and a token over "
+    "several parts is shared out by its bytes. Frequency is that in the reference, by default the "
+    "scored text. Documents are those that carry most; chosen for that, they are not tested."
+)
+_AGREEMENT_NOTE = (
+    "Means over all predictions, of one context. KL(p || q), nats a token: what it costs to take q "
+    "for p. Same argmax: how often both find the same token most probable."
+)
+_DIGITS = 4
+
+
+def _limits(low: float, high: float) -> str:
+    return "" if pd.isna(low) else f"[{shown_signed(low, _DIGITS)}, {shown_signed(high, _DIGITS)}]"
+
+
+def difference_parts_table(parts: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of the parts of differences: a row a part, the whole first."""
+    whole = parts.groupby(["first", "second"])["bytes"].transform("max")
+    held = parts.assign(share=parts["bytes"] / whole).to_dict("records")
+    signed = partial(shown_signed, digits=_DIGITS)
+    columns = [
+        *text_columns("Model", of="first", form=labels.model),
+        *text_columns("less model", of="second", form=labels.model),
+        *text_columns("Split", "Part"),
+        Column("Bytes", of="share", form=shown_share),
+        *under(
+            "adds to the whole",
+            Column("bits per byte", of=lambda row: signed(row["value"]) + stars(row["p_adjusted"])),
+            Column("95% interval", of=("low", "high"), form=_limits),
+            Column("p adjusted", of="p_adjusted", form=shown_p),
+        ),
+        *under(
+            "there",
+            Column("difference", of="within", form=signed),
+            Column("95% interval there", of=("within_low", "within_high"), form=_limits),
+        ),
+        *text_columns("Note", form=lambda text: text or ""),
+    ]
+    rows = without_repeats(held, "first", "second", "split")
+    title = "Where models differ, in bits per byte"
+    return lay_out("perplexity_parts", title, _NOTE, columns, rows, parts)
+
+
+def agreement_table(agreement: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of how far two models of one vocabulary agree."""
+    columns = [
+        *text_columns("First", "Second", form=labels.model),
+        *text_columns("Measure"),
+        Column("Value", form=f".{_DIGITS}f"),
+        Column("95% interval", of=("low", "high"), form=_limits),
+        Column("Tokens", form=","),
+        *text_columns("Note", form=lambda text: text or ""),
+    ]
+    return lay_out("agreement", "How far they agree", _AGREEMENT_NOTE, columns, agreement)
+
+
+_MAKERS: Mapping[str, Any] = {
+    "perplexity_differences": differences_table,
+    "perplexity_parts": difference_parts_table,
+    "perplexity_agreement": agreement_table,
+}
+
+
+def describe_parts(frames: Mapping[str, pd.DataFrame], labels: Labels) -> str:
+    """Say for a terminal where models differ, and how far they agree where that is known."""
+    said = []
+    for name in [name for name in _MAKERS if name in frames][1:]:
+        table = _MAKERS[name](frames[name], labels)
+        kept = [k for k in range(len(table.columns)) if any(row[k] for row in table.rows)]
+        said.append(f"{table.title}\n\n{to_text(table.chosen(kept))}\n\n{fill(table.note, 100)}")
+    return "\n\n".join(said)
+
+
+def draw_difference(name: str, frames: Mapping[str, pd.DataFrame], labels: Labels) -> Figure:
+    """Draw a figure of the differences of models; see `figures.draw_figure`."""
+    return draw_figure(f"tendencies/{name}", frames, labels)
+
+
+def write_difference(
+    out: Path,
+    frames: Mapping[str, pd.DataFrame],
+    figures: Sequence[str],
+    labels: Labels,
+    signature: str,
+) -> str:
+    """Write ``difference.html``, figures and tables to a folder, all drawn first; say where."""
+    from beyond_perplexity.figures.style import save  # late: matplotlib
+
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        for name in figures:
+            paths = [Path(folder, f"{name}.{suffix}") for suffix in ("svg", "pdf")]
+            save(draw_difference(name, frames, labels), paths)
+        files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    page = render(
+        "templates/difference.html",
+        title="Where models differ",
+        tables=[to_html_table(_MAKERS[name](frame, labels)) for name, frame in frames.items()],
+        figures=[
+            (FIGURES[f"tendencies/{name}"].title, base64.b64encode(files[f"{name}.svg"]).decode())
+            for name in figures
+        ],
+        signature=signature,
+    )
+    files |= {f"{name}.csv": csv_text(frame).encode() for name, frame in frames.items()}
+    files["difference.html"] = html_page("Where models differ", page).encode()
+    for name, content in files.items():
+        with atomic_path(out / name) as temporary:
+            temporary.write_bytes(content)
+    return f"\n\nOpen {out / 'difference.html'}; in full precision: {out / 'perplexity_parts.csv'}"

@@ -293,7 +293,7 @@ def test_groups_of_one_text_alone_are_swapped_or_drawn(groups) -> None:
     codes = tuple(None if own is None else np.arange(120) // 3 for own in groups)
     rows = compared(first, second, codes)
     assert "planted" in named(rows)
-    assert set(rows["permuted"]) == {"draws 20" if codes[0] is None else "swaps"}
+    assert set(rows["permuted"]) == {"one_draw" if codes[0] is None else "swaps"}
 
 
 def test_answers_to_prompts_are_compared_within_them(tmp_path) -> None:

@@ -15,14 +15,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from scipy import stats
 
 import beyond_perplexity
+from beyond_perplexity.decoding.continuation import continue_prompts, cut_prompts
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import answers_of, ks_distance, mean_difference, permutation_test
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
+from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
+from tests.unit import small_models
 
 WITHOUT: Any = (None, None)
 
@@ -305,3 +311,30 @@ def test_texts_or_pairs_must_be_given(tmp_path) -> None:
     path.write_text("w1 w2\n", encoding="utf-8")
     with pytest.raises(InputError, match="is plain text and has no 'prompt'"):
         compared(path, path, prompt="prompt")
+
+
+def test_models_go_on_from_prompts_as_their_own_tokens() -> None:
+    """Oracles: greedy tokens of the parallel pass; documents without a prompt; other batches."""
+    words = ClosedVocabulary([f"w{k}" for k in range(27)], 0)
+    prompts = ["w1 w2 w3", "w4", "", "w5 w6 unknown w7 w8", "w9 w10"]
+    draw = partial(continue_prompts, vocabulary=words, purpose="t", maximum_length=12, seed=1)
+    for family in ("gru", "transformer"):
+        model = small_models.make(family, size=words.size, noise=0.3)
+        greedy = parse_decoding({"kind": "top_k", "k": 1})
+        found = draw(model, options=greedy, prompts=prompts)
+        for prompt, text in zip(prompts, found, strict=True):
+            ids = [BOS, *words.encode([prompt])[0].tolist()]
+            with torch.inference_mode():
+                while len(ids) <= 12 and ids[-1] != EOS:
+                    ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
+            assert text == words.decode([np.array(ids[1 + len(prompt.split()) :])])[0]
+        ancestral = parse_decoding({"kind": "ancestral"})
+        every = draw(model, options=ancestral, prompts=prompts * 40)
+        whole = generate(model, ancestral, seed=1, purpose="t", first=0, count=3, maximum_length=12)
+        assert every[2] == words.decode([list(whole)[2].tokens])[0]
+        assert every[:5] == draw(model, options=ancestral, prompts=prompts)
+    with pytest.raises(InputError, match="draws whole documents"):
+        draw(model, options=parse_decoding({"kind": "beam", "size": 2}), prompts=prompts)
+    with pytest.raises(InputError, match="maximum length: is 12, but a prompt has 13 tokens"):
+        draw(model, options=ancestral, prompts=["w1 " * 13])
+    assert cut_prompts(["a b c", "d e"], 2, words) == (["a b", "d e"], ["c", ""])

@@ -242,7 +242,7 @@ def test_a_text_against_itself_and_two_people(tmp_path) -> None:
         assert value == pytest.approx(baseline, rel=0.2)
         assert not math.isnan(every)
     told = {(one["file"], one["unit"]): one["left_out"] for one in found.files}
-    assert told["pairs: human", "documents"] == {"without an answer of the other side": 300}
+    assert told["pairs: human", "documents"] == {"with no answer of the other side beside it": 300}
     assert "300 more in pairs: human, drawn at random, are left out" in found.summary["permuted"]
 
 
@@ -257,7 +257,7 @@ def test_what_is_left_out_is_counted_and_said(tmp_path, capsys) -> None:
     assert told[human, "rows"] == {"without an answer": 1}
     assert told[human, "documents"] == {
         "without a token": 1,
-        "without an answer of the other side": 2,
+        "with no answer of the other side beside it": 2,
     }
     assert told[f"{human}, {model}", "prompts"] == {
         f"without an answer in {human}": 2,

@@ -16,9 +16,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+import transformers
 from scipy import stats
 
 import beyond_perplexity
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.decoding.continuation import continue_prompts, cut_prompts
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
@@ -26,9 +28,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import answers_of, ks_distance, mean_difference, permutation_test
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
+from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
-from tests.unit import small_models
+from tests.unit import huggingface_models, small_models
 
 WITHOUT: Any = (None, None)
 
@@ -338,3 +341,28 @@ def test_models_go_on_from_prompts_as_their_own_tokens() -> None:
     with pytest.raises(InputError, match="maximum length: is 12, but a prompt has 13 tokens"):
         draw(model, options=ancestral, prompts=["w1 " * 13])
     assert cut_prompts(["a b c", "d e"], 2, words) == (["a b", "d e"], ["c", ""])
+
+
+def test_hugging_face_models_go_on_as_transformers_does(tmp_path) -> None:
+    huggingface_models.make_gpt2(tmp_path, seed=0)
+    model, words, *_ = bring({"path": str(tmp_path)}, {"language": "en", "lower_case": True})
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    prompts, human = cut_prompts(["The cat, sat on It.", "A dog is HERE (now)"], 3, words)
+    assert (prompts, human) == (["The cat, sat", "A dog is"], ["on it .", "here ( now )"])
+    found = continue_prompts(
+        model,
+        words,
+        parse_decoding({"kind": "top_k", "k": 1}),
+        prompts,
+        seed=0,
+        purpose="t",
+        maximum_length=20,
+    )
+    for prompt, text in zip(prompts, found, strict=True):
+        given = [words.special_ids[0], *tokenizer(prompt, add_special_tokens=False)["input_ids"]]
+        more = 21 - len(given)
+        ids = theirs.generate(torch.tensor([given]), do_sample=False, max_new_tokens=more)[0]
+        made = tokenizer.decode(ids[len(given) :], skip_special_tokens=True)
+        assert made.strip()
+        assert text.split()[:6] == Preprocessing(language="en").apply([made])[0].split()[:6]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED
-from beyond_perplexity.decoding.continuation import continue_prompts, cut_prompts
+from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
 from beyond_perplexity.decoding.generation import set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models.registry import load_model
@@ -52,7 +52,7 @@ def main(given: Given) -> None:
     longer = (one for one in read if len(one.text.split()) > given.tokens)
     chosen = list(islice(longer, given.count))
     prompts, human = cut_prompts([one.text for one in chosen], given.tokens, vocabulary)
-    written = continue_prompts(
+    written = written_behind(
         model,
         vocabulary,
         parse_decoding(given.decoding, "--decoding"),

@@ -46,7 +46,7 @@ class _Continuing(SamplingEngine):
         return TokenDraw(token, *log_probs)
 
 
-def continue_prompts(
+def written_behind(
     model: LanguageModel,
     vocabulary: Vocabulary,
     options: DecodingOptions,

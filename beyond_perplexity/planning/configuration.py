@@ -70,7 +70,7 @@ class Corpus(sections.SectionModel):
     split: formats.SplitOptions = options.OMITTED
 
 
-class Continuations(sections.SectionModel):
+class PromptSection(sections.SectionModel):
     """Models continue the beginnings of human documents, and are compared with how people went on.
 
     tokens: Words of a document of the test split that are its prompt.
@@ -104,7 +104,7 @@ class Generation(sections.SectionModel):
     documents_per_shard: options.Count = 10_000
     maximum_length: options.Length = 512
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    prompts: Continuations | None = None
+    prompts: PromptSection | None = None
 
 
 class External(sections.SectionModel):

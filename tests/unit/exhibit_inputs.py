@@ -68,7 +68,7 @@ def _tendencies():
         for measure in names.split():
             embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
     return {
-        **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),
+        **dict.fromkeys(("measures", "raw_measures", "resamples", "prompt_measures"), measures),
         "embedding_measures": embedded.table(),
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),

@@ -21,7 +21,7 @@ from scipy import stats
 
 import beyond_perplexity
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.decoding.continuation import continue_prompts, cut_prompts
+from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
@@ -219,7 +219,7 @@ def test_pairs_in_files_and_memory_say_the_same_and_find_what_was_planted(tmp_pa
     assert set(table["permuted"].dropna()) == {"prompts"}
     assert "baseline:labels" in found.summary["signature"]
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
-    assert "Baseline: labels permuted" in page
+    assert "Labels permuted" in page
     assert "60 answers of either text to 60 prompts" in page
     mean, low, high = (
         number(table, "unigram", "max_difference", name)
@@ -320,7 +320,7 @@ def test_models_go_on_from_prompts_as_their_own_tokens() -> None:
     """Oracles: greedy tokens of the parallel pass; documents without a prompt; other batches."""
     words = ClosedVocabulary([f"w{k}" for k in range(27)], 0)
     prompts = ["w1 w2 w3", "w4", "", "w5 w6 unknown w7 w8", "w9 w10"]
-    draw = partial(continue_prompts, vocabulary=words, purpose="t", maximum_length=12, seed=1)
+    draw = partial(written_behind, vocabulary=words, purpose="t", maximum_length=12, seed=1)
     for family in ("gru", "transformer"):
         model = small_models.make(family, size=words.size, noise=0.3)
         greedy = parse_decoding({"kind": "top_k", "k": 1})
@@ -350,7 +350,7 @@ def test_hugging_face_models_go_on_as_transformers_does(tmp_path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     prompts, human = cut_prompts(["The cat, sat on It.", "A dog is HERE (now)"], 3, words)
     assert (prompts, human) == (["The cat, sat", "A dog is"], ["on it .", "here ( now )"])
-    found = continue_prompts(
+    found = written_behind(
         model,
         words,
         parse_decoding({"kind": "top_k", "k": 1}),

@@ -29,6 +29,7 @@ from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
 from benchmarks.powers import PowerCases
 from benchmarks.prompts import PromptCases
+from benchmarks.words import WordCases
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most
@@ -94,6 +95,7 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
     "zipf": ZipfCases,
     "power": PowerCases,
     "prompts": PromptCases,
+    "words": WordCases,
 }
 
 

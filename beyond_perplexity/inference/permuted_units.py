@@ -209,14 +209,18 @@ class Strata:
     def _totals(self) -> np.ndarray:
         return np.diff(self.starts, append=len(self.order))
 
+    @cached_property
+    def _drawn_first(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of places, stratum after stratum: the stratum, and whether they are first ones, (U,)."""
+        own = np.repeat(np.arange(len(self.starts)), self._totals)
+        return own, np.arange(len(own)) - self.starts[own] < self.n_first[own]
+
     def label(self, rng: np.random.Generator) -> np.ndarray:
         """Draw which units are on the first side, as many of each stratum as are: bool, (U,)."""
-        drawn = [
-            DocumentLabels(rng, int(k), int(n - k)).next_block(int(n))
-            for k, n in zip(self.n_first, self._totals, strict=True)
-        ]
-        labels = np.empty(len(self.order), bool)
-        labels[self.order] = np.concatenate(drawn)
+        stratum, first = self._drawn_first
+        shuffled = np.lexsort((rng.random(len(stratum)), stratum))  # inside of strata
+        labels = np.empty(len(first), bool)
+        labels[self.order[shuffled]] = first
         return labels
 
     @property

@@ -50,6 +50,7 @@ def _tendency_files(run: Run, corpus: str) -> Files:
         "measures": run.embeddings.measures(corpus),
         "embedding_measures": _each("embeddings/*/measures.parquet", embedded),
         "raw_measures": _each("tendencies/*/raw.parquet", sources),
+        "words": _each("tendencies/*/words.parquet", sources),
         "resamples": _each(f"{reference}/resamples/*/measures.parquet", resamples),
         "curves": [
             *_each(f"{reference}/*/curves.parquet", read_in),

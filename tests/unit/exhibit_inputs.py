@@ -73,6 +73,10 @@ def _tendencies():
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
         "sensitivity": synthetic_tables.make_sensitivity(),
+        "words": pd.concat(
+            synthetic_tables.make_words(source, ["in conclusion", "said"], [1.5, -0.7])
+            for source in SOURCES
+        ),
         "perplexity_differences": synthetic_tables.make_differences(["lstm", "trigram", "gru"]),
         "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
         "example_documents": pd.DataFrame({**texts, "source": "reference"}),

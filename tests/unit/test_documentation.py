@@ -38,6 +38,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import write_json
 from tests.unit import huggingface_models, test_linked, test_results_folder
+from tests.unit.fake_server import FakeServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -397,8 +398,21 @@ def assert_printed(shown, printed):
         assert any(re.search(pattern, other) for other in lines), line
 
 
+@pytest.fixture
+def server_of_pages(readers_folder, monkeypatch):
+    """Answer at the address of the pages, by standing in between as a proxy does."""
+    with FakeServer(str(readers_folder / "gpt2"), "openai", begins=0) as fake:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, fake.url)
+        for name in ("NO_PROXY", "no_proxy", "OPENAI_API_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        yield fake
+
+
 @pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
-def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
+def test_the_blocks_of_a_page_run_as_they_stand(
+    page, readers_folder, server_of_pages, monkeypatch, capsys
+):
     monkeypatch.chdir(readers_folder)
     names = {"__name__": "page"}
     said = ""

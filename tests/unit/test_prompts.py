@@ -69,29 +69,26 @@ def test_swaps_of_pairs_are_those_of_scipy(ties) -> None:
 
 def test_all_labels_of_a_prompt_with_several_answers_are_permuted() -> None:
     rng = np.random.default_rng(1)
-    codes = np.array([0, 0, 0, 1, 1]), np.array([1, 0, 1, 0, 0])
-    x, y = np.round(rng.normal(size=5), 1), np.round(rng.normal(1.0, size=5), 1)
+    codes = np.repeat(np.arange(5), 2), np.tile(np.arange(5), 2)
+    x, y = np.round(rng.normal(size=10)), np.round(rng.normal(0.8, size=10))
     kept, prompts, _ = answers_of(codes, WITHOUT, 0)
     assert np.concatenate(kept).all()
     found = permutation_test(x, y, groups=prompts, permutations=20_000)
     pooled, own = np.concatenate([x, y]), np.concatenate(codes)
-    exact = [
-        ks(pooled[[*first, *second]], np.delete(pooled, [*first, *second]))
-        for first in itertools.combinations(np.flatnonzero(own == 0), 3)
-        for second in itertools.combinations(np.flatnonzero(own == 1), 2)
-    ]
+    sides = [list(itertools.combinations(np.flatnonzero(own == k), 2)) for k in range(5)]
+    firsts = (np.concatenate(chosen) for chosen in itertools.product(*sides))
+    exact = [ks(pooled[first], np.delete(pooled, first)) for first in firsts]
     assert found.statistic == pytest.approx(ks(x, y))
     share = np.mean(np.array(exact) >= found.statistic - 1e-12)
     assert found.p_value == pytest.approx(share, abs=0.02)
     assert sorted(np.unique(found.null.round(9))) == sorted(np.unique(np.round(exact, 9)))
-    # The t of the difference, of one prompt or two, is that of their residuals.
     units = prompts.permuted(of_words=False)
     labels = np.concatenate(list(units.labels(64, 0)), axis=1)
     of_prompt = np.concatenate([prompts.units, prompts.units])
-    for prompt, n in ((0, 3), (1, 2)):
-        assert (labels[of_prompt == prompt].sum(axis=0) == n).all()
+    for prompt in range(5):
+        assert (labels[of_prompt == prompt].sum(axis=0) == 2).all()
     words = np.concatenate(list(prompts.permuted(of_words=True).labels(64, 0)), axis=1)
-    assert (words[:5] != words[5:]).all()  # pairs are swapped
+    assert (words[:10] != words[10:]).all()  # pairs are swapped
 
 
 def test_t_is_that_of_pairs_and_a_shift_of_all_alike_is_the_least_likely() -> None:

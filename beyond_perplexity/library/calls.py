@@ -156,6 +156,14 @@ def wrong_type(name: str, given: Any, give: str) -> InputError:
     return InputError(f"{name}: is of type {type(given).__name__}; give {give}")
 
 
+def check_named(function: str, given: Any) -> None:
+    """Refuse a call without texts, and one with neither a model nor a server."""
+    if given.texts is None:
+        raise TypeError(f"{function}() missing a required argument: 'texts'")
+    if given.model is None and given.url is None:
+        raise InputError("model: is missing; give one, or the url of a server that has one")
+
+
 def check_path_or_name(name: str, given: Any) -> None:
     """Refuse what is neither a path nor a name."""
     if not isinstance(given, str | os.PathLike):

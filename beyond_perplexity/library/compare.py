@@ -93,7 +93,8 @@ def compare(given: CompareOptions) -> Result:
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
         distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
-        and limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
+        and limits, and the distance of all documents (`value_all`). Tables ``words`` (words and
+        phrases that the samples over- and under-use, the farthest first), ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises
@@ -111,7 +112,8 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held, text = {"curves": found.curves, "raw": found.raw}, comparison_text(found)
+    held = {name: getattr(found, name) for name in ("words", "curves", "raw")}
+    text = comparison_text(found)
     if out is not None:
         page, table = out / "compare.html", out / "tendencies.csv"
         text += f"\n\nOpen {page}; in full precision: {table}"

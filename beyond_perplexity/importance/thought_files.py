@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.log_space import to_perplexity
 from beyond_perplexity.storage.table_files import Kinds, RowBatch, TableFile, open_table
 
-REQUIRED = ("instance", "sample", "n_tokens", "log_p_answer")
+THOUGHT_COLUMNS = ("instance", "sample", "n_tokens", "log_p_answer")
 _NAMES = {"instance_id": "instance", "sample_id": "sample"}
 _PROPOSAL = ("log_p_thought", "log_q_thought")
 _ALONE = ("log_p_no_thought", "log_p_greedy")
@@ -35,7 +35,7 @@ class ThoughtFile(TableFile):
 
     def __init__(self, given: str | Path | TableFile) -> None:
         self.file = open_table(given)
-        self.file.require(REQUIRED, "files of thoughts")
+        self.file.require(THOUGHT_COLUMNS, "files of thoughts")
         self.path, self.metadata, self._csv = self.file.path, {}, self.file._csv
         self._group_rows = self.file._group_rows
         self.proposed = [name for name in _PROPOSAL if name in self.file.names]

@@ -30,9 +30,9 @@ from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.options import Length, Limited, Share
 from beyond_perplexity.vocabulary import EOS
 
-ROWS = 4 * QUANTUM  # samples that are drawn side by side: whole quanta
-SAMPLES = 1 << 20  # of a prompt at most: they key the random streams
-Proposal = Literal["own", "answer", "mixture"]
+THOUGHTS_AT_ONCE = 4 * QUANTUM  # samples that are drawn side by side: whole quanta
+MOST_THOUGHTS = 1 << 20  # of a prompt at most: they key the random streams
+ThoughtProposal = Literal["own", "answer", "mixture"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ThoughtOptions(Limited):
         Longest thought, its marker included.
     """
 
-    proposal: Proposal = "own"
+    proposal: ThoughtProposal = "own"
     own_share: Share = 0.5
     most_tokens: Length = 1024
 
@@ -66,7 +66,7 @@ class Question(NamedTuple):
     bytes: int  # of the answer
 
 
-class Ends(NamedTuple):
+class ThoughtEnds(NamedTuple):
     """What ends a thought."""
 
     marker: np.ndarray  # int64, (m,): m ids in a row, m at least 1
@@ -111,7 +111,9 @@ class _Reader:
 class _Walk:
     """R rows that think and then answer, a token at a step, each in its own phase."""
 
-    def __init__(self, question: Question, ends: Ends, most_tokens: int, rows: Tensor) -> None:
+    def __init__(
+        self, question: Question, ends: ThoughtEnds, most_tokens: int, rows: Tensor
+    ) -> None:
         device, zeros = rows.device, torch.zeros_like(rows, dtype=torch.float64)  # (R,)
         self.answer = torch.from_numpy(question.answer).to(device)  # (A,)
         self.marker, self.stops = (torch.from_numpy(ids).to(device) for ids in ends)
@@ -152,7 +154,7 @@ class _Walk:
 def follow_thoughts(
     model: LanguageModel,
     question: Question,
-    ends: Ends,
+    ends: ThoughtEnds,
     most_tokens: int,
     choose: Choose,
     rows: int,
@@ -177,7 +179,7 @@ def follow_thoughts(
 def draw_thoughts(
     model: LanguageModel,
     question: Question,
-    ends: Ends,
+    ends: ThoughtEnds,
     options: ThoughtOptions,
     samples: range,
     seed: int,
@@ -197,11 +199,11 @@ def draw_thoughts(
     """
     _check_room(model, question, options.most_tokens)
     parts = []
-    for first in range(samples.start, samples.stop, ROWS):
-        wanted = min(ROWS, samples.stop - first)
+    for first in range(samples.start, samples.stop, THOUGHTS_AT_ONCE):
+        wanted = min(THOUGHTS_AT_ONCE, samples.stop - first)
         # Whole quanta, so that no number depends on how samples are cut.
         numbers = torch.arange(first, first + -(-wanted // QUANTUM) * QUANTUM)  # (R,)
-        items = question.instance * SAMPLES + numbers
+        items = question.instance * MOST_THOUGHTS + numbers
         given = model, question, ends, options.most_tokens
         found, seen = follow_thoughts(*given, _drawn(model, items, options, seed), len(items))
         if options.proposal != "own":
@@ -240,7 +242,9 @@ class Beside(NamedTuple):
     greedy_cut: bool
 
 
-def answer_beside(model: LanguageModel, question: Question, ends: Ends, most_tokens: int) -> Beside:
+def answer_beside(
+    model: LanguageModel, question: Question, ends: ThoughtEnds, most_tokens: int
+) -> Beside:
     """Score an answer after no thought, and after the greedy one."""
     plain = question._replace(shown=np.empty(0, np.int64))
     marker = iter(np.repeat(ends.marker[:, None], QUANTUM, 1))

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import option, output_path, threads_option
+from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.served.options import ServedOptions
@@ -253,7 +253,9 @@ class DrawThoughtsOptions:
         "path, or table or iterable of dict",
         called="--prompts",
     )
-    out: Any = option(MISSING, "folder for the shards; finished ones are kept", "path")
+    out: Any = option(
+        MISSING, "folder for the shards; finished ones are kept", "path", type=output_folder
+    )
     _: KW_ONLY
     prompt: str = option("prompt", "field of the prompt (default: prompt)")
     answer: str = option("answer", "field of the answer (default: answer)")

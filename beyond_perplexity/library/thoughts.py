@@ -124,7 +124,7 @@ def _shard(
     from beyond_perplexity.importance import thoughts as drawing
     from beyond_perplexity.vocabulary import EOS
 
-    ends = drawing.Ends(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
+    ends = drawing.ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
     tables = []
     for instance, record in enumerate(tqdm(part, unit="prompt", mininterval=1), start=first):
         answer, shown = dialogue.answer(record.text), np.empty(0, np.int64)

@@ -24,8 +24,8 @@ import beyond_perplexity
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
 from beyond_perplexity.importance.thoughts import (
-    Ends,
     Question,
+    ThoughtEnds,
     ThoughtOptions,
     _log_q,
     answer_beside,
@@ -71,7 +71,7 @@ def question(answer=(YES, EOS), shown=()):
     )
 
 
-ENDS = Ends(np.array([END]), np.array([EOS]))
+ENDS = ThoughtEnds(np.array([END]), np.array([EOS]))
 
 
 def exact(model, most, prompt=(YES, A), answer=(YES, EOS)):
@@ -202,7 +202,7 @@ def test_no_thought_and_the_greedy_one_are_scored_beside():
 
 def test_markers_of_several_tokens_stops_and_little_room():
     model = Remembering(1)
-    two = Ends(np.array([A, END]), np.array([EOS]))
+    two = ThoughtEnds(np.array([A, END]), np.array([EOS]))
     forced = iter(torch.tensor([[A, A, B, A], [END, A, END, EOS], [A, END, A, A], [B, A, A, B]]))
 
     def choose(log_p, log_seen):

@@ -79,8 +79,8 @@ def served_rows(
 
 def signature_parts(served: ServedModel, options: ScoringOptions) -> dict[str, object]:
     """Return the parts of the signature of a server's scores; see `docs/which-number.md`."""
-    how: dict[str, object] = {"text": "raw", "unk": "none", "stride": options.stride or "half"}
-    how["context"] = options.context_length or "model"
+    how: dict[str, object] = {"text": "raw", "special": "characters", "unk": "none"}
+    how |= {"context": options.context_length or "model", "stride": options.stride or "half"}
     if not served.first:
         how["first"] = False
     if served.before and not SPECIAL.fullmatch(served.before):

@@ -85,7 +85,7 @@ def text_scores(said: Prompted, text: str, before: str = "", after: str = "") ->
     """
     tokens = list(said.tokens)
     for generated, added, pad in product(
-        dict.fromkeys((said.generated, 0)), range(_ADDED + 1), (b"", b" ")
+        range(said.generated, -1, -1), range(_ADDED + 1), (b"", b" ")
     ):
         last = len(tokens) - generated - bool(after)
         if last <= added or (after and tokens[last] not in ("", after)):

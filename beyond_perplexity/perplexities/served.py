@@ -67,7 +67,7 @@ def served_rows(
     for_rows, for_server = tee(texts)
     named = ((f"{account.file}: document {x.doc_id + 1}", x.text) for x in for_server)
     scored = tqdm(served.score(named, journal), desc="scored", unit=" documents", mininterval=1)
-    pairs = zip(for_rows, scored, strict=False)
+    pairs = ((item, one) for one, item in zip(scored, for_rows, strict=True))
     while part := list(islice(pairs, _AT_ONCE)):
         kept = [pair for pair in part if len(pair[1].log_probs)]
         account.left_out[ONE_TOKEN] += len(part) - len(kept)

@@ -74,6 +74,7 @@ def _tendencies():
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
         "sensitivity": synthetic_tables.make_sensitivity(),
         "perplexity_differences": synthetic_tables.make_differences(["lstm", "trigram", "gru"]),
+        "perplexity_parts": synthetic_tables.make_parts(["lstm", "trigram", "gru"]),
         "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
         "example_documents": pd.DataFrame({**texts, "source": "reference"}),
     }

@@ -24,12 +24,6 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 def _unused(given: CompareOptions) -> Iterator[Unused]:
     texts = given.reference, given.samples
-    read = [texts[0], *[texts[1]] * (given.samples_field is None)]
-    read += [given.training] * (given.training is not None)
-    if all(map(in_memory, read)):
-        yield "on texts in memory", ("field",)
-    if in_memory(texts[1]):
-        yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)
     if given.group_column == "":

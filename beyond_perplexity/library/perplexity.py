@@ -41,7 +41,6 @@ def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
     if given.tokenized:
         yield "on tokenized texts", ("cleaned",)
     if calls.in_memory(given.texts):
-        yield "on texts in memory", ("field",)
         yield "on texts in memory; groups stand beside them", ("group_column",)
 
 

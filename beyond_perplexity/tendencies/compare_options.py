@@ -32,7 +32,7 @@ class CompareOptions:
         MISSING,
         "human text, or what to compare with",
         _TEXTS,
-        more="One document each. A str is a path (text, JSONL, Parquet); tables have a column "
+        more="One document each. A str is a path (text, JSONL, CSV, Parquet); tables have a column "
         "``text``. An iterator is read once and never held.",
     )
     samples: Any = option(MISSING, "generated text, or what to compare", _TEXTS, more="As before.")
@@ -97,7 +97,7 @@ class CompareOptions:
         None, "tokens read of a document (default: all)", least=1, most=MOST_COUNT
     )
     field: str | None = option(
-        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )  # fmt: skip
     samples_field: str | None = option(None, "that of the samples, where it is another")
     embedding: str | None = option(

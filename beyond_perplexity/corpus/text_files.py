@@ -330,8 +330,6 @@ def listed_texts(texts: Iterable[Any], groups: Iterable[Any] | None, name: str) 
                 raise InputError(f"{name}: there are more {wrong}, from number {number} on")
             place = f"{name}: text {number}"
             is_row = isinstance(text, Mapping)
-            if field is not None and isinstance(text, str):
-                raise InputError(f"{place} is a str, without a field '{field}'; leave field out")
             held = dict(text) if is_row else {TEXT_FIELD: _checked_text(text, place)}
             named = field if is_row else None
             for record in _records([(place, held)], problems, "unusable text", named, group_key):

@@ -52,7 +52,7 @@ class AuditOptions:
     )
     texts: Any = option(
         MISSING,
-        "text, JSONL, CSV or Parquet file, one document a line or row; cleaned as the model's corpus "
+        "text, JSONL, CSV or Parquet, one document a line or row; cleaned as the model's corpus "
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",

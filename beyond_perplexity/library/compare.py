@@ -11,7 +11,13 @@ from typing import Any
 
 from beyond_perplexity.corpus.formats import AUTOMATIC
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.calls import Unused, in_memory, library_function, text_source
+from beyond_perplexity.library.calls import (
+    Unused,
+    in_memory,
+    library_function,
+    of_strings,
+    text_source,
+)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.comparison_page import (
     PAGE_FIGURES,
@@ -24,6 +30,12 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 def _unused(given: CompareOptions) -> Iterator[Unused]:
     texts = given.reference, given.samples
+    read = [texts[0], *[texts[1]] * (given.samples_field is None)]
+    read += [given.training] * (given.training is not None)
+    if all(map(of_strings, read)):
+        yield "on texts in memory", ("field",)
+    if of_strings(texts[1]):
+        yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)
     if given.group_column == "":

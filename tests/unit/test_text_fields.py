@@ -218,6 +218,7 @@ def test_rows_in_memory_are_read_as_lines_are_whatever_they_come_from(tmp_path):
         lambda: beyond_perplexity.perplexity(tmp_path / "m", rows, field="a.c", **how),
     )
     check_refused(
-        "field 'x'", lambda: beyond_perplexity.perplexity(tmp_path / "m", ["one"], field="x", **how)
+        "field: has no effect on texts in memory",
+        lambda: beyond_perplexity.perplexity(tmp_path / "m", ["one"], field="x", **how),
     )
     assert np.isfinite(plain["log_prob"])

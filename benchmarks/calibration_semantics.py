@@ -21,10 +21,15 @@ from beyond_perplexity.inference.correlations import (
     pearson,
     spearman,
 )
+from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
+from beyond_perplexity.semantics.differences import compare_semantics
 from beyond_perplexity.semantics.model_measures import Fraction, fraction_intervals
+from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 
 RATE, BASELINE = 0.35, 0.2  # share of words that are right, and of those that are by chance
+BESIDE = 4  # further sentences of a page, on average
+TILT = 0.1  # how much better a model is on large pages than on small ones
 RESAMPLES = 199
 CORRELATION = 0.6  # of items within pages and of pages alike
 GOLD = (0.4, 0.3)  # a column of scores: steps of people, and how far a measure strays
@@ -60,7 +65,7 @@ class Pages(NamedTuple):
 
 
 def _pages(rng: np.random.Generator, groups: int) -> Pages:
-    owner = np.repeat(np.arange(groups), 1 + rng.poisson(4, groups))
+    owner = np.repeat(np.arange(groups), 1 + rng.poisson(BESIDE, groups))
     words = np.clip(rng.lognormal(2.9, 0.4, len(owner)).astype(int), 4, 80)
     return Pages(owner, words, rng.beta(40, 40, groups)[owner] * 2)
 
@@ -185,12 +190,50 @@ def coverages(repeats: int, groups: int) -> Covered:
     return Covered(*map(float, found.mean(axis=0)))
 
 
+class Level(NamedTuple):
+    """How often p <= .05 of a difference that is none: of right words, and of BLEU-2."""
+
+    mean: float
+    bleu_2: float
+
+
+def _compared(seed: int, groups: int, tilt: float) -> list[bool]:
+    """Compare two models, one better on large pages and one on small ones, on average alike."""
+    rng = np.random.default_rng([seed, groups])
+    pages = _pages(rng, groups)
+    mean = 1 + BESIDE
+    larger = np.bincount(pages.owner)[pages.owner] - (BESIDE + mean**2) / mean  # 0 in a sentence
+    own = [
+        _by_page(pages, _statistics(rng, pages._replace(ease=pages.ease * factor), RATE))
+        for factor in (1 + tilt * larger / mean, 1 - tilt * larger / mean)
+    ]
+    counts = np.stack(own, axis=1).astype(float)  # (G, 2, K)
+    shared = ["a", "b"], counts[:, :, 2], counts[:, 0, 0]
+    told = len(pages.owner), 0
+    sums = {
+        ScoreKey("test", "words", "accuracy", PREDICTED): GroupSums(*shared, None, 0, *told),
+        ScoreKey("test", "words", "bleu_2", PREDICTED): GroupSums(
+            *shared, counts[:, :, None], 2, *told
+        ),
+    }
+    rows = compare_semantics(PairedScores(sums, {"test": np.arange(groups)}, {})).to_pylist()
+    return [row["p_value"] <= 0.05 for row in rows]
+
+
+def levels(repeats: int, groups: int, tilt: float = TILT) -> Level:
+    """Return the shares of repeats in which models that do not differ are said to."""
+    found = np.array([_compared(seed, groups, tilt) for seed in range(repeats)])
+    return Level(*map(float, found.mean(axis=0)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1000, help="repeats of every case")
     given = parser.parse_args()
     for groups in (30, 60, 300):
         print(f"{groups} pages: {coverages(given.repeats, groups)}", flush=True)
+        for tilt in (0.0, TILT):
+            print(f"tilt {tilt:g}: {levels(given.repeats, groups, tilt)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -130,22 +130,24 @@ class EqualModels:
 
     name: str
     population: Population = field(repr=False)
-    human: int
+    human: int  # documents of the reference, or groups
     documents: int
+    grouped: bool = False
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.06)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw them and compare all pairs in every distance, a family each."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
-        human = self.population.documents(rng, self.human)
+        draw = self.population.groups if self.grouped else self.population.documents
+        human = draw(rng, self.human)
         values, halves = (
             defaultdict[MeasureKey, list[float]](list),
             defaultdict[MeasureKey, list[tuple[float, ...]]](list),
         )
         for number in range(3):
             model = self.population.documents(rng, self.documents)
-            with opened(human, model, self.population.classes, (False, False)) as pair:
+            with opened(human, model, self.population.classes, (self.grouped, False)) as pair:
                 rows = measure_rows(pair, replace(TESTS, permutations=0), repeat)
                 rows = with_halves(rows, pair, TESTS, repeat, f"{number}")
             for row in (row for row in rows if row.halves):
@@ -178,6 +180,8 @@ class LevelCases:
             found = partial(SideBySide, nominal="0.95", limits=(0.95, 1.0))
             yield found(f"{kind}, each document 4 times", population, 50, times=4)
             yield EqualModels(f"{kind}, three equal models", population, 200, 120)
+            grouped = f"{kind}, three equal models, groups of human text"
+            yield EqualModels(grouped, population, 60, 120, grouped=True)
             name = f"{kind}, groups in a row without a name"
             yield found(name, population, 60, grouped=True)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))

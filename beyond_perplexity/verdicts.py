@@ -21,6 +21,7 @@ REASON_TEXTS = {
     "between the texts, more than {most}",
     INSIDE_BAND: "parts of the human text are as far apart: {value:.4g} is at most {high:.4g}",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
+    "few_prompts": "{effective:.1f} effective prompts, or groups of them, fewer than {least}",
     "few_units": "{effective:.1f} effective documents or groups in the {text}, fewer than {least}",
     "few_embedded_groups": "{effective:.1f} effective groups among the embedded documents of the "
     "{text}, fewer than {least}",
@@ -39,6 +40,7 @@ REASON_TEXTS = {
 PERMUTED = {
     "documents": "documents",
     "groups": "whole groups",
+    "prompts": "answers within each prompt",
     "swaps": "groups of the reference with as many single samples",
     "draws": "one document per group of the samples with single documents, mean over {n} draws",
     "one_draw": "one document per group of the samples with single documents, one draw",

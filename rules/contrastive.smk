@@ -109,12 +109,10 @@ rule compare_contrast:
         code=fingerprint("scripts/compare_contrast.py"),
         scores=in_ranges(),
         base_level=config["contrastive"]["base_level"],
-        seed=config["seed"],
     shell:
         """
         python -m scripts.compare_contrast {params.scores:q} \
             --base-level {params.base_level} \
-            --seed {params.seed} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

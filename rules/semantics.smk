@@ -141,11 +141,9 @@ rule compare_semantics:
     params:
         code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
         scores=in_ranges(),
-        seed=config["seed"],
     shell:
         """
         python -m scripts.compare_semantics {params.scores:q} \
-            --seed {params.seed} \
             --differences {output.differences:q} \
             --correlations {output.correlations:q} \
             2>&1 | tee -a {log:q}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, SEED, real
-from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
+from beyond_perplexity.arguments import real
+from beyond_perplexity.contrastive.differences import compare_contrasts
 from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
@@ -31,15 +31,12 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 @job(
     shards("scores", "all shards of every model, in order"),
     flag("--base-level", "what ratios divide by (default 0.1)", real(above=0), default=0.1),
-    flag("--flips", "drawn sign-flips of each test (default 9999)", COUNT, default=9_999),
-    flag("--seed", "seed of the flips (default 1)", SEED, default=1),
     output("--output", "Parquet file to write"),
 )
 def main(given: Given) -> None:
     sums = {name: read_sums(held) for name, held in _by_model(given.scores).items()}
-    tests = ContrastTests(given.base_level, given.flips, given.seed)
-    table = compare_contrasts(sums, tests)
+    table = compare_contrasts(sums, given.base_level)
     first = next(iter(sums.values()))
-    signature = first.signature(base=given.base_level, flips=given.flips)
-    record = given.record(tests._asdict()) | {"signature": signature}
+    signature = first.signature(base=given.base_level)
+    record = given.record({"base_level": given.base_level}) | {"signature": signature}
     write_shard(given.output, CONTRAST_DIFFERENCES, table, record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,21 +19,17 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
+    RatioTest,
     finite,
     jackknife_interval,
-    ratio_interval,
+    ratio_test,
     sum_groups,
 )
-from beyond_perplexity.inference.p_values import (
-    EXACT_GROUPS,
-    adjust_rows,
-    needed_draws,
-    sign_flip_p_values,
-)
+from beyond_perplexity.inference.p_values import adjust_rows
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.signature import refuse_mixed
-from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL, joined_facts
+from beyond_perplexity.verdicts import ALIKE, joined_facts
 
 # By whether H_C is higher and whether H_CR is lower.
 READINGS = {
@@ -45,19 +41,16 @@ READINGS = {
 HIGHER = {True: "higher", False: "lower"}  # of accuracies
 
 
-def read_table_1(
-    value: float, p_adjusted: float | None, low: float, high: float, few: bool = False
-) -> str | None:
+def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
     """Read the paper's Table 1 from a difference of H_C, its p, and limits of that of H_CR.
 
     Both are adjusted for the number of comparisons; H_CR is similar where the limits hold 0. The
-    result is one of `READINGS`, `ALIKE` where H_C shows no difference, `CANNOT_TELL` where so few
-    flips could show none, None where it is not known.
+    result is one of `READINGS`, `ALIKE` where H_C shows no difference, None where it is not known.
     """
     if p_adjusted is None or math.isnan(p_adjusted):
         return None
     if p_adjusted >= VERDICT_LEVELS[0]:
-        return CANNOT_TELL if few else ALIKE
+        return ALIKE
     if math.isnan(low) or math.isnan(high):
         return None
     return READINGS[value > 0, high < 0]
@@ -66,45 +59,32 @@ def read_table_1(
 _Row = dict[str, Any]
 
 
-class ContrastTests(NamedTuple):
-    """How models are compared: d_b of the ratio, drawn sign-flips of each test."""
-
-    base_level: float = 0.1  # d_b of the ratio
-    flips: int = 9_999  # drawn sign-flips of each test
-    seed: int = 1
-
-
-def compare_contrasts(sums: Mapping[str, entropy.ContrastSums], tests: ContrastTests) -> pa.Table:
+def compare_contrasts(
+    sums: Mapping[str, entropy.ContrastSums], base_level: float = 0.1
+) -> pa.Table:
     """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
-    H_C has p-values by sign-flips over groups, adjusted (Holm) over all pairs and levels of a unit;
-    with fewer than 20 effective groups there is neither an interval nor an adjusted p. So has the
-    accuracy, a family of its own, which needs no finite scores. H_CR has limits that hold for all
-    pairs and levels of a unit at once (Bonferroni).
+    H_C has p-values over groups (`inference.intervals.ratio_test`), adjusted (Holm) over all pairs
+    and levels of a unit; with fewer than 20 effective groups there is neither an interval nor an
+    adjusted p. So has the accuracy, a family of its own, which needs no finite scores. H_CR, the
+    ratio to `base_level`, has limits that hold for all pairs and levels of a unit at once
+    (Bonferroni).
     """
     _check_same(sums)
     rows: list[_Row] = []
     for unit in entropy.MEASURED_UNITS:
-        of_unit = list(_compare(sums, unit, tests))
-        tested = [row for row in of_unit if row["measure"] == contrastive.CONTRASTIVE_ENTROPY]
-        _read(of_unit, _adjusted(tested, tests))
+        of_unit = list(_compare(sums, unit, base_level))
+        adjust_rows([r for r in of_unit if r["measure"] == contrastive.CONTRASTIVE_ENTROPY])
+        _read(of_unit)
         rows += of_unit
-    accuracies = list(_compare_accuracies(sums, tests))
-    few = _adjusted(accuracies, tests)
+    accuracies = list(_compare_accuracies(sums))
+    adjust_rows(accuracies)
     for row in accuracies:
-        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0, few)
-        row["reading"] = said if said in (None, ALIKE, CANNOT_TELL) else HIGHER[row["value"] > 0]
+        said = read_table_1(row["value"], row["p_adjusted"], 0.0, 0.0)
+        row["reading"] = said if said in (None, ALIKE) else HIGHER[row["value"] > 0]
     rows += accuracies
     kept = [{name: row[name] for name in contrastive.CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, contrastive.CONTRAST_DIFFERENCES)
-
-
-def _adjusted(rows: Sequence[_Row], tests: ContrastTests) -> bool:
-    """Adjust a family; tell whether too few flips are drawn (of few groups all are tried)."""
-    adjust_rows(rows, tests.flips, "flips")
-    family = [row["groups"] for row in rows if row["low"] is not None]
-    few = needed_draws(len(family), VERDICT_LEVELS[0], tests.flips) is not None
-    return few and min(family, default=0) > EXACT_GROUPS
 
 
 def _check_same(sums: Mapping[str, entropy.ContrastSums]) -> None:
@@ -126,9 +106,7 @@ def _scored_texts(sums: entropy.ContrastSums) -> list[object]:
     return [*(column.tolist() for column in columns), levels]
 
 
-def _compare_accuracies(
-    sums: Mapping[str, entropy.ContrastSums], tests: ContrastTests
-) -> Iterator[_Row]:
+def _compare_accuracies(sums: Mapping[str, entropy.ContrastSums]) -> Iterator[_Row]:
     """Compare all models on the sentences that the distortion changed, each by itself."""
     names, pairs = list(sums), list(combinations(range(len(sums)), 2))
     first = sums[names[0]]
@@ -136,15 +114,14 @@ def _compare_accuracies(
         held = [one.levels[level].pairs for one in sums.values()]
         size, *columns = sum_groups(first.groups, held[0][0], *(right for _, right in held))
         right = np.stack(columns, 1)  # (G, M)
-        p_values = sign_flip_p_values(right, pairs, tests.flips, tests.seed)
-        for (one, two), p_value in zip(pairs, p_values, strict=True):
+        for one, two in pairs:
             given = {"first": names[one], "second": names[two], "unit": "sentence", "level": level}
-            found = ratio_interval(right[:, one] - right[:, two], size)
-            yield _row(given, contrastive.PAIRWISE_ACCURACY, found, p_value, found.few_groups())
+            found = ratio_test(right[:, one] - right[:, two], size)
+            yield _tested_row(given, contrastive.PAIRWISE_ACCURACY, found)
 
 
 def _compare(
-    sums: Mapping[str, entropy.ContrastSums], unit: str, tests: ContrastTests
+    sums: Mapping[str, entropy.ContrastSums], unit: str, base_level: float
 ) -> Iterator[_Row]:
     """Compare the models that have a unit and whose scores are all finite."""
     held = {
@@ -165,16 +142,15 @@ def _compare(
         for level in first.levels
         if level > 0
     }  # (G, M) each
-    ratios = len(pairs) * len(losses.keys() - {tests.base_level})
+    ratios = len(pairs) * len(losses.keys() - {base_level})
     for level, lost in losses.items():
-        p_values = sign_flip_p_values(lost, pairs, tests.flips, tests.seed)
-        for (one, two), p_value in zip(pairs, p_values, strict=True):
+        for one, two in pairs:
             given = {"first": names[one], "second": names[two], "unit": unit, "level": level}
-            found = entropy.entropy_of(lost[:, one] - lost[:, two], size)
-            yield _row(given, contrastive.CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
-            if tests.base_level in losses and level != tests.base_level:
-                base = losses[tests.base_level][:, (one, two)]
-                at_both = given | {"base_level": tests.base_level}
+            found = ratio_test(lost[:, one] - lost[:, two], size)
+            yield _tested_row(given, contrastive.CONTRASTIVE_ENTROPY, found)
+            if base_level in losses and level != base_level:
+                base = losses[base_level][:, (one, two)]
+                at_both = given | {"base_level": base_level}
                 yield _ratio_difference(at_both, lost[:, (one, two)], base, size, ratios)
 
 
@@ -198,6 +174,11 @@ def _ratio_difference(
     return row | dict(zip(names, map(finite, (adjusted.low, adjusted.high)), strict=True))
 
 
+def _tested_row(given: Mapping[str, Any], measure: str, found: RatioTest) -> _Row:
+    interval = found.interval
+    return _row(given, measure, interval, finite(found.p_value), interval.few_groups())
+
+
 def _row(
     given: Mapping[str, Any], measure: str, found: RatioInterval, p_value: float | None, note: str
 ) -> _Row:
@@ -207,7 +188,7 @@ def _row(
     return {**empty, **given, **known, **own}
 
 
-def _read(rows: Sequence[_Row], few: bool) -> None:
+def _read(rows: Sequence[_Row]) -> None:
     """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     measured = [row for row in rows if row["measure"] == contrastive.CONTRASTIVE_RATIO]
@@ -217,4 +198,4 @@ def _read(rows: Sequence[_Row], few: bool) -> None:
         found = limits.get(tuple(row[key] for key in keys))
         if row["measure"] == contrastive.CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
-            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high, few)
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)

@@ -176,13 +176,14 @@ def import_texts(
     groups: GroupField | None = None,
     field: str | None = None,
     seen: Callable[[list[readers.Record]], None] | None = None,
+    account: Account | None = None,
 ) -> tuple[int, int]:
     """Write the documents of a file as one shard of samples, without probabilities.
 
     Returns how many have no token, and how many too few.
     """
     kept = empty = short = 0
-    account = Account(path, "documents")
+    account = account or Account(path, "documents")
     batches = read_records(path, kind, groups=groups, field=field, account=account)
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
         for records, cleaned in _cleaned(batches, preprocessing, path):

@@ -108,13 +108,11 @@ SHAPES = (
 )
 
 
-def _missing(field: str, value: Mapping[str, object]) -> str:
+def missing_field(field: str, value: Mapping[str, object], advice: str = FIELD_ADVICE) -> str:
     """Say which fields there are instead."""
     if field in value:
         return f"field '{field}' is null"
-    return (
-        f"field '{field}' is missing; {_offered(value) if value else 'it has none'}: {FIELD_ADVICE}"
-    )
+    return f"field '{field}' is missing; {_offered(value) if value else 'it has none'}: {advice}"
 
 
 def shape_of(names: Collection[str]) -> Shape | None:
@@ -130,5 +128,5 @@ def text_of(value: dict[str, Any], field: str | None) -> tuple[Any, str]:
     if "." in field:
         return follow_path(value, field), field
     if value.get(field) is None:
-        raise UnusableError(_missing(field, value))
+        raise UnusableError(missing_field(field, value))
     return value[field], field

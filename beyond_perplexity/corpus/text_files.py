@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
     return Record(place, title, text, None if raw == text else raw)
 
 
-def _group(value: dict[str, object], key: str) -> str | None:
+def group_name(value: dict[str, object], key: str) -> str | None:
     """Return the name of a group, None where there is no such field."""
     try:
         group = follow_path(value, key)
@@ -77,7 +78,9 @@ def _group(value: dict[str, object], key: str) -> str | None:
     return str(group)
 
 
-def _take(place: str, value: object, field: str | None, group_key: str | None = None) -> Record:
+def take_record(
+    place: str, value: object, field: str | None, group_key: str | None = None
+) -> Record:
     """Take text, title and group of one JSON value."""
     if isinstance(value, str) and field is None:  # without a named field a bare string is a text
         value = {TEXT_FIELD: value}
@@ -95,7 +98,7 @@ def _take(place: str, value: object, field: str | None, group_key: str | None = 
     if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
         raise UnusableError("holds half a surrogate pair, which is no character")
     record = _record(place, title or "", text, " ".join(text.split()))
-    return record if group_key is None else replace(record, group=_group(value, group_key))
+    return record if group_key is None else replace(record, group=group_name(value, group_key))
 
 
 def _records(
@@ -113,7 +116,7 @@ def _records(
             is_said = vars(problems)["shape"] = True
         try:
             with problems.unusable(reason, place):
-                yield _take(place, value, field, group_key)
+                yield take_record(place, value, field, group_key)
         except LeftOutError as error:
             problems.skips.add(str(error), place)
 
@@ -195,16 +198,11 @@ def read_folder(
         if file.suffix == ".parquet":
             yield from read_parquet(file, problems, group_key, field)
             continue
-        row = 1
+        columns = partial(_text_columns, file, group_key=group_key, field=field)
         broken = told(f"{file}: is no Arrow stream", "", (pa.ArrowException, OSError))
         with broken, pa.memory_map(str(file)) as source:
-            stream = pa.ipc.open_stream(source)
-            columns = _text_columns(file, stream.schema, group_key, field)
-            for batch in stream:
-                part = batch.select(columns)
-                yield from _row_records(file, row, part, problems, group_key, field)
-                row += batch.num_rows
-        problems.held = (problems.held or 0) + row - 1
+            rows = table_rows(str(file), pa.ipc.open_stream(source), columns, problems)
+            yield from _records(rows, problems, "unusable row", field, group_key)
 
 
 def _is_string(kind: pa.DataType) -> bool:
@@ -244,38 +242,48 @@ def read_parquet(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
     """Read a Parquet file: a column of texts, optional ``title`` and column of groups."""
-    row = 1  # as lines are counted
+    columns = partial(_text_columns, path, group_key=group_key, field=field)
+    rows = parquet_rows(path, columns, problems)
+    yield from _records(rows, problems, "unusable row", field, group_key)
+
+
+ChosenColumns = Callable[[pa.Schema], list[str]]  # which ones are read
+PlacedRows = Iterator[tuple[str, object]]  # each with its place
+
+
+def parquet_rows(path: Path, columns: ChosenColumns, problems: Problems) -> PlacedRows:
+    """Read a Parquet file, row after row."""
+    first = 1  # as lines are counted
     try:
         with ParquetInput(path) as file:
-            columns = _text_columns(path, file.schema_arrow, group_key, field)
-            for batch in file.raw_batches(batch_size=_BATCH, columns=columns):
-                yield from _row_records(path, row, batch, problems, group_key, field)
-                row += batch.num_rows
+            wanted = columns(file.schema_arrow)
+            for batch in file.raw_batches(batch_size=_BATCH, columns=wanted):
+                yield from _batch_rows(path, first, batch, problems)
+                first += batch.num_rows
             problems.held = (problems.held or 0) + file.metadata.num_rows
     except DamagedError as error:
-        problems.report(error.reason, f"{path}: row {row}", error.detail)
+        problems.report(error.reason, f"{path}: row {first}", error.detail)
 
 
-def _row_records(
-    path: object,
-    first: int,
-    batch: pa.RecordBatch,
-    problems: Problems,
-    group_key: str | None,
-    field: str | None,
-) -> Iterator[Record]:
-    """Take the documents of rows; those that are no UTF-8 are reported."""
+def table_rows(
+    name: str, table: pa.Table | pa.RecordBatchReader, columns: ChosenColumns, problems: Problems
+) -> PlacedRows:
+    """Give the rows of a table in memory."""
+    first, wanted = 1, columns(table.schema)
+    for batch in table.to_batches(_BATCH) if isinstance(table, pa.Table) else table:
+        yield from _batch_rows(name, first, batch.select(wanted), problems)
+        first += batch.num_rows
 
-    def rows(part: pa.RecordBatch) -> Iterator[tuple[str, object]]:
-        return ((f"{path}: row {first + at}", row) for at, row in enumerate(part.to_pylist()))
 
-    more = ("unusable row", field, group_key)
+def _batch_rows(path: object, first: int, batch: pa.RecordBatch, problems: Problems) -> PlacedRows:
+    """Give rows with their places; those that are no UTF-8 are reported."""
     while wrong := wrong_row(batch):
         count, name = wrong
-        yield from _records(rows(batch.slice(0, count)), problems, *more)
+        yield from _batch_rows(path, first, batch.slice(0, count), problems)
         problems.report("not UTF-8", f"{path}: row {first + count}", f"column '{name}'")
         first, batch = first + count + 1, batch.slice(count + 1)
-    yield from _records(rows(batch), problems, *more)
+    for at, row in enumerate(batch.to_pylist()):
+        yield f"{path}: row {first + at}", row
 
 
 class HeldTexts:
@@ -305,12 +313,9 @@ def table_texts(table: pa.Table | pa.RecordBatchReader, name: str) -> HeldTexts:
     """Take the texts of a table of Arrow, as those of a Parquet file."""
 
     def read(problems: Problems, group_key: str | None, field: str | None) -> Iterator[Record]:
-        columns: Any = _text_columns(name, table.schema, group_key, field)
-        first = 1
-        for batch in table.to_batches(_BATCH) if isinstance(table, pa.Table) else table:
-            part = batch.select(columns)
-            yield from _row_records(name, first, part, problems, group_key, field)
-            first += batch.num_rows
+        columns = partial(_text_columns, name, group_key=group_key, field=field)
+        rows = table_rows(name, table, columns, problems)
+        yield from _records(rows, problems, "unusable row", field, group_key)
 
     return HeldTexts(name, read)
 

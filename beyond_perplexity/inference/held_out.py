@@ -12,18 +12,28 @@ df = (v_h + v_m)^2 / (v_h^2 / (G_eff - 1) + v_m^2 / (D - 1)), G_eff = (sum t)^2 
 and in place of D likewise the effective number where the samples have groups.
 
 e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvings is taken.
+
+Groups that both texts have, prompts that both answer, are halved alike, and the error is that of
+the difference by prompt: r_g = (y_g - e_h t_g) / sum t - (n_g - e_m m_g) / sum m, v = G / (G - 1)
+sum r_g^2, with the effective number of t + m less 1 as degrees of freedom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
-from beyond_perplexity.inference.permuted_units import HALVINGS, Groups, effective_groups
+from beyond_perplexity.inference.permuted_units import (
+    HALVINGS,
+    CommonGroups,
+    Groups,
+    effective_groups,
+)
 from beyond_perplexity.random_streams import stream
 
 PARTITION_TYPES = 200  # most frequent types that are cells of their own
@@ -133,6 +143,19 @@ def combine(
     return float(e_h - e_m), float(np.sqrt(v_h + v_m)), float(df)
 
 
+def combine_pairs(
+    y: np.ndarray, t: np.ndarray, n: np.ndarray, m: np.ndarray
+) -> tuple[float, float, float]:
+    """Compute the same of groups that both texts have, (G,)."""
+    groups = int(((both := t + m) > 0).sum())
+    if groups < 2 or not (t.sum() and m.sum()):
+        return (np.nan,) * 3
+    e_h, e_m = y.sum() / t.sum(), n.sum() / m.sum()
+    residuals = (y - e_h * t) / t.sum() - (n - e_m * m) / m.sum()
+    error = np.sqrt(groups / (groups - 1) * np.sum(residuals**2))
+    return float(e_h - e_m), float(error), effective_groups(both) - 1
+
+
 def halvings(n: int, rngs: Iterable[np.random.Generator]) -> np.ndarray:
     """Draw which units are in the first half, by a generator a halving: bool, shape (n, H)."""
     chosen = np.zeros((n, HALVINGS), bool)
@@ -159,6 +182,7 @@ class Halved(NamedTuple):
     # Counts of types in both halves of the reference, and in those of the samples: (V, H) each
     halves: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     grouped: bool  # whether the samples have groups
+    paired: bool  # whether groups are in both texts
 
     @classmethod
     def of(
@@ -166,15 +190,19 @@ class Halved(NamedTuple):
     ) -> Halved:
         """Halve two texts, of units or of those that are kept, (D,)."""
         codes, first, tokens, halves = [], [], [], []
+        paired = isinstance(groups, CommonGroups)
         for sample_set, name in enumerate(("reference", "samples")):
             n, held = documents.n_documents(sample_set), groups[sample_set]
             own = np.arange(n) if held is None else held
             chosen = np.ones(n, bool) if kept[sample_set] is None else kept[sample_set]
             numbers, inverse = np.unique(own[chosen], return_inverse=True)
             n_units = len(numbers)
+            if paired:  # units of both texts have the same numbers, whatever is left out
+                inverse, n_units = own[chosen], int(max(map(np.max, groups))) + 1
             unit = np.full(n, n_units)
             unit[chosen] = inverse
-            rngs = (stream(seed, f"held_out/{name}", h) for h in range(HALVINGS))
+            purpose = f"held_out/{'prompts' if paired else name}"
+            rngs = (stream(seed, purpose, h) for h in range(HALVINGS))
             drawn = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
             codes.append(unit)
             first.append(drawn)
@@ -183,7 +211,8 @@ class Halved(NamedTuple):
             half = documents.sums_of(sample_set, drawn, unit)
             halves.append((half, documents.totals(sample_set, kept[sample_set])[:, None] - half))
         both = (codes[0], codes[1]), (first[0], first[1]), (tokens[0], tokens[1])
-        return cls(documents, *both, (halves[0], halves[1]), groups[1] is not None)
+        grouped = groups[1] is not None
+        return cls(documents, *both, (halves[0], halves[1]), grouped, paired)
 
     def inside(self, sample_set: int, marks: list[np.ndarray]) -> np.ndarray:
         """Count the tokens of each unit of marked types, of two marks (V, H): (U + 1, 2, H)."""
@@ -198,8 +227,9 @@ class Halved(NamedTuple):
 
     def combined(self, inside: np.ndarray, inside_samples: np.ndarray) -> HeldOut:
         """Combine what units have inside, (U + 1, H) of either text, for each halving."""
+        combined = combine_pairs if self.paired else partial(combine, sample_groups=self.grouped)
         found = [
-            combine(y, self.tokens[0], n, self.tokens[1], sample_groups=self.grouped)
+            combined(y, self.tokens[0], n, self.tokens[1])
             for y, n in zip(inside.T, inside_samples.T, strict=True)
         ]
         return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))
@@ -288,7 +318,8 @@ def held_out_total_variation(
     reference, samples : numpy.ndarray of int, shape (D, V)
         Counts of the same V types in the documents of either text.
     groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The group of each document; None where each is one of its own.
+        The group of each document; None where each is one of its own. Or the `prompts.Prompts` that
+        both texts answer.
     seed : int
         Seed of the random halvings.
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.verdicts import joined_facts
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 _Key = TypeVar("_Key")
@@ -208,13 +207,11 @@ CELLS = 1 << 22  # signs that are held at once
 TIE = 1e-10
 
 
-def adjust_rows(rows: Sequence[MutableMapping[str, Any]], draws: int, name: str) -> None:
-    """Adjust the p-values of rows with an interval as one family; note the stars out of reach."""
+def adjust_rows(rows: Sequence[MutableMapping[str, Any]]) -> None:
+    """Adjust the p-values of rows with an interval as one family."""
     tested = [row for row in rows if row["low"] is not None]
-    warning = draw_warning(len(tested), draws, name)
     for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_adjusted"] = float(adjusted)
-        row["note"] = joined_facts(row["note"], warning)
 
 
 def _all_sums(columns: np.ndarray) -> Iterator[np.ndarray]:

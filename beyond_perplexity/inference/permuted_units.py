@@ -1,5 +1,7 @@
 """What is permuted between two texts: documents, groups, groups and pseudo-groups, or draws.
 
+Answers to the same prompts are permuted within these: see `prompts`.
+
 *documents*: neither text has groups. All documents are permuted.
 
 *groups*: both have groups. Whole groups are permuted, as many to either side as there are. Exact
@@ -62,8 +64,16 @@ OCCURRENCES = 10  # in one half, of a rank that Zipf's law is fitted to
 DOCUMENTS_AT_LENGTHS = 20  # of either text at lengths that both have, for a verdict on types
 VERDICT_LEVELS = (0.05, 0.005)  # of one star and of two
 SIDE_BY_SIDE = 32  # randomizations at a time: 32 numbers of 16 bits are a line of the cache
-Scheme = Literal["documents", "groups", "swaps", "draws"]
+Scheme = Literal["documents", "groups", "swaps", "draws", "prompts"]
 Groups = tuple[np.ndarray | None, np.ndarray | None]
+
+
+class CommonGroups(tuple[np.ndarray, np.ndarray]):
+    """Groups of both texts that are the same ones and say themselves what is permuted."""
+
+    def permuted(self, *, of_words: bool) -> PermutedUnits:
+        """Say what tests permute, of words or of numbers of documents."""
+        raise NotImplementedError
 
 
 def side_by_side(n: int) -> Iterator[range]:
@@ -80,6 +90,8 @@ def check_group_codes(groups: Groups, n_documents: tuple[int, int]) -> None:
 
 def scheme_of(groups: Groups) -> Scheme:
     """Return how two texts with these groups are randomized."""
+    if isinstance(groups, CommonGroups):
+        return "prompts"
     if groups[0] is None:
         return "documents" if groups[1] is None else "draws"
     return "swaps" if groups[1] is None else "groups"
@@ -87,7 +99,7 @@ def scheme_of(groups: Groups) -> Scheme:
 
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
     """Take a text that nearly is for independent documents, beside larger groups."""
-    if not _unlike_groups(groups, n_documents):
+    if isinstance(groups, CommonGroups) or not _unlike_groups(groups, n_documents):
         return groups
     first, second = (None if held is None or _single(held) else held for held in groups)
     return first, second
@@ -197,14 +209,18 @@ class Strata:
     def _totals(self) -> np.ndarray:
         return np.diff(self.starts, append=len(self.order))
 
+    @cached_property
+    def _drawn_first(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of places, stratum after stratum: the stratum, and whether they are first ones, (U,)."""
+        own = np.repeat(np.arange(len(self.starts)), self._totals)
+        return own, np.arange(len(own)) - self.starts[own] < self.n_first[own]
+
     def label(self, rng: np.random.Generator) -> np.ndarray:
         """Draw which units are on the first side, as many of each stratum as are: bool, (U,)."""
-        drawn = [
-            DocumentLabels(rng, int(k), int(n - k)).next_block(int(n))
-            for k, n in zip(self.n_first, self._totals, strict=True)
-        ]
-        labels = np.empty(len(self.order), bool)
-        labels[self.order] = np.concatenate(drawn)
+        stratum, first = self._drawn_first
+        shuffled = np.lexsort((rng.random(len(stratum)), stratum))  # inside of strata
+        labels = np.empty(len(first), bool)
+        labels[self.order[shuffled]] = first
         return labels
 
     @property
@@ -237,7 +253,7 @@ class Strata:
 class PermutedUnits:
     """Units of both texts, numbered together."""
 
-    # ``groups``, ``swaps`` or ``draws``; ``documents`` where each is a unit (`single_documents`)
+    # ``groups``, ``swaps``, ``draws`` or ``prompts``; ``documents`` where each is a unit
     scheme: Scheme
     # The unit of each document of the reference and of the samples
     codes: tuple[np.ndarray, np.ndarray]
@@ -268,11 +284,11 @@ class PermutedUnits:
             yield np.stack(drawn, axis=1)
 
     def _label(self, rng: np.random.Generator) -> np.ndarray:
-        if self.scheme == "swaps":
-            kept = rng.integers(2, size=self.n[0]).astype(bool)
-            return np.concatenate([kept, ~kept])
         if self.strata is not None:
             return self.strata.label(rng)
+        if self.scheme in ("swaps", "prompts"):
+            kept = rng.integers(2, size=self.n[0]).astype(bool)
+            return np.concatenate([kept, ~kept])
         labels = np.zeros(sum(self.n), bool)
         labels[rng.permutation(len(labels))[: self.n[0]]] = True
         return labels
@@ -289,6 +305,8 @@ def permuted_units(
     With the `lengths` of documents, (D,), among units of the same total of them. The pseudo-groups
     are dealt from the stream (`seed`, ``"pseudo_groups"``).
     """
+    if isinstance(groups, CommonGroups):
+        return groups.permuted(of_words=lengths is not None)
     scheme, (first, second) = scheme_of(groups), groups
     if scheme == "draws" or (scheme == "documents" and lengths is None):
         return None  # draws have units of their own: see `GroupDraws`

@@ -18,7 +18,8 @@ import numpy as np
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import permuted_cells
 from beyond_perplexity.inference.p_values import TIE, permutation_p
-from beyond_perplexity.inference.permuted_units import Groups, PermutedUnits, Scheme
+from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits, Scheme
+from beyond_perplexity.inference.prompts import permuted_paired_t
 from beyond_perplexity.verdicts import reason_text
 
 
@@ -108,7 +109,7 @@ class PermutationTest(NamedTuple):
     null : numpy.ndarray of float64, shape (B,)
         The statistic of every randomization; of a difference of means its t.
     scheme : str
-        What was permuted: ``documents``, ``groups``, ``swaps`` or ``draws``.
+        What was permuted: ``documents``, ``groups``, ``swaps``, ``draws`` or ``prompts``.
     """
 
     statistic: float
@@ -232,7 +233,8 @@ def permutation_test(
         *draws*: the statistic is the mean over 20 draws of one document of each group; blocks of
         groups and of documents of x are swapped, in all draws alike.
 
-    The last two are asymptotic in the number of groups.
+    The last two are asymptotic in the number of groups. Answers to the same prompts are permuted
+    within these, which is exact: where `groups` are the prompts that `answers_of` gives.
 
     Parameters
     ----------
@@ -286,11 +288,12 @@ def permutation_test(
     if x.ndim != 1 or y.ndim != 1 or not (len(x) and len(y)):
         raise ValueError(f"samples of {x.shape} and {y.shape}; give a number for each document")
     permuted_units.check_group_codes(groups, (len(x), len(y)))
-    first, second = (
-        None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
-    )
-    sizes = len(x), len(y)
-    held = permuted_units.alike_groups((first, second), sizes)
+    sizes, held = (len(x), len(y)), groups
+    if not isinstance(groups, CommonGroups):
+        first, second = (
+            None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
+        )
+        held = permuted_units.alike_groups((first, second), sizes)
     scheme = permuted_units.scheme_of(held)
     if scheme == "draws":
         draws = permuted_units.group_draws(held, sizes, seed)
@@ -317,6 +320,8 @@ def permuted_means(
     Of a number for each document of both texts. Units are permuted without regard to their sizes,
     which the standard error knows of.
     """
+    if units.scheme == "prompts":
+        return permuted_paired_t(x, y, units, n, seed)
     sums, sizes = np.zeros((2, sum(units.n)))
     for numbers, codes, weight in zip((x, y), units.codes, units.weights, strict=True):
         sums += weight * np.bincount(codes, numbers, len(sums))

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.arguments import option, output_path, threads_option
-from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES
+from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.models.served.options import ServedOptions
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.storage.shards import FileRanges
@@ -34,29 +35,30 @@ def _written(words: str) -> Any:
 
 
 @dataclass(frozen=True)
-class AuditOptions:
+class AuditOptions(ServedOptions):
     """Whether a model, its tokenizer and the scoring of texts keep what a perplexity promises.
 
     Each check compares what must be equal, or adds up what must be 1, for some documents of a text.
     It has a name, a tolerance and an explanation. A failed check says what was measured and where;
     one that follows from another says so. --rosetta adds what other programs would print for the
     same model and text, each number with the definition that makes it differ. The exit status is 1
-    where a check fails, too.
+    where a check fails, too. A server (--url) has checks of its own, which need no weights.
     """
 
     model: Any = option(
-        MISSING,
+        None,
         "model folder, ours or of Hugging Face, or a hub's name",
         "str, path or LanguageModel",
         more="Or a model in memory.",
     )
     texts: Any = option(
-        MISSING,
+        None,
         "text, JSONL, CSV or Parquet, one document a line or row; cleaned as the model's corpus "
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",
         called="--text",
+        in_command=MISSING,
         metavar="TEXT",
     )
     _: KW_ONLY
@@ -67,7 +69,7 @@ class AuditOptions:
     documents: int = option(16, "documents to look at, drawn at random", least=1, most=4096)
     check: Any = option(
         None,
-        f"these alone: {', '.join(CHECKS)}",
+        f"these alone: {', '.join(CHECKS)}; of a server {', '.join(SERVED_CHECKS)}",
         "str or sequence of str, optional",
         nargs="+",
         metavar="NAME",
@@ -88,7 +90,7 @@ class AuditOptions:
 
 
 @dataclass(frozen=True)
-class ContrastOptions:
+class ContrastOptions(ServedOptions):
     """Score pairs of a good and a bad sentence under a model: accuracy and H_C of each phenomenon.
 
     A file of pairs is JSONL (an object a line) or TSV with a header row, plain or compressed.
@@ -115,7 +117,6 @@ class ContrastOptions:
         "folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
         "model: ARPA file, plain or .gz",
         more="An ARPA model reads sentences as they are.",
-        in_command=MISSING,
     )
     phenomena: Any = _in_memory("what each pair is about: each gets a row", "iterable of str")
     groups: Any = _in_memory("document or page of each pair, for intervals", "iterable of str")

@@ -22,6 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beyond_perplexity.arguments import check_options, described
+from beyond_perplexity.corpus.answers import HeldRows
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import safe_cell
@@ -162,6 +163,14 @@ def wrong_type(name: str, given: Any, give: str) -> InputError:
     return InputError(f"{name}: is of type {type(given).__name__}; give {give}")
 
 
+def check_named(function: str, given: Any) -> None:
+    """Refuse a call without texts, and one with neither a model nor a server."""
+    if given.texts is None:
+        raise TypeError(f"{function}() missing a required argument: 'texts'")
+    if given.model is None and given.url is None:
+        raise InputError("model: is missing; give one, or the url of a server that has one")
+
+
 def check_path_or_name(name: str, given: Any) -> None:
     """Refuse what is neither a path nor a name."""
     if not isinstance(given, str | os.PathLike):
@@ -235,6 +244,21 @@ def text_source(
         raise wrong_type("groups", groups, "the group of each text, in a list")
     beside = None if groups is None else values_of(groups)
     return listed_texts(_iterated(given, name), beside, name)
+
+
+def answer_source(given: Any, name: str, columns: Sequence[str]) -> Path | HeldRows:
+    """Return what answers to prompts are read from: a path, or rows in memory with these columns.
+
+    An iterator is held, as rows are read once for each side.
+    """
+    if isinstance(given, str | os.PathLike):
+        return Path(given)
+    table = arrow_table(given, name, columns)
+    if table is not None:
+        return HeldRows(name, table if isinstance(table, pa.Table) else table.read_all())
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise wrong_type(name, given, "a path, a table, or a dict a row in a list")
+    return HeldRows(name, list(values_of(given)))
 
 
 def table_source(given: Any, name: str) -> str | HeldTable:

@@ -12,7 +12,10 @@ from typing import Any
 from beyond_perplexity.corpus.formats import AUTOMATIC
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import (
+    GROUP_COLUMN,
+    TEXT_COLUMN,
     Unused,
+    answer_source,
     in_memory,
     library_function,
     of_strings,
@@ -25,10 +28,31 @@ from beyond_perplexity.report.comparison_page import (
     draw_one,
     run_comparison,
 )
-from beyond_perplexity.tendencies.compare_options import CompareOptions
+from beyond_perplexity.tendencies.compare_options import PROMPT, CompareOptions
 
 
 def _unused(given: CompareOptions) -> Iterator[Unused]:
+    given.check_texts()
+    if given.prompted:
+        sizes = "groups", "group_size", "samples_group_size"
+        yield "on answers to prompts, whose groups are in the group column", sizes
+    else:
+        yield from _unused_of_texts(given)
+    if given.pairs is None:
+        yield "without pairs", ("human", "model")
+    else:
+        training = given.training is not None
+        names = ("samples_field",) if training else ("samples_field", "field")
+        yield "on pairs, whose fields are human and model", names
+    if given.group_column == "":
+        yield "where the group column is empty", ("groups",)
+    if given.tokenized and given.stop_words not in ("auto", "nltk"):
+        yield "on tokenized texts with a list of stop words", ("language",)
+    if given.embedding is None:
+        yield "without an embedding", ("embedding_documents",)
+
+
+def _unused_of_texts(given: CompareOptions) -> Iterator[Unused]:
     texts = given.reference, given.samples
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
@@ -38,12 +62,27 @@ def _unused(given: CompareOptions) -> Iterator[Unused]:
         yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)
-    if given.group_column == "":
-        yield "where the group column is empty", ("groups",)
-    if given.tokenized and given.stop_words not in ("auto", "nltk"):
-        yield "on tokenized texts with a list of stop words", ("language",)
-    if given.embedding is None:
-        yield "without an embedding", ("embedding_documents",)
+
+
+def _sources(given: CompareOptions) -> dict[str, Any]:
+    """Return what both texts are read from, or pairs of them."""
+    groups, field, column = given.groups, given.field, given.group_column
+    own = field if given.samples_field is None else given.samples_field
+    if given.prompted:
+        names = given.prompt or PROMPT, given.human, given.model, column or GROUP_COLUMN
+        held = {name: getattr(given, name) for name in ("pairs", "reference", "samples")}
+        return {
+            name: answer_source(one, name, (*names, field or TEXT_COLUMN, own or TEXT_COLUMN))
+            for name, one in held.items()
+            if one is not None
+        }
+    beside = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
+    return {
+        "reference": text_source(
+            given.reference, "reference", beside[0], field=field, group_column=column
+        ),
+        "samples": text_source(given.samples, "samples", beside[1], field=own, group_column=column),
+    }
 
 
 @library_function(CompareOptions, _unused)
@@ -55,7 +94,8 @@ def compare(given: CompareOptions) -> Result:
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
         distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
-        and limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
+        and limits, and the distance of all documents (`value_all`). Tables ``words`` (words and
+        phrases that the samples over- and under-use, the farthest first), ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises
@@ -63,25 +103,18 @@ def compare(given: CompareOptions) -> Result:
     InputError
         When something that was given cannot be used; names it, and the line where it can.
     """
-    for name in ("reference", "samples", "training"):
+    for name in ("pairs", "reference", "samples", "training"):
         one = getattr(given, name)
         is_file = one is None or isinstance(one, str | os.PathLike)
         if given.format != AUTOMATIC and not is_file:
             raise InputError(f"format: {name} is no path; leave it out, and name files by suffix")
-    groups, field, column = given.groups, given.field, given.group_column
-    beside = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
-    own = field if given.samples_field is None else given.samples_field
-    sources: dict[str, Any] = {
-        "reference": text_source(
-            given.reference, "reference", beside[0], field=field, group_column=column
-        ),
-        "samples": text_source(given.samples, "samples", beside[1], field=own, group_column=column),
-    }
+    sources = _sources(given)
     if given.training is not None:
-        sources["training"] = text_source(given.training, "training", field=field)
+        sources["training"] = text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held, text = {"curves": found.curves, "raw": found.raw}, comparison_text(found)
+    held = {name: getattr(found, name) for name in ("words", "curves", "raw")}
+    text = comparison_text(found)
     if out is not None:
         page, table = out / "compare.html", out / "tendencies.csv"
         text += f"\n\nOpen {page}; in full precision: {table}"

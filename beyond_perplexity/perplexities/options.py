@@ -14,26 +14,27 @@ from beyond_perplexity.arguments import (
     output_path,
     threads_option,
 )
+from beyond_perplexity.models.served.options import ServedOptions
 
 
 @dataclass(frozen=True)
-class ScoringOptions:
+class ScoringOptions(ServedOptions):
     """What is scored, and how; `texts` are a path or, for the scoring itself, `HeldTexts`."""
 
-    model: str | Path = option(
-        MISSING,
+    model: str | Path | None = option(
+        None,
         "folder of a model: of a run or of Hugging Face; or its name on the hub",
-        more="Or the file of an n-gram model in ARPA format.",
-        in_command=None,
+        more="Or the file of an n-gram model in ARPA format. None: `url` names a server.",
     )
     texts: Any = option(
-        MISSING,
+        None,
         "text, JSONL, CSV or Parquet, one document a line or row; of an ARPA file a "
         "sentence, which is read as it is",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents: a str is a path; tables have a column ``text``. An iterator is "
         "read once and never held.",
         called="--text",
+        in_command=MISSING,
         metavar="TEXT",
     )
     _: KW_ONLY

@@ -34,9 +34,10 @@ _REFERENCES = {
     "report.published.* contrastive.documents_are_sentences semantics.documents_are_sentences",
     ("vocabularies", "vocabulary"): "models.*.vocabulary external_samples.*.vocabulary "
     "contrastive.vocabulary evaluators.*.vocabulary",
-    ("models", "model"): "generation.models contrastive.models contrastive.partition.proposal "
-    "semantics.models importance.beside proposals.*.model evaluators.*.model perplexity.parts_of",
-    ("decodings", "decoding"): "generation.decodings",
+    ("models", "model"): "generation.models generation.prompts.models contrastive.models "
+    "contrastive.partition.proposal semantics.models importance.beside proposals.*.model "
+    "evaluators.*.model perplexity.parts_of",
+    ("decodings", "decoding"): "generation.decodings generation.prompts.decodings",
     ("proposals", "proposal"): "importance.proposals",
     ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
     "tendencies.embedding.encoder",
@@ -45,6 +46,7 @@ _REFERENCES = {
 _WRITING, _EXACT = ("counted", "trained", "external", "latent"), ("counted", "trained", "external")
 _KINDS = (
     ("generation.models", _WRITING, "scores sentences alone; remove it"),
+    ("generation.prompts.models", _EXACT, "draws no next word by itself; remove it"),
     (
         "contrastive.models",
         (*_EXACT, "unnormalized"),

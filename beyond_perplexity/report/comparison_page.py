@@ -31,7 +31,13 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.p_values import needed_draws
-from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_sample_sets
+from beyond_perplexity.report.compare import (
+    BASELINES,
+    BaselineWords,
+    CompareOptions,
+    Comparison,
+    compare_sample_sets,
+)
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -45,6 +51,7 @@ from beyond_perplexity.report.layout import (
     to_text,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
+from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -59,8 +66,13 @@ PAGE_FIGURES = {
         "tendencies/main",
         "Distances at a glance",
         "Distance between samples and reference per tendency, above it the baseline, both at one "
-        "size. Colour compares it with the 95% band of human text, stars are the test of all "
+        "size. Colour compares it with the 95% band of the baseline, stars are the test of all "
         "documents: inside the band white has no star, violet one; blue is farther.",
+    ),
+    "words": (
+        "tendencies/words",
+        "Words and phrases",
+        "Log odds with 95% intervals, and the share of the documents of either text that have it.",
     ),
     "length": (
         "tendencies/figure_5",
@@ -99,7 +111,6 @@ PAGE_FIGURES = {
     },
 }
 
-
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
 
 
@@ -129,12 +140,11 @@ MAIN_ROWS = (
 
 _MAIN_NOTE = (
     "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
-    "documents, so three numbers are of one size: baseline, the mean distance between random "
-    "halves of the reference; distance, that of as many samples from such halves; excess, "
-    f"distance minus baseline. Limits and p are of all documents. {STAR_NOTE}."
+    "documents, so three numbers are of one size: {baseline}. Limits and p are of all documents. "
+    f"{STAR_NOTE}."
 )
 _RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
-WIDE = ("distances", "vocabulary")
+WIDE = ("distances", "words", "vocabulary")
 _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 
@@ -149,8 +159,11 @@ def _marked(row: Mapping[Any, Any], digits: int) -> str:
     return shown(row["value"], digits) + verdict_mark(row)
 
 
-def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
+def comparison_table(
+    measures: pd.DataFrame, words: BaselineWords = BASELINES["halves"], *, raw: bool = False
+) -> Table:
     """Make the table of how far the samples are from the reference; `raw`: without a vocabulary."""
+    note = _MAIN_NOTE.format(baseline=words.note)
     found = {(row["tendency"], row["measure"]): row for row in measures.to_dict("records")}
     kept = [
         (row, found[row.tendency, row.distance])
@@ -175,7 +188,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
         Column("Samples", of=value("")),
         Column("Distance", of=rounded(_marked)),
         Column("Kind", text=True, of=lambda pair: definitions.DISTANCE_NAMES[pair[0].distance]),
-        Column("Baseline", of=rounded(lambda row, n: shown(row["baseline"], n))),
+        Column(words.heading, of=rounded(lambda row, n: shown(row["baseline"], n))),
         Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
         Column("95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))),
         Column("Adjusted p", of=lambda pair: shown_p(pair[1]["p_adjusted"])),
@@ -187,7 +200,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     return lay_out(
         "raw" if raw else "main",
         "How far are the raw texts?" if raw else "How far are the samples from the reference?",
-        f"{_RAW_NOTE} {_MAIN_NOTE}" if raw else _MAIN_NOTE,
+        f"{_RAW_NOTE} {note}" if raw else note,
         columns,
         kept,
         measures[[pair in keys for pair in pairs]],
@@ -305,9 +318,10 @@ def comparison_page(
     title = f"{found.samples.path.name} compared with {found.reference.path.name}"
     tables = {
         "sample_sets": sample_sets_table(found),
-        "main": comparison_table(found.measures),
+        "main": comparison_table(found.measures, found.baseline),
         "texts": texts_table(found.measures, found.labels),
-        "raw": None if found.raw is None else comparison_table(found.raw, raw=True),
+        "words": named_words_table(found.words, found.labels),
+        "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
         "all": all_measures_table(found.measures),
     }
     sample_set = render(
@@ -326,7 +340,7 @@ def comparison_page(
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
     """Draw a figure of `PAGE_FIGURES`; see `figures.draw_figure`."""
-    tables = {"measures": comparison.measures, "curves": comparison.curves}
+    tables = {kind: getattr(comparison, kind) for kind in ("measures", "curves", "words")}
     return draw_figure(name, tables, comparison.labels)
 
 
@@ -345,12 +359,14 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
 
 def comparison_text(found: Comparison) -> str:
     """Return the tables of a comparison as text, for a terminal."""
-    tables = comparison_table(found.measures), all_measures_table(found.measures)
+    main = comparison_table(found.measures, found.baseline)
+    words = named_words_table(found.words, found.labels, terminal=True)
+    tables = main, words, all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
@@ -365,8 +381,9 @@ def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> N
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
     texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
-    for name, text in {**texts, "compare.html": page}.items():
-        files[name] = text.encode()
+    words = found.words.drop(columns="source", errors="ignore")
+    texts |= {"words.csv": csv_text(words), "compare.html": page}
+    files |= {name: text.encode() for name, text in texts.items()}
     for name, content in files.items():
         with atomic_path(out / name) as temporary:
             temporary.write_bytes(content)

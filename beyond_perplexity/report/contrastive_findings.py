@@ -27,7 +27,7 @@ from beyond_perplexity.report.contrastive_pairs import ordered_accuracies, order
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.schemas import contrastive
-from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
+from beyond_perplexity.verdicts import ALIKE
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,6 @@ def _best(given: ScoredModels) -> Iterator[Answer]:
     best = ordered.index[0]
     verdicts = dict.fromkeys(READINGS.values(), "differs from the highest")
     verdicts[ALIKE] = "no difference to the highest found"
-    verdicts[CANNOT_TELL] = f"{CANNOT_TELL}: too few sign-flips"
     readings = given.readings(given.unit, best)
     said = {best: "the highest"} | {n: verdicts.get(read, "") for n, read in readings.items()}
     quantity = f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}"

@@ -13,7 +13,6 @@ from beyond_perplexity.contrastive.differences import HIGHER, read_table_1
 from beyond_perplexity.figures import measure_names
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
-    UNCLEAR,
     shown,
     shown_interval,
     shown_share,
@@ -35,7 +34,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_RATIO,
     PAIRWISE_ACCURACY,
 )
-from beyond_perplexity.verdicts import ALIKE, CANNOT_TELL
+from beyond_perplexity.verdicts import ALIKE
 
 _NOTE = (
     "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
@@ -164,12 +163,11 @@ _READINGS_NOTE = (
     "The model of the row against that of the column, by the rule of the paper's Table 1: higher "
     "H_C with a higher or similar H_CR reads superior, with a lower H_CR scaling issues; lower H_C "
     "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
-    "difference of H_C has an adjusted p below 0.05 (sign-flips over documents or groups of them, "
-    f"Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference found, which is "
-    f"no proof of equality, or {UNCLEAR}, cannot tell: so few flips cannot give such a p. Similar: "
-    "the paired interval of the difference of H_CR holds 0, one of 95% for all pairs and levels of "
-    "a unit at once (Bonferroni). The rule is not its own mirror: what is superior at a similar "
-    "H_CR makes the other indeterminate. "
+    "difference of H_C has an adjusted p below 0.05 (Student's t of a jackknife over documents or "
+    f"groups of them, Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference "
+    "found, which is no proof of equality. Similar: the paired interval of the difference of H_CR "
+    "holds 0, one of 95% for all pairs and levels of a unit at once (Bonferroni). The rule is not "
+    "its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
     "It reads two trained models on this text and this noise, for a choice among models of one "
     "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
     "scores of a model moves it from inferior to scaling issues and from indeterminate to "
@@ -197,8 +195,7 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     )
     ends = [f"{CONTRASTIVE_RATIO}_{end}" for end in _DIFFERENCE]
     found = entropies.drop(columns="base_level").join(ratios[["base_level", *ends]]).reset_index()
-    found["few"] = found["reading"] == CANNOT_TELL
-    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:], "few"]
+    read = [f"{CONTRASTIVE_ENTROPY}_value", "p_adjusted", *ends[1:]]
     found["reading"] = [read_table_1(*row) for row in found[read].itertuples(index=False)]
     has_ratio = found["base_level"].notna() & (found["level"] != found["base_level"])
     return found.loc[has_ratio, _COLUMNS]
@@ -221,7 +218,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
         pairs = pd.concat([pairs, accuracies])[own]
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     places = {name: str(place) for place, name in enumerate(models, start=1)}
-    said = pairs["reading"].fillna("").replace({ALIKE: _NOT_FOUND, CANNOT_TELL: UNCLEAR})
+    said = pairs["reading"].fillna("").replace({ALIKE: _NOT_FOUND})
     keys = zip(*(pairs[name] for name in ("unit", "level", "first", "second")), strict=True)
     read = dict(zip(keys, said, strict=True))
     held = set(zip(pairs["unit"], pairs["level"], pairs["first"], strict=True))

@@ -60,10 +60,10 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))
     note = (
         f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "
-        f"interval over documents or groups of them. {numbers.STAR_NOTE}, by sign-flips of these "
-        "(BLEU: by swaps), adjusted for all pairs and measures of a kind. Of cross-entropy less is "
-        "better. About these trained models; one training of each says nothing of architectures. "
-        f"{notes}"
+        f"interval over documents or groups of them. {numbers.STAR_NOTE}, by Student's t of the "
+        "jackknife over these, adjusted for all pairs and measures of a kind. Of cross-entropy "
+        "less is better. About these trained models; one training of each says nothing of "
+        f"architectures. {notes}"
     )
     title = "Differences of models in measures of meaning"
     return lay_out("semantic_differences", title, note.strip(), columns, lines, differences)

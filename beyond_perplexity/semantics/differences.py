@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,18 +24,10 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey, summed
+from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts
 
-FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
 _Row = dict[str, Any]
-
-
-class SemanticTests(NamedTuple):
-    """How models are compared: drawn sign-flips of each test."""
-
-    flips: int = 49_999  # drawn sign-flips of each test
-    seed: int = 1
 
 
 def _pooled(sums: GroupSums, counts: np.ndarray) -> np.ndarray:
@@ -53,82 +45,22 @@ def model_values(sums: GroupSums) -> np.ndarray:
     return sums.numerators.sum(axis=0) / size if size else np.full(len(sums.models), math.nan)
 
 
-def _difference(sums: GroupSums, one: int, two: int) -> intervals.RatioInterval:
+def _difference(sums: GroupSums, one: int, two: int) -> intervals.RatioTest:
     held = sums.sizes > 0
     sizes = sums.sizes[held]
     if sums.counts is None:
         own = sums.numerators[held]
-        return intervals.ratio_interval(own[:, one] - own[:, two], sizes)
+        return intervals.ratio_test(own[:, one] - own[:, two], sizes)
     counts = sums.counts[held][:, (one, two)]
     total = counts.sum(axis=0)
     first, second = _pooled(sums, total)
     rest = _pooled(sums, total - counts)
-    return intervals.jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
+    return intervals.jackknife_test(float(first - second), rest[:, 0] - rest[:, 1], sizes)
 
 
-def _bundled(values: np.ndarray) -> np.ndarray:
-    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to swap."""
-    return summed(np.arange(len(values)) % FLIPPED, values, min(len(values), FLIPPED))
-
-
-def _swap_p_values(
-    sums: GroupSums, pairs: Sequence[tuple[int, int]], tests: SemanticTests
-) -> list[float]:
-    """Test pooled measures: the outputs of two models are swapped in random groups.
-
-    The share of swaps whose difference is as large; exact where models are exchangeable.
-
-    Source: Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance
-    testing for MT.
-    """
-    assert sums.counts is not None
-    first, second = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
-    units = _bundled(sums.counts)  # (U, M, P, K)
-    total = units.sum(axis=0)
-    middle = (total[first] + total[second]) / 2
-
-    def gap(flipped: np.ndarray) -> np.ndarray:
-        moved = (flipped[..., first, :, :] - flipped[..., second, :, :]) / 2
-        return _pooled(sums, middle + moved) - _pooled(sums, middle - moved)
-
-    least = np.abs(gap(total)) - p_values.TIE
-    larger, drawn = np.zeros(len(pairs), np.int64), 0
-    for part in p_values.flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
-        found = np.abs(gap(part.reshape(-1, *total.shape)))
-        larger += np.count_nonzero(found >= least, axis=0)
-        drawn += len(part)
-    own = 0 if len(units) <= p_values.EXACT_GROUPS else 1
-    return [float((count + own) / (drawn + own)) for count in larger]
-
-
-def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list[float]]:
-    """Test measures that are means, all with the same flips."""
-    if not held:
-        return []
-    columns, pairs, first = [], [], 0
-    for sums in held:
-        size = np.abs(sums.numerators).sum() or 1.0
-        columns.append(_bundled(sums.numerators / size))  # measures of any scale, of one size
-        indices = range(first, first + len(sums.models))
-        pairs += list(combinations(indices, 2))
-        first = indices.stop
-    found = iter(p_values.sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
-    return [[next(found) for _ in combinations(sums.models, 2)] for sums in held]
-
-
-def _family(held: Mapping[ScoreKey, GroupSums], tests: SemanticTests) -> Iterator[_Row]:
-    """Make the rows of a family: all pairs and measures of a split and kind."""
-    means = {key: sums for key, sums in held.items() if sums.counts is None}
-    of_means = dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True))
-    for key, sums in held.items():
-        pairs = list(combinations(range(len(sums.models)), 2))
-        tested = of_means.get(key) or _swap_p_values(sums, pairs, tests)
-        for (one, two), p_value in zip(pairs, tested, strict=True):
-            yield _row(key, sums, (one, two), p_value)
-
-
-def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) -> _Row:
-    found = _difference(sums, *pair)
+def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int]) -> _Row:
+    tested = _difference(sums, *pair)
+    found, p_value = tested.interval, intervals.finite(tested.p_value)
     total = sums.sentences + sums.left_out
     left_out = f"{sums.left_out:,} of {total:,} sentences left out: a model has no value"
     note = joined_facts(found.few_groups(), left_out if sums.left_out else "")
@@ -138,13 +70,13 @@ def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) 
     return row | {"sentences": sums.sentences, "note": note}
 
 
-def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
+def compare_semantics(paired: PairedScores) -> pa.Table:
     """Compare models pair by pair in every measure: schema ``semantic_differences``.
 
-    The difference of means has a jackknife interval over groups and a p-value by sign-flips, that
-    of BLEU one by swaps of whole groups. P-values are adjusted (Holm) over all pairs and measures
-    of a split and kind; with fewer than 20 effective groups there is neither an interval nor an
-    adjusted p.
+    Differences of means and of corpus BLEU have intervals and p-values over groups
+    (`inference.intervals.ratio_test`, `jackknife_test`). P-values are adjusted (Holm) over all
+    pairs and measures of a split and kind; with fewer than 20 effective groups there is neither an
+    interval nor an adjusted p.
     """
     held = {k: sums for k, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences}
     order = {split: index for index, split in enumerate(paired.groups)}
@@ -155,8 +87,12 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
 
     rows: list[_Row] = []
     for _, keys in groupby(sorted(held, key=family), family):
-        own = list(_family({key: held[key] for key in keys}, tests))
-        p_values.adjust_rows(own, tests.flips, "flips")
+        own = [
+            _row(key, held[key], pair)
+            for key in keys
+            for pair in combinations(range(len(held[key].models)), 2)
+        ]
+        p_values.adjust_rows(own)
         rows += own
     return pa.Table.from_pylist(rows, semantics.SEMANTIC_DIFFERENCES)
 

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS, option, output_folder
+from beyond_perplexity.corpus.answers import HeldRows, answer_texts
 from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS, check_field, has_named_fields
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
-from beyond_perplexity.corpus.text_files import HeldTexts
+from beyond_perplexity.corpus.text_files import TEXT_FIELD, HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.tendencies.definitions import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST
 
+PROMPT = "prompt"  # field of the prompt in pairs
 _TEXTS = "path, iterable of str, DataFrame or Arrow table"
 
 
@@ -29,14 +31,29 @@ class CompareOptions:
     """
 
     reference: Any = option(
-        MISSING,
+        None,
         "human text, or what to compare with",
-        _TEXTS,
+        f"{_TEXTS}, optional",
         more="One document each. A str is a path (text, JSONL, CSV, Parquet); tables have a column "
         "``text``. An iterator is read once and never held.",
     )
-    samples: Any = option(MISSING, "generated text, or what to compare", _TEXTS, more="As before.")
+    samples: Any = option(
+        None, "generated text, or what to compare", f"{_TEXTS}, optional", more="As before."
+    )
     _: KW_ONLY
+    pairs: Any = option(
+        None,
+        "instead of both: JSONL or Parquet, a prompt with answers of people and of a model a row",
+        "path, iterable of dict, DataFrame or Arrow table, optional",
+        more="An answer is a string, or several are a list.",
+    )
+    prompt: str | None = option(
+        None,
+        "field of the prompt in pairs (default: prompt), or in both texts, which then are answers: "
+        "labels are permuted within each prompt",
+    )
+    human: str = option("human", "field of the answers of people in pairs")
+    model: str = option("model", "field of the answers of a model in pairs")
     groups: Any = option(
         None,
         "which documents of the reference belong together (pages, authors, prompts)",
@@ -117,9 +134,31 @@ class CompareOptions:
         f"{_TEXTS}, optional",
     )
 
+    @property
+    def prompted(self) -> bool:
+        """Whether both texts are answers to prompts."""
+        return self.pairs is not None or self.prompt is not None
+
+    def check_texts(self) -> None:
+        """Refuse anything but two texts, or pairs of answers to prompts."""
+        missing = [one is None for one in (self.reference, self.samples)]
+        if self.pairs is not None and not all(missing):
+            raise InputError("pairs: hold both texts; give them, or reference and samples")
+        if self.pairs is None and any(missing):
+            raise InputError("reference, samples: give both, or pairs of answers to prompts")
+
     def sources(self) -> tuple[Path | HeldTexts, Path | HeldTexts]:
         """Return what the reference and the samples are read from."""
-        return source_of(self.reference), source_of(self.samples)
+        if not self.prompted:
+            return source_of(self.reference), source_of(self.samples)
+        given, fields = [self.pairs] * 2, [self.human, self.model]
+        if self.pairs is None:
+            own = self.field or TEXT_FIELD
+            given, fields = [self.reference, self.samples], [own, self.samples_field or own]
+        rows = [one if isinstance(one, HeldRows) else Path(one) for one in given]
+        name = self.prompt or PROMPT
+        first = answer_texts(rows[0], name, fields[0], self.format, told=self.pairs is not None)
+        return first, answer_texts(rows[1], name, fields[1], self.format)
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""

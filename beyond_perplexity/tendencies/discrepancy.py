@@ -185,6 +185,31 @@ def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> floa
     return float(np.sum(centred**2) / (sizes.sum() * others.sum()) ** 2 / spread)
 
 
+def paired_square(kernel: np.ndarray, n: int, codes: np.ndarray) -> Discrepancy:
+    """Estimate it of answers to the same prompts: from documents of different prompts alone.
+
+    Of the kernel of all documents (N, N), the first n of the reference, and the prompt of each or
+    its group, (N,). The answers to one prompt are alike whoever gave them; the variance comes from
+    leaving out one prompt at a time, of both texts (Gretton et al., equation 4, in units).
+    """
+    signs = np.where(np.arange(len(kernel)) < n, 1.0, -1.0)
+    members = _members(len(kernel), codes)
+    members.data *= signs[members.indices]
+    sums = members @ (members @ kernel).T  # (U, U)
+    sizes = np.bincount(np.unique(codes, return_inverse=True)[1]) / 2  # of either text
+    plug_in = float(sums.sum() / sizes.sum() ** 2)
+    if len(sizes) < 2:
+        return Discrepancy(math.nan, NOT_DEFINED, plug_in, math.nan)
+    own, all_of = np.diag(sums), sums.sum(axis=1)
+    total, pairs = sums.sum() - own.sum(), sizes.sum() ** 2 - np.sum(sizes**2)
+    left = pairs - 2 * sizes * (sizes.sum() - sizes)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        without = (total - 2 * (all_of - own)) / left
+    ones = np.ones(len(sizes))
+    error = error_of(float(total / pairs), without, UnitSums(ones, sizes, ones[:, None]))
+    return Discrepancy(float(total / pairs), error, plug_in, _covariance(sums, sizes, sizes))
+
+
 def unbiased_square(
     kernel: np.ndarray, n: int, groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 ) -> Discrepancy:

@@ -41,6 +41,13 @@ class GroupNumbers:
         """Return the group of every document from 0 on: int32, shape (D,)."""
         return pa.array(np.concatenate(self._keys)).dictionary_encode().indices.to_numpy()
 
+    def with_others(self, other: GroupNumbers) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of the documents of two texts, numbered together: (D,) and (E,)."""
+        both = GroupNumbers()
+        both._keys = [*self._keys, *other._keys]
+        codes = both.codes().astype(np.int64)
+        return codes[: self._n], codes[self._n :]
+
 
 def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
     """Return the group of every document (int32, (D,)); None where none has two documents.

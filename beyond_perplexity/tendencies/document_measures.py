@@ -90,7 +90,9 @@ class CellComparison(NamedTuple):
         width, drawers = self.counts.shape[1], list[histogram_draws.Resampler]()
         for sample_set, name in enumerate(("reference", "samples")):
             counts, groups = self.counts[sample_set], self.pair.groups[sample_set]
-            purpose = f"bootstrap/{self.tendency}/{name}"
+            # Answers to the same prompts are resampled together.
+            side = name if not self.pair.prompted else "prompts"
+            purpose = f"bootstrap/{self.tendency}/{side}"
             draw: histogram_draws.Resampler
             if groups is None:
                 draw = partial(histogram_draws.resample, counts, seed=seed, purpose=purpose)
@@ -161,7 +163,7 @@ def numbers_of_documents(pair: SampleSetPair) -> Iterator[CellComparison]:
 
 def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
     """Yield every tendency of one number per document that both texts have."""
-    yield from types_by_length(pair)
+    yield from types_by_length(pair.of_words)
     yield from numbers_of_documents(pair)
 
 
@@ -296,6 +298,8 @@ def _mean_limits(
     reference, samples = map(intervals.mean_error, sums)
     errors = {"mean": samples, "mean_reference": reference}
     errors["mean_difference"] = samples.with_another(reference)
+    if held.pair.prompted:
+        errors["mean_difference"] = intervals.paired_mean_error(*sums)
     return {name: error.limits(values[name], confidence) for name, error in errors.items()}
 
 

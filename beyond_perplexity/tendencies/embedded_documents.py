@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.permuted_units import Groups, alike_groups, scheme_of
+from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
@@ -74,6 +75,7 @@ class EmbeddedPair:
     reference: EmbeddedText
     samples: EmbeddedText
     bandwidth: float
+    prompts: Prompts | None = None  # that both answer
 
     @classmethod
     def of(
@@ -94,7 +96,7 @@ class EmbeddedPair:
     @property
     def groups(self) -> Groups:
         """The groups of both."""
-        return self.reference.groups, self.samples.groups
+        return self.prompts or (self.reference.groups, self.samples.groups)
 
     @property
     def n_documents(self) -> tuple[int, int]:
@@ -189,9 +191,16 @@ def embedded_pair(
     seed: int,
     encoder: TextEncoder,
 ) -> EmbeddedPair:
-    """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
-    groups = alike_groups(groups, n_documents)
-    indices = chosen_documents(n_documents, groups, most, seed)
+    """Embed random documents of two texts, at most so many of each; see `chosen_documents`.
+
+    Of answers to prompts those of whole prompts.
+    """
+    prompts = None
+    if isinstance(groups, Prompts):
+        indices, prompts = groups.drawn(most, stream(seed, f"{_PURPOSE}/prompts"))
+    else:
+        groups = alike_groups(groups, n_documents)
+        indices = chosen_documents(n_documents, groups, most, seed)
     reference, samples = (
         embedded_documents(
             files[sample_set],
@@ -203,7 +212,7 @@ def embedded_pair(
         )
         for sample_set in (0, 1)
     )
-    return EmbeddedPair.of(reference, samples)
+    return replace(EmbeddedPair.of(reference, samples), prompts=prompts)
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text

@@ -95,7 +95,8 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
         return row._replace(p_value=1.0)
     lengths = [np.ones(n) for n in pair.n_documents]
     units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
-    why = too_few_groups(pair.groups, lengths, "few_embedded_groups")
+    code = "few_prompts" if pair.prompts else "few_embedded_groups"
+    why = too_few_groups(pair.groups, lengths, code)
     if why := why or ("" if units is None else units.unlike):
         return row._replace(reason=why)
     scheme, observed = permuted_units.scheme_of(pair.groups), row.value
@@ -122,7 +123,6 @@ def embedding_rows(
     """
     n, m = pair.n_documents
     observed = float(distances(pair.kernel, side_weights(np.arange(n + m)[:, None] < n))[0])
-    estimate = discrepancy.unbiased_square(pair.kernel, n, pair.groups)
     texts = {"reference": pair.reference, "samples": pair.samples}
     facts = [
         f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
@@ -134,6 +134,11 @@ def embedding_rows(
         for name, text in texts.items()
         if (silent := int(discrepancy.without_vector(text.vectors).sum()))
     ]
+    if pair.prompts:
+        facts.append("baseline: labels permuted within prompts")
+        estimate = discrepancy.paired_square(pair.kernel, n, np.concatenate(pair.prompts))
+    else:
+        estimate = discrepancy.unbiased_square(pair.kernel, n, pair.groups)
     limits = estimate.limits(options.confidence)
     row = MeasureRow(EMBEDDING, MMD, observed, *limits, fact=joined_facts(*facts))
     row = _tested(row, pair, options.permutations, seed)
@@ -167,7 +172,12 @@ def further_baseline(
 
 
 def embedded_baseline(pair: EmbeddedPair, seed: int) -> halves.Baseline | None:
-    """Compute baseline and excess from halves of the reference, if they have documents enough."""
+    """Compute baseline and excess from halves of the reference, if they have documents enough.
+
+    Of answers to prompts mean and band are those of the randomization of the test.
+    """
+    if pair.prompts:
+        return halves.baseline_of(randomized_distances(pair, halves.HUMAN_SPLITS, seed))
     halving = halves.Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
@@ -214,7 +224,7 @@ def rows_of_pair(
     if min(pair.n_documents) < 2:
         return [without_vectors()]
     baseline = embedded_baseline(pair, seed) if options.permutations else None
-    smallest = math.nan, math.nan  # groups of samples have no shift
+    smallest = math.nan, math.nan  # groups of samples and answers to prompts have no shift
     if pair.samples.groups is None:
         both = human_shifts(pair.reference, seed=seed)
         smallest = smallest_topic_share(both, pair.n_documents, how, seed)

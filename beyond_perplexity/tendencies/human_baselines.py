@@ -28,6 +28,7 @@ from beyond_perplexity.inference.halves import (
     baseline_of,
 )
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
+from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, type_token
 from beyond_perplexity.tendencies.definitions import (
@@ -123,13 +124,13 @@ def half_draws(
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):
                         found.setdefault((cells.tendency, name), []).append(float(values[name]))
-        first, second, cut = _words(pair, drawn)
+        first, second, cut = _words(pair.of_words, drawn)
         known = max(0, excess_splits - items.start)
         compared = [(first, second, human)]
         if known:
             compared += [(half[:, :known], cut[:, :known], against) for half in (first, second)]
         for left, right, found in compared:
-            for key, drawn_values in shared_vocabulary(pair, left, right, options).items():
+            for key, drawn_values in shared_vocabulary(pair.of_words, left, right, options).items():
                 found.setdefault(key, []).extend(drawn_values.tolist())
     return _arrays(human), _arrays(against)
 
@@ -206,21 +207,43 @@ def _baselines(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Basel
     return {key: baseline_of(draws[key]) for key in known if not np.all(np.isnan(draws[key]))}
 
 
-def reference_baselines(
+def randomized_baselines(
     pair: SampleSetPair, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Compute mean and band of every distance under the randomizations of its test."""
+    how = Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
+    draws = randomized_words(how.for_words, tested=False)
+    draws |= document_measures.randomized_types(how.for_words)
+    draws |= document_measures.randomized_numbers(how)
+    return _baselines({key: drawn[:-1] for key, drawn in draws.items()})
+
+
+def reference_baselines(
+    pair: SampleSetPair,
+    options: MeasurementOptions,
+    seed: int,
+    human: SampleSetPair | None = None,
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baseline and the excess of every distance of a pair from the reference alone.
 
     Empty without documents or permutations, and where halves have too few documents or groups.
+
+    Of answers to prompts halves are within prompts, of `human`, all answers where people gave two;
+    without them mean and band are those of the randomization of the test.
     """
     if pair.documents is None or not pair.defined or not options.permutations:
         return {}
-    drawn = half_draws(pair, HUMAN_SPLITS, EXCESS_SPLITS, options, seed)
+    halving = None
+    if human is not None:
+        pair, halving = human, PromptHalving(human.groups, human.n_documents, seed)
+    elif pair.prompted:
+        return randomized_baselines(pair, options, seed)
+    drawn = half_draws(pair, HUMAN_SPLITS, EXCESS_SPLITS, options, seed, halving)
     if drawn is None:
         return {}
-    human, against = drawn
     found = {}
-    for key, baseline in _baselines(human).items():
+    of_halves, against = drawn
+    for key, baseline in _baselines(of_halves).items():
         if not np.all(np.isnan(against[key])):
             found[key] = baseline._replace(excess=float(np.nanmean(against[key])) - baseline.mean)
     return found

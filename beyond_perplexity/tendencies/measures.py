@@ -134,6 +134,7 @@ def null_draws(how: Measuring) -> _Draws:
 
 
 def _word_draws(how: Measuring) -> _Draws:
+    how = how.for_words
     return word_measures.randomized_words(how) | document_measures.randomized_types(how)
 
 
@@ -173,10 +174,10 @@ def without_verdict(pair: SampleSetPair, tendency: str) -> str:
     """
     if pair.documents is None:
         return ""
-    lengths = pair.document_lengths
+    lengths = pair.of_words.document_lengths
     if not _is_of_words(tendency):
         lengths = np.ones(len(lengths[0])), np.ones(len(lengths[1]))
-    return too_few_groups(pair.groups, lengths, "few_groups")
+    return too_few_groups(pair.groups, lengths, "few_prompts" if pair.prompted else "few_groups")
 
 
 def _is_of_words(tendency: str) -> bool:
@@ -225,11 +226,11 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
 
     Without permutations nothing is tested; a text against itself has p = 1 in every row.
     """
-    pair = how.pair
+    pair, words_of = how.pair, how.pair.of_words
     if not how.options.permutations:
         return list(rows)
     values = {row.key: row.value for row in rows if compares_texts(row.measure)}
-    words = word_measures.observed_words(how)
+    words = word_measures.observed_words(how.for_words)
     observed = values | {key: value for key, value in words.items() if key in values}
     if observed and not any(observed.values()):
         # To randomize words the documents are needed.
@@ -242,8 +243,8 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
         for key, drawn in null_draws(how).items():
             two_sided = key[1] == SIGNED
             p_values[key] = permutation_p(float(drawn[-1]), drawn[:-1], two_sided=two_sided)
-    if _TVD in observed and pair.documents is not None:
-        held = held_out_distance(pair.documents, pair.groups, how.seed)
+    if _TVD in observed and words_of.documents is not None:
+        held = held_out_distance(words_of.documents, pair.groups, how.seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
     reasons = {
         row.key: why[row.tendency] or row.reason or _not_tested(row.key, how)
@@ -255,6 +256,7 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
 
 def _not_tested(key: MeasureKey, how: Measuring) -> str:
     """Return the reason why the units of a pair have no sound test of a measure, or nothing."""
+    how = how.for_words if _is_of_words(key[0]) else how
     if key == _TVD:  # by the held-out distance, whatever is permuted
         lengths = how.pair.document_lengths
         return _few_effective(how.pair.groups, lengths, "few_units", of_documents=True)
@@ -356,9 +358,9 @@ def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:
 
 def _described(how: Measuring) -> Iterator[MeasureRow]:
     """Measure everything; p-values of comparisons are left out."""
-    yield from word_measures.word_rows(how)
+    yield from word_measures.word_rows(how.for_words)
     for tendency in HISTOGRAM_OF:
-        yield from document_measures.type_token_rows(how, tendency)
+        yield from document_measures.type_token_rows(how.for_words, tendency)
     for tendency in tendencies_of("length", "share"):
         yield from document_measures.histogram_rows(how, tendency)
     yield from word_measures.vocabulary_rows(*how.pair.sample_sets)

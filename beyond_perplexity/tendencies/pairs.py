@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
-from beyond_perplexity.inference.permuted_units import Groups, PermutedUnits
+from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.inference.upper_limits import Spread, widest_spread
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
@@ -46,6 +46,18 @@ class SampleSetPair:
     counts: np.ndarray  # of these in the reference and in the samples: int64, (2, V)
     documents: DocumentCounts | None = None  # of types in each, None when no draw needs them
     groups: Groups = (None, None)  # of each document of both: int32, (D,)
+    # Answers to prompts are compared by their words with those of a pair cut to equal lengths
+    cut: SampleSetPair | None = None
+
+    @property
+    def prompted(self) -> bool:
+        """Whether both are answers to the same prompts."""
+        return isinstance(self.groups, CommonGroups)
+
+    @property
+    def of_words(self) -> SampleSetPair:
+        """The pair whose words are compared: this one, or that of cut answers."""
+        return self.cut or self
 
     @cached_property
     def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +105,13 @@ class Measuring:
         if pair.documents is not None:
             words = permuted_units.permuted_units(*given, pair.document_lengths)
         return cls(pair, options, seed, units, words)
+
+    @cached_property
+    def for_words(self) -> Measuring:
+        """How words, ranks and types are measured: of cut answers, where there are any."""
+        if self.pair.cut is None:
+            return self
+        return replace(self, pair=self.pair.cut, units=self.word_units)
 
     @cached_property
     def spread(self) -> Spread:

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pkgutil import resolve_name
 
@@ -39,7 +39,9 @@ import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 
 from beyond_perplexity.inference import neighbours
+from beyond_perplexity.inference.prompts import PromptCodes, Prompts, shortest
 from beyond_perplexity.tendencies import tokens
+from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.pairs import (
@@ -242,6 +244,30 @@ def _facts(
     return facts
 
 
+def _counted(texts: Texts, classes: ClassOptions, view: TextView) -> SampleSets:
+    return count_texts(texts[0], classes, view), count_texts(texts[1], classes, view)
+
+
+@contextmanager
+def with_cut(
+    pair: SampleSetPair,
+    texts: Callable[[], Texts],
+    codes: PromptCodes,
+    view: TextView,
+    classes: ClassOptions,
+) -> Iterator[SampleSetPair]:
+    """Put beside a pair the same documents, those of one code (D,) cut to equal lengths."""
+    lengths = shortest(codes, pair.document_lengths)
+
+    def cut() -> Texts:
+        whole = texts()
+        return cut_documents(whole[0], lengths[0]), cut_documents(whole[1], lengths[1])
+
+    counted, groups = _counted(cut(), classes, view), pair.groups
+    with paired(*counted, cut(), read=view.batch, groups=groups, classes=classes) as found:
+        yield replace(pair, cut=found)
+
+
 @dataclass
 class TextComparison:
     """A reference and samples that are compared in one or more readings."""
@@ -252,6 +278,7 @@ class TextComparison:
     groups: Groups = (None, None)
     training: Callable[[], Iterator[pa.Array]] | None = None  # text to look 8-grams up in
     pool: DocumentFiles | None = None  # further documents of the reference's kind, for baselines
+    human: HumanAnswers | None = None  # of which a baseline is made
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
     _copied: list[list[float | None]] = field(init=False)
 
@@ -264,12 +291,36 @@ class TextComparison:
         if self.training:
             self._copied = training_shares(self._facts, self.training())
 
-    def pair(
-        self, vocabulary: str, sample_sets: SampleSets
-    ) -> AbstractContextManager[SampleSetPair]:
-        """Bring both together in a reading; see `pairs.paired`."""
-        texts, read = (self.files[0].texts(), self.files[1].texts()), self.views[vocabulary].batch
-        return paired(*sample_sets, texts, read=read, groups=self.groups, classes=self.classes)
+    @contextmanager
+    def pair(self, vocabulary: str, sample_sets: SampleSets) -> Iterator[SampleSetPair]:
+        """Bring both together in a reading; see `pairs.paired`. Answers to prompts are also cut."""
+
+        def texts() -> Texts:
+            return self.files[0].texts(), self.files[1].texts()
+
+        view, classes, groups = self.views[vocabulary], self.classes, self.groups
+        with paired(*sample_sets, texts(), read=view.batch, groups=groups, classes=classes) as pair:
+            if not isinstance(groups, Prompts):
+                yield pair
+                return
+            with with_cut(pair, texts, groups.pairs, view, classes) as both:
+                yield both
+
+    @contextmanager
+    def human_pair(self, vocabulary: str) -> Iterator[SampleSetPair | None]:
+        """Bring all answers to prompts together that people answered twice; None without."""
+        human = self.human
+        if human is None:
+            yield None
+            return
+        view, classes, groups = self.views[vocabulary], self.classes, human.codes
+        counted = _counted(human.texts(), classes, view)
+        texts = human.texts()
+        with (
+            paired(*counted, texts, read=view.batch, groups=groups, classes=classes) as pair,
+            with_cut(pair, human.texts, groups, view, classes) as both,
+        ):
+            yield both
 
     @contextmanager
     def further(self, vocabulary: str, pair: SampleSetPair) -> Iterator[SampleSetPair | None]:

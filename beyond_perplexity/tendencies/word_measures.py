@@ -140,7 +140,8 @@ def _resample(
     pair: SampleSetPair, equal: EqualTokens, sample_set: int, items: range, seed: int
 ) -> np.ndarray:
     assert pair.documents is not None
-    purpose = f"bootstrap/unigram/{('reference', 'samples')[sample_set]}"
+    side = ("reference", "samples")[sample_set] if not pair.prompted else "prompts"
+    purpose = f"bootstrap/unigram/{side}"
     if pair.groups[sample_set] is None:
         return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
     units = equal.units(sample_set)

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import calibration, calibration_contrastive, calibration_perplexity
 from benchmarks.calibration_embeddings import Pages, cases, real_pages
-from benchmarks.calibration_semantics import coverages
+from benchmarks.calibration_semantics import TILT, coverages, levels
 from benchmarks.populations import Articles
 
 TEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext-2" / "valid.txt"
@@ -45,10 +45,10 @@ def test_rates_of_the_comparison_by_vectors(name):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("groups", [40, 100, 300])
-def test_coverages_and_level_of_contrastive_entropy_its_ratio_and_differences(groups):
-    found = calibration_contrastive.rates(2 * REPEATS, groups)
-    print(f"{groups} pages: {found}")
+@pytest.mark.parametrize(("groups", "tilt"), calibration_contrastive.CASES)
+def test_coverages_and_level_of_contrastive_entropy_its_ratio_and_differences(groups, tilt):
+    found = calibration_contrastive.rates(2 * REPEATS, groups, tilt)
+    print(f"{groups} pages, tilt {tilt}: {found}")
     assert not calibration_contrastive.failures(found, 2 * REPEATS)
 
 
@@ -57,6 +57,10 @@ def test_coverages_of_semantic_measures_and_correlations(groups):
     found = coverages(REPEATS, groups)
     print(f"{groups} pages: {found}")
     assert min(found) >= 0.92
+    for tilt in (0.0, TILT):
+        rejected = levels(REPEATS, groups, tilt)
+        print(f"{groups} pages, tilt {tilt}: {rejected}")
+        assert max(rejected) <= 0.075
 
 
 def test_levels_coverages_and_power_of_perplexity():

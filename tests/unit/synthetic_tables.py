@@ -438,3 +438,13 @@ def run_tabulate(monkeypatch, folder, table, given, *more):
     monkeypatch.setattr("sys.argv", [*asked, *(word for pair in outputs for word in pair)])
     tabulate.main()
     return files
+
+
+def make_words(source, names, odds, verdict="differs"):
+    """Make rows of words and phrases, all alike but for their names and log odds."""
+    numbers = {"log_odds": odds, "low": np.array(odds) - 0.3, "high": np.array(odds) + 0.3}
+    alike = {"document_share": 0.4, "document_share_reference": 0.1, "p_adjusted": 0.001}
+    alike |= {"q_value": 0.01, "t": 6.0, "count": 40, "count_reference": 9, "words": 1}
+    alike |= {"draws": 1999, "family": len(names), "example_1": "… a [b] c", "reason": None}
+    alike |= {"least_documents": 10, "least_occurrences": 20, "verdict": verdict, "source": source}
+    return pd.DataFrame({"ngram": names, **numbers}).assign(**alike, example_2=None)

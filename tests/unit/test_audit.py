@@ -23,13 +23,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import beyond_perplexity
 from beyond_perplexity.auditing import probabilities, rosetta, scores
 from beyond_perplexity.auditing.audit import (
-    CUT_AT,
     audit_subject,
     load_audited,
-    sample_texts,
     tolerance_of,
 )
 from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
+from beyond_perplexity.auditing.sampled_texts import CUT_AT, sample_texts
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function

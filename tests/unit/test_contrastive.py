@@ -1,27 +1,27 @@
 """Contrastive entropy from texts to intervals, differences of models, pairs of sentences, commands.
 
 Oracles: the closed form of a unigram model under substitution; plain loops over the rows of shards,
-sign-flips and jackknives; properties (0 at level 0, scaling, invariance to batches, shards, order);
+SciPy's t and jackknives; properties (0 at level 0, scaling, invariance to batches, shards, order);
 models that differ by construction, the level of the tests where they are alike; SciPy's Wilson
 interval; another reader of ARPA files; what one line of an error must name.
 """
 
 import json
 import math
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from scipy.stats import binomtest, t
+from scipy.stats import binomtest, t, ttest_1samp
 
 from benchmarks.calibration_contrastive import rates
 from beyond_perplexity import contrast
 from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.contrastive import scores as scoring
-from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts, read_table_1
+from beyond_perplexity.contrastive.differences import compare_contrasts, read_table_1
 from beyond_perplexity.contrastive.entropy import (
     ContrastSums,
     LevelSums,
@@ -36,6 +36,7 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import ratio_test
 from beyond_perplexity.inference.shares import share_interval, wilson_interval
 from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
@@ -544,8 +545,13 @@ def drawn(factors, seed, groups=60, noise=1.0):
     return {level: factor * 10 + noise * rng.normal(size=groups) for level, factor in pairs}
 
 
-def compare(sums, **tests):
-    return compare_contrasts(sums, ContrastTests(**{"flips": 499, **tests})).to_pandas()
+def compare(sums, base_level=0.1):
+    return compare_contrasts(sums, base_level).to_pandas()
+
+
+def mirrored(lost):
+    """Put each unit's mirror image about the mean beside it: nothing is skewed."""
+    return {level: np.concatenate([x, 2 * x.mean() - x]) for level, x in lost.items()}
 
 
 def differences_by_key(found):
@@ -574,7 +580,7 @@ def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
         with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
             compare({"first": first, "second": second})
     sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
-    found = compare_contrasts(sums, ContrastTests(base_level=0.2, flips=99)).to_pandas()
+    found = compare(sums, base_level=0.2)
     assert set(found["measure"]) == {"contrastive_entropy"}
     assert found["reading"].isna().all()
     assert read_table_1(1.0, None, -1, 1) is None
@@ -583,17 +589,19 @@ def test_models_of_one_unit_and_the_same_possible_texts_are_compared():
 
 
 def test_differences_equal_plain_loops():
-    """Oracle: exact flips of 12 groups, Holm by hand, and a jackknife of the two ratios."""
-    sums = [made_sums(drawn((1, 2.0, 3), 0, 12)), made_sums(drawn((1.05, 2.2, 2.5), 1, 12))]
+    """Oracle: SciPy's t of equal groups without skewness, and the two ratios by hand."""
+    factors = (1, 2.0, 3), (1.05, 2.2, 2.5)
+    sums = [made_sums(mirrored(drawn(own, k, 6))) for k, own in enumerate(factors)]
     found = differences_by_key(compare({"a": sums[0], "b": sums[1]}))
     lost = [{level: one.mean(level) for level in LEVELS} for one in sums]
     for level in LEVELS:
         gap = lost[0][level] - lost[1][level]
         row = found["word", "contrastive_entropy", "a", "b", level]
         assert row["value"] == pytest.approx(gap.sum() / 120)
-        flips = [abs(np.dot(signs, gap)) for signs in product((1, -1), repeat=12)]
-        exact = np.mean(np.array(flips) >= abs(gap.sum()) - 1e-9)
-        assert row["p_value"] == pytest.approx(exact)
+        residuals = gap - gap.mean()
+        df = min(2 * np.sum(residuals**2) ** 2 / np.sum(residuals**4) - 1, 11)
+        expected = 2 * t.sf(abs(ttest_1samp(gap, 0).statistic), df)
+        assert row["p_value"] == pytest.approx(expected)
         assert math.isnan(row["low"])  # too few groups
         assert math.isnan(row["p_adjusted"])
         if level == 0.1:  # where it is 1 for both
@@ -625,7 +633,12 @@ def test_intervals_and_adjusted_p_of_many_groups():
     ordered = np.sort(family["p_value"].to_numpy())
     stepped = np.maximum.accumulate(ordered * np.arange(9, 0, -1)).clip(max=1)
     assert np.sort(family["p_adjusted"].to_numpy()) == pytest.approx(stepped)
-    assert "499 flips cannot give p < 0.005 in a family of 9 tests" in family["note"].iloc[0]
+    gaps = [first.mean(0.3) - second.mean(0.3) for first, second in combinations(sums.values(), 2)]
+    rows = [found["word", "contrastive_entropy", *pair, 0.3] for pair in combinations("012", 2)]
+    for gap, own in zip(gaps, rows, strict=True):
+        expected = ratio_test(gap, np.full(60, 10))
+        assert (own["low"], own["high"]) == pytest.approx(expected.interval[1:3])
+        assert own["p_value"] == pytest.approx(expected.p_value)
 
 
 @pytest.mark.parametrize(
@@ -642,21 +655,12 @@ def test_models_read_as_in_table_1(factors, reading):
     """Oracle: the cell of the table that the factors were chosen for."""
     sums = {"first": made_sums(drawn(factors, 0, noise=0.1))}
     sums["second"] = made_sums(drawn((1, 2, 3), 1, noise=0.1))
-    found = compare(sums, flips=1999)
+    found = compare(sums)
     rows = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.5)]
     assert set(rows["reading"]) == {reading}
     at_base = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.1)]
     assert at_base["reading"].isna().all()  # there all ratios are 1
     assert found.loc[found["measure"] == "ratio", "reading"].isna().all()
-    # Oracle: 3 levels and 2 units of one pair; 3 / 20 is above .05, and all 2^20 signs are not few
-    few = compare(sums, flips=19)["reading"].dropna()
-    assert set(few) == {"cannot tell"}
-    sums = {
-        name: made_sums(drawn(values, seed, 20, noise=0.1))
-        for seed, (name, values) in enumerate({"first": factors, "second": (1, 2, 3)}.items())
-    }
-    whole = compare(sums, flips=19)
-    assert set(whole.loc[whole["level"] == 0.5, "reading"].dropna()) == {reading}
 
 
 def test_models_that_are_alike_show_no_difference_and_intervals_cover():

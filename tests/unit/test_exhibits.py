@@ -251,7 +251,7 @@ KEYS = {
     *("step", "epoch", "phase", "file", "pair", "part", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
     *("second_evaluator", "second_measure", "differs", "resampled", "open_vocabulary"),
-    *("scored_text", "vocabulary", "bound", "replicate", "stage"),
+    *("scored_text", "vocabulary", "bound", "replicate", "stage", "ngram"),
 }
 
 

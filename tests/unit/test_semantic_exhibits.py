@@ -27,7 +27,6 @@ from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.semantic_evaluators import beaten
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
 from beyond_perplexity.semantics.differences import (
-    SemanticTests,
     compare_semantics,
     correlate_measures,
 )
@@ -64,7 +63,7 @@ def compared(tmp_path_factory):
     paths = write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences(90))
     paired = read_paired_scores(paths, 1_000)
     return {
-        "semantic_differences": compare_semantics(paired, SemanticTests(39_999)).to_pandas(),
+        "semantic_differences": compare_semantics(paired).to_pandas(),
         "semantic_correlations": correlate_measures(paired).to_pandas(),
     }
 

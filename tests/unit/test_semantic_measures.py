@@ -1,14 +1,13 @@
 """Measures of two texts, models compared on the same sentences, and how measures go together.
 
 Oracles: sacrebleu, nltk; a linear program (HiGHS), gensim's wmdistance; loops; values by hand; a
-text and itself. Of comparisons: loops over sentences, groups and sign flips, SciPy's ranks,
+text and itself. Of comparisons: loops over sentences and groups, SciPy's ranks,
 coverage by simulation.
 """
 
 import itertools
 import math
 import random
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.intervals import group_key, ratio_interval
+from beyond_perplexity.inference.intervals import group_key, ratio_test
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics import differences, movers
 from beyond_perplexity.semantics import word_cosines as cosines
@@ -321,7 +320,6 @@ def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
 
 
 SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
-TESTS = differences.SemanticTests(flips=499)
 
 
 def frames(paths):
@@ -352,8 +350,8 @@ def shards(tmp_path_factory):
     return write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences())
 
 
-def rows_of(paths, tests=TESTS):
-    return differences.compare_semantics(paired(paths), tests).to_pandas()
+def rows_of(paths):
+    return differences.compare_semantics(paired(paths)).to_pandas()
 
 
 def row(table, **wanted):
@@ -364,18 +362,18 @@ def row(table, **wanted):
 
 
 def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
-    """Oracle: sums over documents by pandas, and the interval of their ratio."""
+    """Oracle: sums over documents by pandas, and the test of their ratio."""
     scores = frames(shards)
     wanted = {"split": "test", "measure": "wmd"}
     found = row(rows_of(shards), kind=PREDICTED, first="a", second="b", **wanted)
     own = scores.query("split == 'test' and measure == 'wmd' and kind == @PREDICTED")
     own = own.pivot(index=["unit_id", "sentence"], columns="model", values="value")
     lost = (own["a"] - own["b"]).groupby("unit_id").agg(["sum", "size"])
-    expected = ratio_interval(lost["sum"].to_numpy(), lost["size"].to_numpy(float))
-    assert found["value"] == pytest.approx(expected.value, rel=1e-12)
-    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    expected = ratio_test(lost["sum"].to_numpy(), lost["size"].to_numpy(float))
+    assert found["value"] == pytest.approx(expected.interval.value, rel=1e-12)
+    assert (found["low"], found["high"]) == pytest.approx(expected.interval[1:3])
+    assert found["p_value"] == pytest.approx(expected.p_value)
     assert (found["sentences"], found["groups"]) == (120, 40)
-    assert "7,200 are needed for p < 0.005" in found["note"]  # flips, of 36 tests
 
 
 def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
@@ -403,8 +401,8 @@ def bleu_by_loop(scores, model, kind, groups):
     return np.array([np.sum(rows, axis=0) for rows in of_groups], float)
 
 
-def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path):
-    """Oracle: BLEU of summed counts, and all 2^8 swaps of documents in a loop."""
+def test_bleu_differs_by_pooled_counts_and_is_tested_without_each_group(tmp_path):
+    """Oracle: BLEU of summed counts, without each document in a loop, and Hall's test by hand."""
     text = sentences(n=24, per_document=3, splits=("test",))
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.6}, text, evaluators={"words": ["bleu_2"]})
     scores = frames(paths)
@@ -412,19 +410,21 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
     for kind, parts in ((PREDICTED, ("predicted",)), (EXCESS_KIND, ("predicted", "partner"))):
         held = {m: [bleu_by_loop(scores, m, part, groups) for part in parts] for m in "ab"}
         gaps = []
-        for signs in product((False, True), repeat=8):
-            swap = np.array(signs)[:, None]
+        for kept in (~np.zeros(8, bool), *~np.eye(8, dtype=bool)):
             values = []
-            for one, two in (("a", "b"), ("b", "a")):
-                both = zip(held[one], held[two], strict=True)
-                sums = [np.where(swap, other, own).sum(axis=0) for own, other in both]
+            for model in "ab":
+                sums = [counts[kept].sum(axis=0) for counts in held[model]]
                 first, *partner = (float(bleu_of(counts, 2)) for counts in sums)
                 values.append(first - sum(partner))
             gaps.append(values[0] - values[1])
         found = row(rows_of(paths), kind=kind)
         assert found["value"] == pytest.approx(gaps[0], rel=1e-12)
-        extreme = np.abs(gaps) >= abs(gaps[0]) - 1e-12
-        assert found["p_value"] == pytest.approx(extreme.mean())
+        changes = gaps[0] - np.array(gaps[1:])
+        x = gaps[0] / math.sqrt(7 / 8 * np.sum(changes**2))
+        shares = changes / math.sqrt(np.sum(changes**2))
+        s, df = np.sum(shares**3), min(2 / np.sum(shares**4) - 1, 7)
+        expected = 2 * t.sf(abs(x + s / 6 + s * x**2 / 3 + s**2 * x**3 / 27), df)
+        assert found["p_value"] == pytest.approx(expected)
         assert found["note"] == "fewer than 20 effective groups: no interval"
         assert found[["low", "p_adjusted"]].isna().all()
 
@@ -440,19 +440,8 @@ def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(sha
     assert (sorted(set(held.index.get_level_values("group"))), len(held)) == (keys, 30)
 
 
-def test_many_groups_are_flipped_in_bundles_and_equal_models_do_not_differ(tmp_path, monkeypatch):
-    """As if the documents of a bundle were one page; values and intervals stay."""
-    names = {"glove": ["wmd"], "words": ["bleu_2"]}
-    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences(), evaluators=names)
-    all_groups = rows_of(paths)
-    monkeypatch.setattr("beyond_perplexity.semantics.differences.FLIPPED", 10)
-    bundled = rows_of(paths)
-    kept = [name for name in all_groups if name not in ("p_value", "p_adjusted")]
-    pd.testing.assert_frame_equal(all_groups[kept], bundled[kept])
-    grid = bundled["p_value"] * 2**10  # of ten units all flips are tried
-    assert np.allclose(grid, grid.round())
-    assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
-    # Ten documents a page: the groups of the table are pages
+def test_equal_models_do_not_differ_and_groups_are_pages(tmp_path):
+    """Ten documents a page: the groups of the table are pages."""
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:
         if "/b/" in path:
@@ -477,7 +466,7 @@ def test_the_level_of_the_test_holds(tmp_path):
         folder = tmp_path / str(seed)
         models = {f"a{seed}": 0.0, f"b{seed}": 0.0}
         paths = write_scores(folder, models, text, evaluators=held, kinds=("predicted",))
-        small += list(rows_of(paths, differences.SemanticTests(199))["p_value"] < 0.1)
+        small += list(rows_of(paths)["p_value"] < 0.1)
     assert 0.04 < np.mean(small) < 0.17  # two standard errors of 40 draws of dependent tests
 
 
@@ -485,7 +474,7 @@ def test_the_level_of_the_test_holds(tmp_path):
 def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
     one, other = paired(shards, 60), paired(cut, 60)
-    found = [differences.compare_semantics(held, TESTS) for held in (one, other)]
+    found = [differences.compare_semantics(held) for held in (one, other)]
     assert found[0].equals(found[1])
     assert differences.correlate_measures(one).equals(differences.correlate_measures(other))
 

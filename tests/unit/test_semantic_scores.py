@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 from scipy.stats import t as student
 
-from benchmarks.calibration_semantics import coverages
+from benchmarks.calibration_semantics import coverages, levels
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.schemas import semantics
@@ -320,6 +320,7 @@ def test_the_summary_does_not_depend_on_shards_and_intervals_hold_what_they_name
     """A small case of `benchmarks/calibration_semantics.py`: 100 repeats of 30 pages."""
     found = coverages(100, 30)
     assert min(found) >= 0.86, found  # of 95% less than a thousandth part is below
+    assert max(levels(150, 40)) <= 0.11  # of 5% about a thousandth part is above
     # Bit for bit: shards of one sentence, a few, all; other row groups
     rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
     whole = summary(tmp_path / "whole", rows, *both)

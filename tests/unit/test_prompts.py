@@ -35,12 +35,13 @@ from beyond_perplexity.inference import answers_of, ks_distance, mean_difference
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
 from beyond_perplexity.models.huggingface_bring import bring
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.embedding_measures import randomized_distances, rows_of_pair
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
-from tests.unit import huggingface_models, small_models
+from tests.unit import huggingface_models, planned, small_models
 
 WITHOUT: Any = (None, None)
 
@@ -446,3 +447,23 @@ def test_prompts_that_differ_keep_the_level_and_lengths_are_none_of_words() -> N
     assert by_name[1][key] >= 0.8  # what whole answers would say of the same words
     several = Answered("test of prompts", topics, 40, (2, 3))
     assert {rate.measure: rate.rate for rate in rates("", several, 10)}[ANY] <= 0.1
+
+
+def test_a_run_continues_prompts_where_it_is_asked_to() -> None:
+    asked = {"tokens": 8, "models": ["trigram"], "decodings": ["ancestral"]}
+    without, run = planned.run_of(), planned.run_of(changes={"generation.prompts": asked})
+    assert (without.samples.continued(), run.samples.continued()) == ([], ["trigram/ancestral"])
+    (corpus,) = run.samples.compared_corpora()
+    measures = ["<results>/prompts/trigram/ancestral/measures.parquet"]
+    group, table = f"tendencies/{corpus}", {"exhibit": "prompts"}
+    assert run.report.inputs(TABLES, group=group, **table) == {"prompt_measures": measures}
+    named = [set(one.report.shown("tables", TABLES)) for one in (without, run)]
+    assert len(named[1] - named[0]) == 1
+    for key, value, said in (
+        ("models", ["nobody"], "generation.prompts.models"),
+        ("decodings", ["beam"], "generation.prompts.decodings: 'beam' draws whole documents"),
+        ("tokens", 0, "generation.prompts.tokens"),
+    ):
+        config = planned.load(changes={"generation.prompts": asked | {key: value}})
+        config["decodings"]["beam"] = {"kind": "beam", "size": 2}
+        assert said in planned.refused(config)

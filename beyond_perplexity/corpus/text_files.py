@@ -219,8 +219,9 @@ def _text_columns(
     inside = text not in schema.names and text.partition(".")[0] in schema.names
     text = text.partition(".")[0] if inside else text
     if text not in schema.names:
-        named = f"{', '.join(schema.names)}: {FIELD_ADVICE}"
-        raise InputError(f"{path}: column '{text}' is missing; there are {named}")
+        named = " ".join(", ".join(schema.names).split())
+        wrong = f"column '{text}' is missing; there are {named:.300}: {FIELD_ADVICE}"
+        raise InputError(f"{path}: {wrong}")
     columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
     for name in columns:
         is_read_whole = name == text and (inside or shape)

@@ -69,7 +69,7 @@ def written_behind(
         wrong = f"is {options.given()}, which draws whole documents"
         raise InputError(f"decoding: {wrong}; name one that draws a token at a time")
     engine.__class__ = type("Continuing", (_Continuing, type(engine)), {})
-    engine.given = torch.from_numpy(given).to(model.device)
+    engine.given = torch.from_numpy(given).to(model.device)  # type: ignore[attr-defined]
     drawn = engine.documents(0, len(ids))
     return vocabulary.decode([one.tokens[len(own) :] for one, own in zip(drawn, ids, strict=True)])
 

@@ -198,7 +198,10 @@ class Halved(NamedTuple):
             numbers, inverse = np.unique(own[chosen], return_inverse=True)
             n_units = len(numbers)
             if paired:  # units of both texts have the same numbers, whatever is left out
-                inverse, n_units = own[chosen], int(max(map(np.max, groups))) + 1
+                inverse, n_units = (
+                    own[chosen],
+                    int(max(one.max() for one in groups if one is not None)) + 1,
+                )
             unit = np.full(n, n_units)
             unit[chosen] = inverse
             purpose = f"held_out/{'prompts' if paired else name}"

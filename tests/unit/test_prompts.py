@@ -7,6 +7,7 @@ pairs of prompts by loops, answers of one law (halves, a text and itself), and o
 import itertools
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ import transformers
 from scipy import stats
 
 import beyond_perplexity
+from benchmarks.calibration import rates
+from benchmarks.levels import ANY
+from benchmarks.populations import Topics
+from benchmarks.prompts import WORDS as PROMPT_WORDS
+from benchmarks.prompts import Answered, shorter
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
 from beyond_perplexity.decoding.generation import generate
@@ -29,9 +35,13 @@ from beyond_perplexity.inference import answers_of, ks_distance, mean_difference
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
 from beyond_perplexity.models.huggingface_bring import bring
+from beyond_perplexity.report import TABLES
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embedding_measures import randomized_distances, rows_of_pair
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
-from tests.unit import huggingface_models, small_models
+from tests.unit import huggingface_models, planned, small_models
 
 WITHOUT: Any = (None, None)
 
@@ -363,3 +373,97 @@ def test_hugging_face_models_go_on_as_transformers_does(tmp_path) -> None:
         made = tokenizer.decode(ids[len(given) :], skip_special_tokens=True)
         assert made.strip()
         assert text.split()[:6] == Preprocessing(language="en").apply([made])[0].split()[:6]
+
+
+def test_vectors_are_swapped_within_prompts() -> None:
+    """Oracle: SciPy's test with all swaps, of the distance by its definition."""
+    rng = np.random.default_rng(6)
+    topics = 3 * rng.normal(size=(8, 2))
+    x, y = topics + rng.normal(size=(8, 2)), topics + rng.normal(0.7, size=(8, 2))
+    both = pairs(8)
+    texts = [EmbeddedText(own.astype(np.float32), np.arange(8), 8) for own in (x, y)]
+    pair = replace(EmbeddedPair.of(texts[0], texts[1]), prompts=both)
+
+    def distance(a: np.ndarray, b: np.ndarray) -> float:
+        kernel = gaussian_kernel(np.concatenate([a, b]).astype(np.float32), pair.bandwidth)
+        signs = np.repeat([1 / 8, -1 / 8], 8)
+        return float(np.sqrt(signs @ kernel @ signs))
+
+    def by_index(a: np.ndarray, b: np.ndarray) -> float:
+        every = np.concatenate([x, y])
+        return distance(every[a.astype(int)], every[b.astype(int)])
+
+    exact = stats.permutation_test(
+        (np.arange(8.0), np.arange(8.0) + 8),
+        by_index,
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=False,
+    )
+    drawn = randomized_distances(pair, 4_000, 0)
+    assert set(np.unique(drawn.round(9))) <= set(np.unique(exact.null_distribution.round(9)))
+    share = np.mean(exact.null_distribution >= exact.statistic - 1e-9)
+    assert np.mean(drawn >= exact.statistic - 1e-9) == pytest.approx(share, abs=0.03)
+    (indices, fewer) = both.drawn(5, np.random.default_rng(0))
+    assert [own.tolist() for own in indices] == [indices[0].tolist()] * 2
+    assert (len(fewer.units), len(indices[0])) == (5, 5)
+    many = [EmbeddedText(np.tile(t.vectors, (4, 1)), np.arange(32), 32) for t in texts]
+    pair = replace(EmbeddedPair.of(many[0], many[1]), prompts=pairs(32))
+    options = MeasurementOptions(permutations=99)
+    rows = {r.measure: r for r in rows_of_pair(pair, options, SensitivityOptions(pairs=10), 0)}
+    assert (rows["mmd"].permuted, rows["mmd"].p_value) == ("prompts", 0.01)
+    assert rows["mmd"].fact == "baseline: labels permuted within prompts"
+    assert rows["mmd"].low > 0
+
+
+def test_authors_change_sides_as_a_whole_and_a_vocabulary_restricts_both(tmp_path) -> None:
+    rows = [{**row, "author": f"a{k // 3}"} for k, row in enumerate(answers(90, other=0.1))]
+    found = compared(pairs=rows, group_column="author")
+    assert found.summary["groups"] == (30, 30)
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join([*WORDS[:40], "delve"]), encoding="utf-8")
+    closed = compared(pairs=rows, group_column="author", vocabulary=path)
+    raw, read = closed.table_of("raw"), closed.table
+    pd.testing.assert_frame_equal(raw, found.table)
+    assert number(read, "text", "unknown_share", "value") > 0
+    assert number(read, "length", "ks", "value") == number(raw, "length", "ks", "value")
+    swapped = [{**row, "author": str(k)} for k, row in enumerate(rows)]  # each its own author
+    names = ["value", "p_value", "baseline"]
+    alone, plain = (
+        compared(pairs=own, group_column=name).table[names]
+        for own, name in ((swapped, "author"), (rows, ""))
+    )
+    pd.testing.assert_frame_equal(alone, plain)
+
+
+def test_prompts_that_differ_keep_the_level_and_lengths_are_none_of_words() -> None:
+    """Oracle: answers of one law, of which the model's stop earlier; by simulation, seeds fixed."""
+    topics, key = Topics(n_topics=40, own=60), "rank_frequency ks_empirical"
+    case = Answered("test of prompts", topics, 60, model=shorter(0.6), of=PROMPT_WORDS)
+    found, whole = (rates("", held, 10) for held in (case, replace(case, cut=False)))
+    by_name = [{rate.measure: rate.rate for rate in held} for held in (found, whole)]
+    assert max(by_name[0].values()) <= 0.2
+    assert by_name[0][ANY] <= 0.1
+    assert by_name[1][key] >= 0.8  # what whole answers would say of the same words
+    several = Answered("test of prompts", topics, 40, (2, 3))
+    assert {rate.measure: rate.rate for rate in rates("", several, 10)}[ANY] <= 0.1
+
+
+def test_a_run_continues_prompts_where_it_is_asked_to() -> None:
+    asked = {"tokens": 8, "models": ["trigram"], "decodings": ["ancestral"]}
+    without, run = planned.run_of(), planned.run_of(changes={"generation.prompts": asked})
+    assert (without.samples.continued(), run.samples.continued()) == ([], ["trigram/ancestral"])
+    (corpus,) = run.samples.compared_corpora()
+    measures = ["<results>/prompts/trigram/ancestral/measures.parquet"]
+    group, table = f"tendencies/{corpus}", {"exhibit": "prompts"}
+    assert run.report.inputs(TABLES, group=group, **table) == {"prompt_measures": measures}
+    named = [set(one.report.shown("tables", TABLES)) for one in (without, run)]
+    assert len(named[1] - named[0]) == 1
+    for key, value, said in (
+        ("models", ["nobody"], "generation.prompts.models"),
+        ("decodings", ["beam"], "generation.prompts.decodings: 'beam' draws whole documents"),
+        ("tokens", 0, "generation.prompts.tokens"),
+    ):
+        config = planned.load(changes={"generation.prompts": asked | {key: value}})
+        config["decodings"]["beam"] = {"kind": "beam", "size": 2}
+        assert said in planned.refused(config)

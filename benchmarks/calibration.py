@@ -28,6 +28,7 @@ from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
 from benchmarks.powers import PowerCases
+from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
 
 REPEATS = 1000
@@ -93,6 +94,7 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
     "coverage": CoverageCases,
     "zipf": ZipfCases,
     "power": PowerCases,
+    "prompts": PromptCases,
     "words": WordCases,
 }
 

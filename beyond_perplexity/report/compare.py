@@ -57,28 +57,34 @@ class BaselineWords(NamedTuple):
 
     heading: str  # of a column
     row: str  # of a figure
+    band: str  # of what its band holds 95%
     note: str  # what the three numbers of one size are
 
 
+_CUT = "Words, ranks and types are of pairs of answers that are cut to equal lengths"
 BASELINES = {
     "halves": BaselineWords(
         "Baseline",
         "Human text (baseline)",
+        "random splits of this human text",
         "baseline, the mean distance between random halves of the reference; distance, that of as "
         "many samples from such halves; excess, distance minus baseline",
     ),
     "people": BaselineWords(
-        "Baseline: two people",
-        "Two people, one prompt (baseline)",
+        "Two people",
+        "Two people (baseline)",
+        "halves of people's answers to the same prompts",
         "baseline, the mean distance of answers of people to other answers of people to the same "
         "prompts; distance, that of as many samples from such answers; excess, distance minus "
-        "baseline",
+        "baseline. " + _CUT,
     ),
     "labels": BaselineWords(
-        "Baseline: labels permuted",
+        "Labels permuted",
         "Labels permuted (baseline)",
+        "permutations of labels within prompts",
         "baseline, the mean distance where labels are permuted within each prompt, as people gave "
-        "one answer; distance, that of the answers as they are; excess, distance minus baseline",
+        "one answer; distance, that of the answers as they are; excess, distance minus baseline. "
+        + _CUT,
     ),
 }
 
@@ -173,6 +179,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
                 names={COMPARED_SOURCE: "Samples"},
                 reference="Reference",
                 baseline=BASELINES[baseline].row,
+                band=BASELINES[baseline].band,
             ),
             check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,

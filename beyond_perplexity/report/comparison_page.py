@@ -66,7 +66,7 @@ PAGE_FIGURES = {
         "tendencies/main",
         "Distances at a glance",
         "Distance between samples and reference per tendency, above it the baseline, both at one "
-        "size. Colour compares it with the 95% band of human text, stars are the test of all "
+        "size. Colour compares it with the 95% band of the baseline, stars are the test of all "
         "documents: inside the band white has no star, violet one; blue is farther.",
     ),
     "length": (

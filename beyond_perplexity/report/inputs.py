@@ -46,6 +46,7 @@ INPUTS: Rows[Input] = {
     "curves": Input("tendencies:CURVES"),  # of every sample set and of the test set
     "sample_size": Input("tendencies:SAMPLE_SIZE"),  # measures of ever more documents
     "sensitivity": Input("tendencies:SENSITIVITY"),  # minimum detectable effects
+    "prompt_measures": Input("tendencies:TENDENCY_MEASURES"),  # of continuations of prompts
     "models": Input(owner="model"),  # model.json of every model
     "perplexities": Input(),  # of every model
     "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte

@@ -375,11 +375,15 @@ def readers_folder(tmp_path_factory):
     (folder / "human.txt").write_text(lines_of_words(1))
     (folder / "generated.txt").write_text(lines_of_words(2))
     (folder / "test.txt").write_text(lines_of_words(3, 6))
+    for seed, name in enumerate(("people", "model")):
+        answers = enumerate(lines_of_words(seed).splitlines())
+        rows = [json.dumps({"question": n, "answer": text}) for n, text in answers]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
     huggingface_models.make_gpt2(folder / "gpt2", seed=0)
     huggingface_models.make_gpt2(folder / "gpt2-tuned", seed=1)
-    rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
+    weights = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
-    pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
+    pd.DataFrame(weights, columns=names).to_parquet(folder / "weights.parquet")
     write_finished_run(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder

@@ -30,7 +30,7 @@ SUMMARY_FLAGS = (
         "stride",
         "count_bos",
     ),
-    *("no_count_eos", "special_tokens", "per_document", "per_token"),
+    *("no_count_eos", "special_tokens", "per_document", "per_token", "per_word"),
     *("served_model", "beginning", "end"),
 )
 
@@ -47,7 +47,9 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     form = parser.add_mutually_exclusive_group()
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
     names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "spelling_model", "group_column")
-    add_flags(parser, ScoringOptions, *names, "per_document", "per_token", "threads", "device")
+    add_flags(
+        parser, ScoringOptions, *names, "per_document", "per_token", "per_word", "threads", "device"
+    )
     return parser.parse_args(arguments)
 
 

@@ -80,7 +80,7 @@ def _unused(given: AuditOptions) -> Iterator[calls.Unused]:
         yield "with a model that has its own", ("vocabulary",)
     else:
         yield "with a model in memory", ("precision", "device")
-    if calls.in_memory(given.texts):
+    if calls.of_strings(given.texts):
         yield "on texts in memory", ("field",)
 
 

@@ -53,7 +53,7 @@ class AuditOptions(ServedOptions):
     )
     texts: Any = option(
         None,
-        "text, JSONL or Parquet file, one document a line or row; cleaned as the model's corpus "
+        "text, JSONL, CSV or Parquet, one document a line or row; cleaned as the model's corpus "
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",
@@ -64,7 +64,7 @@ class AuditOptions(ServedOptions):
     _: KW_ONLY
     vocabulary: Any = _in_memory("that of a model in memory", "Vocabulary")
     field: str | None = option(
-        None, "field or column of the texts in JSONL or Parquet (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )
     documents: int = option(16, "documents to look at, drawn at random", least=1, most=4096)
     check: Any = option(

@@ -87,6 +87,13 @@ def in_memory(given: Any) -> bool:
     return not isinstance(given, str | os.PathLike) and not is_table
 
 
+def of_strings(given: Any) -> bool:
+    """Return whether texts in memory are surely strings; rows of a dataset have fields."""
+    is_open = hasattr(given, "column_names") or isinstance(given, Iterator)
+    first = given[0] if isinstance(given, list | tuple) and given else ""
+    return in_memory(given) and not is_open and not isinstance(first, Mapping)
+
+
 @contextmanager
 def torch_kept(threads: int | None) -> Iterator[None]:
     """Let torch compute in so many CPU threads; they and its random state are kept for the caller.

@@ -18,6 +18,7 @@ from beyond_perplexity.library.calls import (
     answer_source,
     in_memory,
     library_function,
+    of_strings,
     text_source,
 )
 from beyond_perplexity.library.result import Result
@@ -55,9 +56,9 @@ def _unused_of_texts(given: CompareOptions) -> Iterator[Unused]:
     texts = given.reference, given.samples
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
-    if all(map(in_memory, read)):
+    if all(map(of_strings, read)):
         yield "on texts in memory", ("field",)
-    if in_memory(texts[1]):
+    if of_strings(texts[1]):
         yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)

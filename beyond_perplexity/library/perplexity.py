@@ -49,8 +49,9 @@ def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
         yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
         yield "on tokenized texts", ("cleaned",)
-    if calls.in_memory(given.texts):
+    if calls.of_strings(given.texts):
         yield "on texts in memory", ("field",)
+    if calls.in_memory(given.texts):
         yield "on texts in memory; groups stand beside them", ("group_column",)
 
 

@@ -78,6 +78,7 @@ def _tendencies():
             for source in SOURCES
         ),
         "perplexity_differences": synthetic_tables.make_differences(["lstm", "trigram", "gru"]),
+        "perplexity_parts": synthetic_tables.make_parts(["lstm", "trigram", "gru"]),
         "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
         "example_documents": pd.DataFrame({**texts, "source": "reference"}),
     }

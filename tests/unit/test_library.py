@@ -498,7 +498,7 @@ ODD = [
         ({"groups": "ab" * 30}, "groups: is one text; give the group of each, or group_column"),
         ({"groups": [*"a" * 59, None]}, "reference: text 60 has no group; give one to each or n"),
         ({"format": "text"}, "format: reference is no path; leave it out"),
-        ({"format": "csv"}, "format: is 'csv', expected one of auto, text, jsonl, parquet"),
+        ({"format": "xlsx"}, "format: is 'xlsx', expected one of auto, text, jsonl, parquet"),
         ({"out": "/bin/sh"}, "/bin/sh: is a file; name a folder"),
     )),
     *(("perplexity", "lstm", [texts], CPU | options, message) for texts, options, message in (

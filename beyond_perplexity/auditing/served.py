@@ -193,9 +193,7 @@ async def try_context(subject: ServedSubject) -> Evidence:
     """Send a text that is longer than the context: it must be refused, or read whole."""
     served = subject.served
     size = 2 * (served.most or _UNKNOWN_ROOM)
-    joined = " ".join(subject.texts)
-    words = (f"{joined} " * (1 + size // len(joined.split()))).split()[:size]
-    text = " ".join(words)
+    text = " ".join((f"{PROBE} " * (1 + size // len(PROBE.split()))).split()[:size])
     try:
         scores = text_scores(await served.ask(f"{served.before}{text}"), text, served.before)
     except RefusedError as error:
@@ -216,6 +214,20 @@ async def try_round_trip(subject: ServedSubject) -> Evidence:
         except JoinError as error:
             changed.append(f"{text[:30]!r}: {error}")
     return Evidence(float(len(changed)), len(texts), changed[0] if changed else "all join")
+
+
+async def _fit(served: ServedModel, text: str) -> str:
+    """Cut a text so that it fits in the context with some words more."""
+    while True:
+        try:
+            await served.ask(f"{served.before}{_SPACER} {text}")
+        except RefusedError as error:
+            if not is_too_long(error) or len(text) < len(_SPACER):
+                raise
+            half = text[: len(text) // 2]
+            text = half.rpartition(" ")[0] or half
+        else:
+            return text
 
 
 def _make(name: str, row: Check, subject: ServedSubject, precision: str) -> Finding:
@@ -249,7 +261,8 @@ def audit_server(
     wanted = {name: row for name, row in SERVED_CHECKS.items() if names is None or name in names}
     try:
         with ServedModel(options, strict=False, client=client) as served:
-            subject = ServedSubject(served, texts[:_TEXTS])
+            texts = [served.client.run(_fit(served, text)) for text in texts[:_TEXTS]]
+            subject = ServedSubject(served, texts)
             found = [_make(name, row, subject, precision) for name, row in wanted.items()]
     except GeneratedAloneError as error:
         row = SERVED_CHECKS["prompt"]

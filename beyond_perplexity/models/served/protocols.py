@@ -72,7 +72,7 @@ _HERE = "beyond_perplexity.models.served"
 
 PROTOCOLS: Rows[Protocol] = {
     "completions": Protocol(
-        f"{_HERE}.completions", "completions with echo and logprobs", "llama-cpp-python"
+        f"{_HERE}.completions", "completions with echo and logprobs", "llama-cpp-python 0.3.36"
     ),
     "prompt_logprobs": Protocol(
         f"{_HERE}.prompt_logprobs", "completions with prompt_logprobs", "none yet"

@@ -60,15 +60,13 @@ def token_starts(
         at, loose, room = found + len(one), 0, 0
     if not loose <= len(text) - at <= room:
         return None
+    found, hidden = np.array(starts, np.int64), np.array([one is None for one in held])
     if len(offsets) == len(tokens):
         bytes_of = np.cumsum([0, *(len(mark.encode()) for mark in text.decode())])
-        known = np.clip(np.array(offsets) - offsets[0], 0, len(bytes_of) - 1)
-        latest = len(text)
-        for place in reversed(range(len(held))):
-            if held[place] is None and starts[place] <= bytes_of[known[place]] <= latest:
-                starts[place] = int(bytes_of[known[place]])
-            latest = starts[place] if held[place] is not None else latest
-    return np.array(starts, np.int64)
+        known = bytes_of[np.clip(np.array(offsets) - offsets[0], 0, len(bytes_of) - 1)]
+        if (known == found)[~hidden].all():  # else they count something else than characters
+            found = np.where(hidden, known, found)
+    return found
 
 
 def _is_before(tokens: Sequence[str], before: str) -> bool:
@@ -85,7 +83,7 @@ def text_scores(said: Prompted, text: str, before: str = "", after: str = "") ->
     """
     tokens = list(said.tokens)
     for generated, added, pad in product(
-        dict.fromkeys((said.generated, 0)), range(_ADDED + 1), (b"", b" ")
+        range(said.generated, -1, -1), range(_ADDED + 1), (b"", b" ")
     ):
         last = len(tokens) - generated - bool(after)
         if last <= added or (after and tokens[last] not in ("", after)):

@@ -22,7 +22,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.registry import find_engines
 from beyond_perplexity.vocabulary import Vocabulary
 
-ROWS = 128  # of a step; halved where the memory asks for it
+AT_ONCE = 128  # of a step; halved where the memory asks for it
 
 
 class _Continuing(SamplingEngine):
@@ -73,7 +73,7 @@ def written_behind(
     own_engines = find_engines(model.config["family"]) or sampling
     held = {"given": torch.from_numpy(given).to(model.device)}
     kind = type("Continuing", (_Continuing, own_engines.SamplingEngine), held)
-    drawn = kind(model.eval(), options, seed, purpose, maximum_length, ROWS).documents(0, len(ids))
+    drawn = kind(model.eval(), options, seed, purpose, maximum_length, AT_ONCE).documents(0, len(ids))
     return vocabulary.decode([one.tokens[len(own) :] for one, own in zip(drawn, ids, strict=True)])
 
 

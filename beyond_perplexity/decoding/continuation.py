@@ -73,7 +73,8 @@ def written_behind(
     own_engines = find_engines(model.config["family"]) or sampling
     held = {"given": torch.from_numpy(given).to(model.device)}
     kind = type("Continuing", (_Continuing, own_engines.SamplingEngine), held)
-    drawn = kind(model.eval(), options, seed, purpose, maximum_length, AT_ONCE).documents(0, len(ids))
+    engine = kind(model.eval(), options, seed, purpose, maximum_length, AT_ONCE)
+    drawn = engine.documents(0, len(ids))
     return vocabulary.decode([one.tokens[len(own) :] for one, own in zip(drawn, ids, strict=True)])
 
 

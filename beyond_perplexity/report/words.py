@@ -24,7 +24,7 @@ _SHOWN = (12, 5, 3)
 _TITLE = "Words and phrases that are over- and under-used"
 _NOTE = (
     "Log odds: natural, of the samples less the reference, with the prior of Monroe, Colaresi and "
-    "Quinn (2008) and intervals over documents or groups: above 0 the samples have more. In samples "
+    "Quinn (2008) and intervals over documents or groups; above 0 samples have more. In samples "
     "and reference: share of the documents that have it. Adjusted p: for all of them, by max-T. "
     f"q: false discovery rate, approximate. {STAR_NOTE}. What nearly always stands in a longer "
     "phrase is not shown beside it."

@@ -28,6 +28,8 @@ from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
 from benchmarks.powers import PowerCases
+from benchmarks.prompts import PromptCases
+from benchmarks.words import WordCases
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most
@@ -92,6 +94,8 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
     "coverage": CoverageCases,
     "zipf": ZipfCases,
     "power": PowerCases,
+    "prompts": PromptCases,
+    "words": WordCases,
 }
 
 

@@ -56,10 +56,11 @@ def sentences(change: Change | None = None) -> Change:
     return made
 
 
-def other_words(share: float) -> Change:
-    """Put a frequent word in the place of so large a share of the tokens."""
+def other_words(share: float, before: Change) -> Change:
+    """Put a frequent word in the place of so large a share of the tokens, after another change."""
 
     def change(rng: np.random.Generator, drawn: Drawn) -> Drawn:
+        drawn = before(rng, drawn)
         ids = np.where(rng.random(len(drawn.ids)) < share, 1, drawn.ids)
         return replace(drawn, ids=ids.astype(np.int32))
 
@@ -70,8 +71,9 @@ def other_words(share: float) -> Change:
 class Answered:
     """Answers of people and of a model, called with the number of the repeat.
 
-    `answers`: of people and of the model to each of so many `prompts`; with `authors` groups of
-    as many prompts are of one author, whose answers are alike. `human` and `model` change what
+    `answers`: of people and of the model to each of so many `prompts`; so many in a row are of
+    one of the `authors` of either side, whose answers are alike, and `named` says whether these
+    are groups. Whether answers are `cut` to equal lengths. `human` and `model` change what
     either has drawn. `unpaired`: the same texts are compared as if they were independent. Rates
     are of the tests of `of`, and of any star on one of them.
     """
@@ -85,6 +87,8 @@ class Answered:
     of: tuple[str, ...] = ()
     unpaired: bool = False
     authors: int = 1
+    named: bool = True
+    cut: bool = True
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
     any_limits: tuple[float, float] = (0.0, 0.075)
@@ -96,11 +100,21 @@ class Answered:
         every = self.population._write(rng, prompts, 1.0)
         human = np.arange(len(prompts)) % n < self.answers[0]
         sides = [every.take(np.flatnonzero(own), prompts[own]) for own in (human, ~human)]
+        if self.authors > 1:
+            sides = [self._by_authors(rng, side) for side in sides]
         changed = [
             side if change is None else change(rng, side)
             for side, change in zip(sides, (self.human, self.model), strict=True)
         ]
         return changed[0], changed[1]
+
+    def _by_authors(self, rng: np.random.Generator, drawn: Drawn) -> Drawn:
+        """Put a word of the author in the place of a tenth of the tokens."""
+        authors = drawn.groups // self.authors
+        words = rng.integers(5, 400, size=int(authors.max()) + 1)[authors]
+        own = np.repeat(words, np.diff(drawn.offsets))
+        ids = np.where(rng.random(len(own)) < 0.1, own, drawn.ids)
+        return replace(drawn, ids=ids.astype(np.int32))
 
     def rows(self, repeat: int) -> list[MeasureRow]:
         """Draw both sides and test them."""
@@ -109,7 +123,7 @@ class Answered:
         sides = self._drawn(rng)
         codes = sides[0].groups.astype(int), sides[1].groups.astype(int)
         above: Groups = (None, None)
-        if self.authors > 1:
+        if self.authors > 1 and self.named:
             above = codes[0] // self.authors, codes[1] // self.authors
         kept, prompts, _ = answers_of(codes, above, seed)
         human, model = (
@@ -124,7 +138,7 @@ class Answered:
 
         groups: Groups = (None, None) if self.unpaired else prompts
         with paired(*sample_sets, both(), groups=groups, classes=classes) as pair:
-            if self.unpaired:
+            if self.unpaired or not self.cut:
                 return measure_rows(pair, TESTS, seed)
             with with_cut(pair, both, prompts.pairs, WHOLE_TEXT, classes) as cut:
                 return measure_rows(cut, TESTS, seed)
@@ -147,11 +161,14 @@ class PromptCases:
         del articles
 
     def __iter__(self) -> Iterator[Answered]:
-        topics = Topics(n_topics=40, own=60)
+        topics, anything = Topics(n_topics=40, own=60), (0.0, 1.0)
         yield Answered("prompts, 100 pairs", topics, 100)
         yield Answered("prompts, 40 with 3 and 3 answers", topics, 40, (3, 3))
         yield Answered("prompts, 100 with 3 and 1 answers", topics, 100, (3, 1))
         yield Answered("prompts, 120 pairs of 40 authors", topics, 120, authors=3)
+        name = "prompts, 120 pairs, authors not named"
+        everyone = Answered(name, topics, 120, authors=3, named=False)
+        yield replace(everyone, limits=anything, any_limits=anything)
         yield Answered(
             "prompts, 100 pairs of sentences", topics, 100, human=sentences(), model=sentences()
         )
@@ -167,20 +184,20 @@ class PromptCases:
                 of=WORDS,
             )
         stopped = shorter(0.8)
+        name = "prompts, model 20% shorter, whole answers"
+        whole = Answered(name, topics, 100, model=stopped, of=WORDS, cut=False)
+        yield replace(whole, limits=anything, any_limits=anything)
         name = "prompts, 3 and 3, model 20% shorter"
         yield Answered(name, topics, 40, (3, 3), model=stopped, of=WORDS)
-        anything = (0.0, 1.0)
-        for own in (10, 60):
-            population = Topics(n_topics=40, own=own)
+        for n_topics in (1, 40):
+            population = Topics(n_topics=n_topics, own=15)
             for unpaired in (False, True):
                 how = "as independent documents" if unpaired else "within prompts"
-                name = f"power {own}, {how}"
-                change = other_words(0.015)
                 yield Answered(
-                    name,
+                    f"power, {n_topics} topics, {how}",
                     population,
                     100,
-                    model=change,
+                    model=other_words(0.03, shorter(0.85)),
                     unpaired=unpaired,
                     nominal="0",
                     limits=anything,

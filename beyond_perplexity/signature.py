@@ -17,14 +17,16 @@ from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 
 # Kind of a result -> its parts, in their order; one that does not apply is left out.
 PARTS = {
-    "bpb": "text eos bos spelling special unk context stride flips infinite",
+    "bpb": "text eos bos first before spelling special unk context stride flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
     "confidence zipf baseline holm embedding",
     "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "
     "bootstrap confidence",
-    "contrast": "text units distortion substitutes levels draws base flips",
+    "contrast": "text eos units distortion substitutes levels draws base flips",
 }
 _BREAKS = re.compile(r"[|\s]+")
+# What a part means that a signature leaves out, and others of its kind have.
+_UNSAID = {"first": "yes", "eos": "yes"}
 
 
 def _value(held: object) -> str:
@@ -72,7 +74,7 @@ def refuse_mixed(signatures: Mapping[str, str | None]) -> None:
     """Raise `InputError` where two files are not comparable; those without signature pass."""
     known: dict[str, tuple[str, str, str]] = {}
     for path, line in signatures.items():
-        for part, value in parts_of(line).items() if line else ():
+        for part, value in (_UNSAID | parts_of(line)).items() if line else ():
             first, other, own = known.setdefault(part, (path, str(line), value))
             if own != value:
                 raise InputError(

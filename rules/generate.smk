@@ -2,8 +2,9 @@
 #
 # requires  trained models (train.smk), the files of config["external_samples"]
 # makes     <results>/samples/{model}/{decoding}/{shard}.parquet
+#           <results>/prompts/{model}/{decoding}/{answers,measures}.parquet, where models continue prompts
 #           <results>/samples/external/{external}/00000.parquet
-# steps     generate | import_samples
+# steps     generate | continue_prompts | import_samples
 
 
 rule generate:
@@ -77,5 +78,58 @@ rule import_samples:
             --format {params.format} --field {params.field:q} \
             --preprocessing {params.preprocessing:q} \
             --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule continue_prompts:
+    """Let a model continue human prompts, and compare it with how people went on."""
+    input:
+        documents=of(RUN.models.documents, "model"),
+        raw=of(RUN.models.raw_texts, "model"),
+        model="<results>/models/{model}/model.json",
+        weights="<results>/models/{model}/model.safetensors",
+        vocabulary=of(RUN.samples.body_vocabulary, "model", "decoding"),
+        stop_words=RUN.corpora.stop_word_files(),
+    output:
+        answers=whole("<results>/prompts/{model}/{decoding}/answers.parquet"),
+        measures=whole("<results>/prompts/{model}/{decoding}/measures.parquet"),
+    log:
+        "<logs>/continue_prompts/{model}/{decoding}.log",
+    benchmark:
+        "<benchmarks>/continue_prompts/{model}/{decoding}.jsonl"
+    conda:
+        environment(gpus)
+    resources:
+        mem_mb=doubling(4000),
+        runtime=doubling(60),
+        gpu=gpus,
+    params:
+        **COMPARING,
+        code=code_of("continue_prompts", of(RUN.samples.generating_code, "model", "decoding")),
+        folder=subpath(input.model, parent=True),
+        decoding=of(RUN.samples.decoding_options, "decoding"),
+        prompts=config["generation"]["prompts"],
+        group_column=of_corpus(RUN.samples.group_column),
+        maximum_length=config["generation"]["maximum_length"],
+        precision=config["generation"]["precision"],
+        stop_words=of_corpus(RUN.corpora.stop_words),
+    shell:
+        """
+        python -m scripts.continue_prompts \
+            --model {params.folder:q} \
+            --documents {input.documents:q} --raw {input.raw:q} \
+            --tokens {params.prompts[tokens]} --count {params.prompts[documents]} \
+            --decoding {params.decoding:q} \
+            --name {wildcards.model}/{wildcards.decoding} \
+            --seed {params.seed} \
+            --maximum-length {params.maximum_length} --precision {params.precision} \
+            --vocabulary {input.vocabulary:q} \
+            --group-column {params.group_column} \
+            --maximum-tokens {params.maximum_tokens} --minimum-tokens {params.minimum_tokens} \
+            --stop-words {params.stop_words:q} {params.symbols} \
+            --options {params.options:q} \
+            --threads {threads} --device auto \
+            --answers {output.answers:q} --measures {output.measures:q} \
             2>&1 | tee -a {log:q}
         """

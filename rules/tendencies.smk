@@ -6,7 +6,7 @@
 #           <results>/references/{corpus}/{vocabulary}/{statistics,curves}.parquet
 #           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
 #           <results>/references/{corpus}/sensitivity.parquet
-#           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves}.parquet
+#           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves,words}.parquet
 #           <results>/embeddings/{corpus}/{vectors,measures,sensitivity}.parquet, where documents are embedded
 # steps     choose_words -> count -> merge -> measure -> embed -> measure_embeddings
 
@@ -209,6 +209,46 @@ rule measure_tendencies:
             --source {wildcards.model}/{wildcards.decoding} --sample-sets {params.sample_sets} --seed {params.seed} \
             --measures {output.measures:q} --raw {output.raw:q} \
             --sample-size {output.sample_size:q} --curves {output.curves:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_words:
+    """Find the words and phrases that a sample set over- and under-uses, beside its test split."""
+    input:
+        unpack(of(RUN.samples.compared_files, "model", "decoding")),
+        samples=of(RUN.samples.statistics_file, "model", "decoding"),
+        stop_words=RUN.corpora.stop_word_files(),
+        sample_documents=of(RUN.samples.shard_files, "model", "decoding"),
+    output:
+        whole("<results>/tendencies/{model}/{decoding}/words.parquet"),
+    log:
+        "<logs>/measure_words/{model}/{decoding}.log",
+    benchmark:
+        "<benchmarks>/measure_words/{model}/{decoding}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=memory("measure_words"),
+        runtime=minutes("measure_words"),
+    params:
+        **COMPARING,
+        code=RUN.samples.counting_code("scripts/measure_words.py"),
+        documents=in_ranges("sample_documents"),
+        stop_words=of_corpus(RUN.corpora.stop_words),
+        group_column=of_corpus(RUN.samples.group_column),
+        sample_sets=of_corpus(RUN.samples.sample_sets),
+    shell:
+        """
+        python -m scripts.measure_words {params.symbols} \
+            --reference-statistics {input.reference:q} --reference-documents {input.documents:q} \
+            --reference-split test --first {params.first} --group-column {params.group_column} \
+            --sample-statistics {input.samples:q} --sample-documents {params.documents:q} \
+            --vocabulary {input.vocabulary:q} --stop-words {params.stop_words:q} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
+            --options {params.options:q} --sample-sets {params.sample_sets} --seed {params.seed} \
+            --source {wildcards.model}/{wildcards.decoding} \
+            --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

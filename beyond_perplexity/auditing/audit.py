@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.auditing import checks
 from beyond_perplexity.auditing.rosetta import Speech
+from beyond_perplexity.auditing.sampled_texts import filled_texts, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -22,8 +23,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.registry import cleaning_of, open_scorer
 from beyond_perplexity.perplexities.summary import TextKind
-from beyond_perplexity.random_streams import stream
-from beyond_perplexity.storage.accounts import NO_TOKEN, Account
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
 
 # What a model that is not what it should be may raise within a check.
@@ -38,29 +38,19 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     that explains it. A model of 16 bits is also tried in float32, with the same weights: a fault of
     logic shows there, where rounding is no excuse for it.
     """
-    unknown = sorted(set(names or ()) - set(checks.CHECKS))
-    if unknown:
-        known = ", ".join(checks.CHECKS)
-        raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
+    checks.refuse_unknown(names, checks.CHECKS)
     wanted = {name: row for name, row in checks.CHECKS.items() if names is None or name in names}
     found = [_make(name, row, subject) for name, row in wanted.items()]
     if _narrow_parts(subject.model):
         with in_float32(subject.model):
             found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
     failed_checks = {one.check for one in found if not one.sound}
-    return [x if x.sound else x._replace(because=_cause(x.check, failed_checks)) for x in found]
-
-
-def _cause(name: str, failed_checks: Collection[str]) -> str:
-    """Return the first failed check that explains another unexplained by it; empty: none."""
-    for other, row in checks.CHECKS.items():
-        if (
-            other in failed_checks
-            and name in row.implies
-            and other not in checks.CHECKS[name].implies
-        ):
-            return other
-    return ""
+    return [
+        one
+        if one.sound
+        else one._replace(because=checks.cause_of(one.check, failed_checks, checks.CHECKS))
+        for one in found
+    ]
 
 
 def tolerance_of(row: checks.Check, subject: Subject) -> float:
@@ -116,9 +106,6 @@ def _narrow_parts(model: nn.Module) -> list[Tensor]:
     return [part for part in parts if part.dtype in _NARROW]
 
 
-CUT_AT = 1000  # characters of a document: enough for a window or two
-
-
 class AuditedModel(NamedTuple):
     """A model and how it reads; `cleaning` is None where it reads any text as it is."""
 
@@ -133,10 +120,8 @@ class AuditedModel(NamedTuple):
 
     def read(self, path: Path | HeldTexts, field: str | None, account: Account) -> Iterator[str]:
         """Stream the documents of a file as the model reads them; empty ones are left out."""
-        for batch in read_cleaned(path, self.cleaning, field=field, account=account):
-            filled = [text for text in batch if text.strip()]
-            account.left_out[NO_TOKEN] += len(batch) - len(filled)
-            yield from filled
+        batches = read_cleaned(path, self.cleaning, field=field, account=account)
+        return filled_texts(batches, account)
 
 
 def load_audited(
@@ -157,28 +142,6 @@ def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> Audit
         raise InputError("vocabulary: is missing; give that of the model in memory")
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
     return AuditedModel(model, vocabulary, WHITE_SPACE_ONLY if words else None)
-
-
-def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
-    """Draw documents from a stream that is not held, each cut at the last blank within `CUT_AT`.
-
-    A reservoir: each document with a character that is no white space is as likely as any other.
-    They come in the order of the stream.
-    """
-    kept: dict[int, tuple[int, str]] = {}
-    generator = stream(seed, "audit/sample")
-    for number, text in enumerate(text for text in texts if text.strip()):
-        slot = number if number < documents else int(generator.integers(number + 1))
-        if slot < documents:
-            kept[slot] = (number, _cut(text))
-    if not kept:
-        raise InputError("the text has no document to audit with; give one with some words")
-    return [text for _, text in sorted(kept.values())]
-
-
-def _cut(text: str) -> str:
-    held = text[:CUT_AT]
-    return text if held == text else held.rpartition(" ")[0] or held
 
 
 def audit_texts(

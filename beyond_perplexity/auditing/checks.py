@@ -7,11 +7,13 @@ program whose numbers would stand beside ours, a function of a `rosetta.Speech`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity import __version__
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
 
 if TYPE_CHECKING:
     from beyond_perplexity.auditing.rosetta import Printed, Speech
@@ -187,6 +189,102 @@ CHECKS = {
         needs="tokenizer",
     ),
 }
+
+
+# What a server is asked for; see `auditing.served`.
+SERVED_CHECKS = {
+    "prompt": Check(
+        *_measured("served:try_prompt", 0.0, "texts"),
+        "Each token of a text has a log-probability. A server that has them of generated tokens "
+        "alone gives every text the same score.",
+        "server",
+    ),
+    "repetition": Check(
+        *_measured("served:try_repetition", 1e-3, "nats a token", 64.0),
+        "A text that is asked for twice has the same numbers. Dropout, rounding that depends on "
+        "the load and several replicas of a model break it.",
+        "server",
+        ("generation", "sampling", "order", "batch", "cache"),
+    ),
+    "generation": Check(
+        *_measured("served:try_generation", 1e-3, "nats a token", 64.0),
+        "A token at the end of a text has the number with which it is generated there. Positions "
+        "that are shifted by one, as by a server that counts on a beginning token, break it.",
+        "server",
+    ),
+    "sampling": Check(
+        *_measured("served:try_sampling", 1e-3, "nats a token", 64.0),
+        "The distribution is the model's own, whatever temperature or top_p a request has.",
+        "server",
+    ),
+    "top": Check(
+        *_measured("served:try_top", 1e-3, "above 1", 8.0),
+        "Probabilities of different tokens add up to 1 at most. Scores that are no logarithms of "
+        "probabilities, and a softmax over some of the tokens, break it.",
+        "server",
+    ),
+    "order": Check(
+        *_measured("served:try_order", 1e-3, "nats a token", 64.0),
+        "A text has the same numbers whatever was asked for before.",
+        "server",
+        ("generation", "batch"),
+    ),
+    "batch": Check(
+        *_measured("served:try_batch", 1e-3, "nats a token", 64.0),
+        "A text has the same numbers alone and beside others at the same time.",
+        "server",
+    ),
+    "cache": Check(
+        *_measured("served:try_cache", 1e-3, "nats a token", 64.0),
+        "A text has the same numbers the first time and again, also as the beginning of another. "
+        "Prefix caches with wrong positions, or of another precision, break it.",
+        "server",
+    ),
+    "beginning": Check(
+        *_measured("served:try_beginning", 0.0, "tokens"),
+        "One beginning token stands before a text: without it the first token is not scored, and "
+        "two are another text. A beginning may be given.",
+        "server",
+    ),
+    "context": Check(
+        *_measured("served:try_context", 0.0, "texts"),
+        "A text that is longer than the context is refused, not cut.",
+        "server",
+        ("prompt", "repetition", "sampling", "top", "order", "batch", "cache", "round trip"),
+    ),
+    "round trip": Check(
+        *_measured("served:try_round_trip", 0.0, "texts"),
+        "Tokens join to the text that was sent. Lower-casing and normalization give P of another.",
+        "server",
+        ("prompt", "repetition", "generation", "sampling", "order", "batch", "cache"),
+    ),
+}
+# What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
+HARD_TEXTS = (
+    "The CAT sat.",
+    "caf\u00e9 na\u00efve",
+    "cafe\u0301",
+    "\ufb01ne \u00bd \u2460",
+    "\u4e2d\u6587 \u0440\u0443\u0441\u0441\u043a\u0438\u0439",
+    "\U0001f600 ok",
+    'don\'t "quote" `tick` ... --',
+    "<s> </s> <unk> <|endoftext|>",
+)
+
+
+def refuse_unknown(names: Sequence[str] | None, table: Rows[Check]) -> None:
+    """Raise `InputError` for a name of a check that a table has not."""
+    if unknown := sorted(set(names or ()) - set(table)):
+        known = ", ".join(table)
+        raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
+
+
+def cause_of(name: str, failed: Collection[str], table: Rows[Check]) -> str:
+    """Return the first failed check that explains another unexplained by it; empty: none."""
+    for other, row in table.items():
+        if other in failed and name in row.implies and other not in table[name].implies:
+            return other
+    return ""
 
 
 def is_within(worst: float, tolerance: float) -> bool:

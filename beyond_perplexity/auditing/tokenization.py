@@ -9,22 +9,11 @@ from itertools import compress
 
 import numpy as np
 
-from beyond_perplexity.auditing.checks import Evidence
+from beyond_perplexity.auditing.checks import HARD_TEXTS, Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.perplexities.external import finder, said_words, special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 
-# What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
-_HARD = (
-    "The CAT sat.",
-    "caf\u00e9 na\u00efve",
-    "cafe\u0301",
-    "\ufb01ne \u00bd \u2460",
-    "\u4e2d\u6587 \u0440\u0443\u0441\u0441\u043a\u0438\u0439",
-    "\U0001f600 ok",
-    'don\'t "quote" `tick` ... --',
-    "<s> </s> <unk> <|endoftext|>",
-)
 _WHITE = ("one two", "one  two", "one\ttwo", "one\ntwo", " one two", "one two ")
 
 
@@ -58,7 +47,7 @@ def check_round_trip(subject: Subject) -> Evidence:
     other words must come back. Where the model reads texts as they are, those that differ in white
     space alone must also have different ids. The deviation is the number of texts that change.
     """
-    texts = [*subject.texts, *_HARD]
+    texts = [*subject.texts, *HARD_TEXTS]
     encoded = subject.vocabulary.encode(texts)
     decoded = subject.vocabulary.decode(encoded)
     closed = isinstance(subject.vocabulary, ClosedVocabulary)

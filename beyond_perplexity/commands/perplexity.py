@@ -11,12 +11,14 @@ from beyond_perplexity.arguments import CommandParser, add_flags
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.perplexity import perplexity
+from beyond_perplexity.models.served.options import ASKED
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.accounts import accounts_told, tell
 
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
-is cleaned like their corpus; "text" in the output says which was scored."""
+is cleaned like their corpus; "text" in the output says which was scored. A server is
+sent texts as they are; it is asked first what it can do."""
 # What the flat object has no place for.
 SUMMARY_FLAGS = (
     *(
@@ -28,22 +30,26 @@ SUMMARY_FLAGS = (
         "stride",
         "count_bos",
     ),
-    *("no_count_eos", "special_tokens", "per_document", "per_token"),
+    *("no_count_eos", "special_tokens", "per_document", "per_token", "per_word"),
+    *("served_model", "beginning", "end"),
 )
 
 
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
     which = parser.add_mutually_exclusive_group(required=True)
-    add_flags(which, ScoringOptions, "model")
+    add_flags(which, ScoringOptions, "model", "url")
     which.add_argument("--arpa", help="n-gram model: ARPA file; .gz means gzip, any other plain")
     add_flags(parser, ScoringOptions, "texts", "field")
     parser.add_argument("--json", action="store_true", help="with --arpa: one flat JSON object")
     add_flags(parser, ScoringOptions, "unk_as", "unk_as_unknown")
+    add_flags(parser, ScoringOptions, *ASKED)
     form = parser.add_mutually_exclusive_group()
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
     names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "spelling_model", "group_column")
-    add_flags(parser, ScoringOptions, *names, "per_document", "per_token", "threads", "device")
+    add_flags(
+        parser, ScoringOptions, *names, "per_document", "per_token", "per_word", "threads", "device"
+    )
     return parser.parse_args(arguments)
 
 
@@ -62,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False
-        found = perplexity(model or arpa, given.pop("texts"), arpa=bool(arpa), **given)
+        given["arpa"] = None if options.url else bool(arpa)
+        found = perplexity(model or arpa, given.pop("texts"), **given)
         tell(found.files)
         summary = {**found.summary, "files": found.files}
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)

@@ -35,6 +35,8 @@ _JSON, _TSV = (".jsonl", ".ndjson"), (".tsv",)
 _BATCH = 1024
 
 Clean = Callable[[list[str]], list[str]]
+# Gives the log scores of texts, nats, (N,), each a list of sentences.
+ScoreTexts = Callable[[Iterable[list[str]]], np.ndarray]
 
 
 class SentencePair(NamedTuple):
@@ -123,7 +125,7 @@ _Scored = tuple[float, float, str, str | None, int | None, int | None]
 
 
 def contrast_pairs(
-    scorer: Scorer, pairs: Iterable[SentencePair], clean: Clean | None, model: str
+    scorer: Scorer | ScoreTexts, pairs: Iterable[SentencePair], clean: Clean | None, model: str
 ) -> pa.Table:
     """Score pairs, and sum up each phenomenon: schema ``pair_contrasts``, in order of appearance.
 
@@ -153,11 +155,12 @@ def contrast_scores(
 
 
 def _scored(
-    scorer: Scorer, pairs: Sequence[SentencePair], clean: Clean | None, identical: Counter[str]
+    scorer: Scorer | ScoreTexts,
+    pairs: Sequence[SentencePair],
+    clean: Clean | None,
+    identical: Counter[str],
 ) -> Iterator[_Scored]:
     """Score the pairs that differ; count the others by phenomenon, 0 where there are none."""
-    from beyond_perplexity.contrastive.scores import score_texts  # which needs torch
-
     sides = [[pair.good for pair in pairs], [pair.bad for pair in pairs]]
     good, bad = (clean(side) for side in sides) if clean else sides
     kept = []
@@ -168,7 +171,13 @@ def _scored(
         if one != two:
             kept.append((pair, one, two))
     texts = ([side] for _, *both in kept for side in both)
-    scores = score_texts(scorer, texts).log_score.reshape(-1, 2)
+    if callable(scorer):
+        found = scorer(texts)
+    else:
+        from beyond_perplexity.contrastive.scores import score_texts  # which needs torch
+
+        found = score_texts(scorer, texts).log_score
+    scores = found.reshape(-1, 2)
     for (pair, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
         yield above, below, pair.phenomenon, pair.group, len(one.split()), len(two.split())
 

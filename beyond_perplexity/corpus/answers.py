@@ -20,12 +20,12 @@ import pyarrow as pa
 from beyond_perplexity.corpus.external import StrictProblems, check_file
 from beyond_perplexity.corpus.formats import AUTOMATIC, find_format
 from beyond_perplexity.corpus.readers import Problems, Record, UnusableError, close_account
+from beyond_perplexity.corpus.text_fields import missing_field
 from beyond_perplexity.corpus.text_files import (
     HeldTexts,
     PlacedRows,
     group_name,
     json_rows,
-    missing_field,
     parquet_rows,
     table_rows,
     take_record,

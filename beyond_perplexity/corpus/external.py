@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.corpus import formats, readers
 from beyond_perplexity.corpus.normalization import Preprocessing, watched
-from beyond_perplexity.corpus.text_files import HeldTexts
+from beyond_perplexity.corpus.text_files import HeldTexts, dataset_files
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
@@ -45,12 +45,12 @@ def check_file(path: Path | HeldTexts) -> None:
     """Check that a file can be read and holds something."""
     if isinstance(path, HeldTexts):
         return
-    folder = os.path.isdir(path)
-    if not folder:
-        check_input(path)
-    if folder or (path.is_file() and path.stat().st_size == 0):
-        what = "a folder" if folder else "empty"
-        raise InputError(f"{path}: is {what}; give a file with one document a line")
+    if os.path.isdir(path):
+        dataset_files(path)
+        return
+    check_input(path)
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path}: is empty; give a file with one document a line")
 
 
 def _cleaned(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -100,6 +101,20 @@ FORMATS: Rows[Format] = {
         suffixes=(".parquet",),
         named_fields=True,
     ),
+    "csv": Format(
+        "column text of a table with a header row; tabs between cells under a name that ends in "
+        ".tsv",
+        "text_files:read_csv",
+        options=_FIELD,
+        suffixes=(".csv", ".tsv"),
+        named_fields=True,
+    ),
+    "dataset": Format(
+        "a folder of the library datasets: Arrow, as save_to_disk writes it, or Parquet",
+        "text_files:read_folder",
+        options=_FIELD,
+        named_fields=True,
+    ),
     "penn": Format(
         "trees in brackets",
         "penn:Reader",
@@ -178,13 +193,15 @@ PARSERS: Rows[Parser] = {
 AUTOMATIC = "auto"  # the name of no format: that which the suffix tells
 
 FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
-NO_TEXTS = dict.fromkeys((".csv", ".tsv", ".xlsx"), "a table") | dict.fromkeys(
+NO_TEXTS = {".xlsx": "a table"} | dict.fromkeys(
     (".pdf", ".docx", ".html", ".htm", ".arrow", ".feather", ".pkl"), "no plain text"
 )
 
 
 def guess_format(path: PurePath) -> str:
-    """Tell the format by the suffix, before that of a compression: text, jsonl or parquet."""
+    """Tell the format by the suffix, before that of a compression; a folder is a dataset."""
+    if os.path.isdir(path):
+        return "dataset"
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
     last = suffixes[-1] if suffixes else ""
     if last in NO_TEXTS and last not in FORMAT_BY_SUFFIX:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -19,15 +21,26 @@ from beyond_perplexity.corpus.readers import (
     UnusableError,
     read_lines,
 )
+from beyond_perplexity.corpus.text_fields import (
+    FIELD_ADVICE,
+    TEXT_FIELD,
+    LeftOutError,
+    follow_path,
+    shape_of,
+    text_of,
+)
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.storage.accounts import EMPTY_LINE
-from beyond_perplexity.storage.inputs import DamagedError, JSONTextError, brief_repr, parse_json
-from beyond_perplexity.storage.shards import ParquetInput, wrong_row
+from beyond_perplexity.storage.inputs import (
+    DamagedError,
+    JSONTextError,
+    open_input,
+    parse_json,
+    told,
+)
+from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
 
-TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
-SHOWN_FIELDS = 5
-
-_ADVICE = "name that of the texts by the option field"
 _BEGUN = {
     "[": "; it begins an array: write each text on a line of its own",
     "{": "; it begins an object: write each object on one line, as jq -c does",
@@ -53,25 +66,16 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
 
 def group_name(value: dict[str, object], key: str) -> str | None:
     """Return the name of a group, None where there is no such field."""
-    if key not in value:
+    try:
+        group = follow_path(value, key)
+    except UnusableError:
         return None
-    group = value[key]
     if isinstance(group, bool) or not isinstance(group, str | int):
         what = "null" if group is None else "no string and no integer"
         raise UnusableError(f"field '{key}', which names the group, is {what}")
     if isinstance(group, str) and _SURROGATE.search(group):
         raise UnusableError("holds half a surrogate pair, which is no character")
     return str(group)
-
-
-def missing_field(field: str, value: Mapping[str, object], advice: str = _ADVICE) -> str:
-    """Say which fields there are instead."""
-    if field in value:
-        return f"field '{field}' is null"
-    others = [brief_repr(name) for name in list(value)[:SHOWN_FIELDS]]
-    more = f", and {len(value) - len(others)} more" if len(value) > len(others) else ""
-    there = f"there are {', '.join(others)}{more}" if others else "it has none"
-    return f"field '{field}' is missing; {there}: {advice}"
 
 
 def take_record(
@@ -82,12 +86,10 @@ def take_record(
         value = {TEXT_FIELD: value}
     if not isinstance(value, dict):
         wrong = _NO_OBJECTS.get(type(value), "neither an object nor a string")
-        raise UnusableError(wrong.format(field))
-    field = TEXT_FIELD if field is None else field
-    text = value.get(field)
+        raise UnusableError(wrong.format(field or TEXT_FIELD))
+    text, field = text_of(value, field)
     if not isinstance(text, str):
-        no_string = f"field '{field}' is no string"
-        raise UnusableError(missing_field(field, value) if text is None else no_string)
+        raise UnusableError(f"field '{field}' is {'null' if text is None else 'no string'}")
     if len(text) > LONGEST_LINE_BYTES:
         raise UnusableError(f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters")
     title = value.get("title") if field != "title" else None
@@ -107,9 +109,16 @@ def _records(
     group_key: str | None = None,
 ) -> Iterator[Record]:
     """Take the documents of values, each with its place, and report those that are none."""
+    is_said = field is not None or "shape" in vars(problems)  # once a file
     for place, value in rows:
-        with problems.unusable(reason, place):
-            yield take_record(place, value, field, group_key)
+        if not is_said and isinstance(value, dict) and (shape := shape_of(value)):
+            remark(f"{place}: read as {shape.words}; another by the option field")
+            is_said = vars(problems)["shape"] = True
+        try:
+            with problems.unusable(reason, place):
+                yield take_record(place, value, field, group_key)
+        except LeftOutError as error:
+            problems.skips.add(str(error), place)
 
 
 def read_jsonl(
@@ -136,6 +145,66 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, object]]:
             yield place, found
 
 
+def read_csv(
+    path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
+) -> Iterator[Record]:
+    """Read CSV, or TSV by its name: a header row, a column of texts, optional ``title``."""
+    tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
+    csv.field_size_limit(LONGEST_LINE_BYTES)
+    with open_input(path) as file:
+        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        reader = csv.DictReader(lines, delimiter="\t" if tabs else ",", strict=True)
+        try:
+            names = list(reader.fieldnames or ())
+            refuse_twice(path, names)
+            _text_columns(path, pa.schema([(name, pa.string()) for name in names]), None, field)
+            rows = _csv_rows(path, reader, problems)
+            yield from _records(rows, problems, "unusable row", field, group_key)
+        except (csv.Error, UnicodeDecodeError) as error:
+            place = f"{path}: line {reader.line_num + 1}"
+            problems.report("not CSV in UTF-8", place, str(error))
+
+
+def _csv_rows(
+    path: Path, reader: csv.DictReader[str], problems: Problems
+) -> Iterator[tuple[str, object]]:
+    for row in reader:
+        place = f"{path}: line {reader.line_num}"
+        if None in row or None in row.values():
+            problems.report("unusable row", place, "it has more or fewer cells than the header row")
+        else:
+            yield place, row
+
+
+def dataset_files(path: Path) -> list[Path]:
+    """List the files of a folder of the library datasets; one of several splits is refused."""
+    parquet = (*path.glob("*.parquet"), *path.glob("data/*.parquet"))
+    files = sorted(path.glob("*.arrow")) or sorted(parquet)
+    splits = {file.name.partition("-")[0] for file in files if "-" in file.name}
+    parts = {held.parent.name for held in path.glob("*/state.json")}  # each a folder
+    if parts or len(splits) > 1:
+        raise InputError(f"{path}: holds {', '.join(sorted(parts or splits))}; give one of them")
+    if not files:
+        wrong = "is a folder without Arrow or Parquet files of the library datasets"
+        raise InputError(f"{path}: {wrong}; give a file with one document a line")
+    return files
+
+
+def read_folder(
+    path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
+) -> Iterator[Record]:
+    """Read a folder of the library datasets: Arrow, as `save_to_disk` writes it, or Parquet."""
+    for file in dataset_files(path):
+        if file.suffix == ".parquet":
+            yield from read_parquet(file, problems, group_key, field)
+            continue
+        columns = partial(_text_columns, file, group_key=group_key, field=field)
+        broken = told(f"{file}: is no Arrow stream", "", (pa.ArrowException, OSError))
+        with broken, pa.memory_map(str(file)) as source:
+            rows = table_rows(str(file), pa.ipc.open_stream(source), columns, problems)
+            yield from _records(rows, problems, "unusable row", field, group_key)
+
+
 def _is_string(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -145,13 +214,18 @@ def _is_string(kind: pa.DataType) -> bool:
 def _text_columns(
     path: object, schema: pa.Schema, group_key: str | None, field: str | None
 ) -> list[str]:
-    text = TEXT_FIELD if field is None else field
+    shape = None if field is not None else shape_of(schema.names)
+    text = shape.key if shape else TEXT_FIELD if field is None else field
+    inside = text not in schema.names and text.partition(".")[0] in schema.names
+    text = text.partition(".")[0] if inside else text
     if text not in schema.names:
-        named = f"{', '.join(schema.names)}: {_ADVICE}"
-        raise InputError(f"{path}: column '{text}' is missing; there are {named}")
+        named = " ".join(", ".join(schema.names).split())
+        wrong = f"column '{text}' is missing; there are {named:.300}: {FIELD_ADVICE}"
+        raise InputError(f"{path}: {wrong}")
     columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
     for name in columns:
-        if not _is_string(schema.field(name).type):
+        is_read_whole = name == text and (inside or shape)
+        if not is_read_whole and not _is_string(schema.field(name).type):
             found = schema.field(name).type
             raise InputError(f"{path}: column '{name}' is {found}, expected string")
     if group_key is not None and group_key in set(schema.names) - set(columns):
@@ -160,7 +234,9 @@ def _text_columns(
             wrong = f"column '{group_key}', which names the group, is {kind}"
             raise InputError(f"{path}: {wrong}, expected string or integer")
         columns.append(group_key)
-    return columns
+    elif group_key is not None and (first := group_key.partition(".")[0]) in schema.names:
+        columns.append(first)
+    return list(dict.fromkeys(columns))
 
 
 def read_parquet(
@@ -169,7 +245,7 @@ def read_parquet(
     """Read a Parquet file: a column of texts, optional ``title`` and column of groups."""
     columns = partial(_text_columns, path, group_key=group_key, field=field)
     rows = parquet_rows(path, columns, problems)
-    yield from _records(rows, problems, "unusable row", field or TEXT_FIELD, group_key)
+    yield from _records(rows, problems, "unusable row", field, group_key)
 
 
 ChosenColumns = Callable[[pa.Schema], list[str]]  # which ones are read
@@ -240,7 +316,7 @@ def table_texts(table: pa.Table | pa.RecordBatchReader, name: str) -> HeldTexts:
     def read(problems: Problems, group_key: str | None, field: str | None) -> Iterator[Record]:
         columns = partial(_text_columns, name, group_key=group_key, field=field)
         rows = table_rows(name, table, columns, problems)
-        yield from _records(rows, problems, "unusable row", field or TEXT_FIELD, group_key)
+        yield from _records(rows, problems, "unusable row", field, group_key)
 
     return HeldTexts(name, read)
 
@@ -259,8 +335,10 @@ def listed_texts(texts: Iterable[Any], groups: Iterable[Any] | None, name: str) 
                 wrong = "groups than texts" if text is _MISSING else "texts than groups"
                 raise InputError(f"{name}: there are more {wrong}, from number {number} on")
             place = f"{name}: text {number}"
-            row = (place, {TEXT_FIELD: _checked_text(text, place)})
-            for record in _records([row], problems, "unusable text", None):
+            is_row = isinstance(text, Mapping)
+            held = dict(text) if is_row else {TEXT_FIELD: _checked_text(text, place)}
+            named = field if is_row else None
+            for record in _records([(place, held)], problems, "unusable text", named, group_key):
                 yield record if groups is None else replace(record, group=_group_of(group, place))
 
     return HeldTexts(name, read)

@@ -117,6 +117,7 @@ class Labels:
     data: dict[str, str] = field(default_factory=dict)  # What a model is evaluated on, and its caps
     reference: str = "Test set"
     baseline: str = "Human text (baseline)"  # Its row in a figure of distances
+    band: str = "random splits of this human text"  # Of what its band holds 95%
     titles: dict[str, str] = field(default_factory=dict)  # Of latent models and proposals
     published: bool = False  # Whether the data are the paper's, so that its values stand beside
     subject: str = ""  # The corpus, which ends a table's label in LaTeX; empty: there is one alone

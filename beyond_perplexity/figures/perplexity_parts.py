@@ -72,13 +72,13 @@ def bits_by_position(parts: pd.DataFrame, labels: Labels) -> Figure:
         y = [found[part] for part in names if part in found]
         left.plot(x, y, color=looks.colour(name), marker=looks.marker(name), markersize=3.5)
     for place, (pair, held) in enumerate(_pairs(kept)):
-        x, colour = [names.index(part) for part in held["part"]], PALETTE[place]
+        x, colour = [names.index(part) for part in held["part"]], PALETTE[2 + place]
         label = " less ".join(map(labels.model, pair))
         right.plot(x, held["within"], color=colour, marker="o", markersize=3.5, label=label)
         low, high = (held[f"within_{end}"].to_numpy(float) for end in ("low", "high"))
         right.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     right.axhline(0, color="#000000", linewidth=0.7)
-    right.legend(loc="upper right")
+    right.legend(loc="best")
     for axis, label in ((left, "Bits per byte"), (right, "Difference, bits per byte")):
         axis.set_xticks(range(len(names)), ticks, rotation=45)
         axis.set_xlabel("Byte of the document, from")

@@ -64,8 +64,8 @@ def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: st
     axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
 
 
-def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
-    said = "Colour compares the distance with 95% of random splits of this human text,\n"
+def _legend(figure: Figure, marks: set[str], fills: set[Any], band: str) -> None:
+    said = f"Colour compares the distance with 95% of {band},\n"
     said += f"stars are the permutation test of all documents: {numbers.STAR_NOTE}."
     said += f" {numbers.WITHHELD} no verdict." if numbers.WITHHELD in marks else ""
     if numbers.UNCLEAR in marks:
@@ -131,7 +131,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         )
         bar.set_label("Excess (square-root scale)")
         bar.outline.set_visible(False)
-    _legend(figure, marks, fills)
+    _legend(figure, marks, fills, labels.band)
     return figure
 
 

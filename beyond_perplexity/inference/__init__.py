@@ -17,9 +17,17 @@ from beyond_perplexity.inference.intervals import jackknife_interval as jackknif
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
 from beyond_perplexity.inference.intervals import ratio_test as ratio_test
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
+from beyond_perplexity.inference.log_odds import LogOdds as LogOdds
+from beyond_perplexity.inference.log_odds import UnitRates as UnitRates
+from beyond_perplexity.inference.log_odds import effective_cases as effective_cases
+from beyond_perplexity.inference.log_odds import log_odds as log_odds
+from beyond_perplexity.inference.log_odds import log_odds_limits as log_odds_limits
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
+from beyond_perplexity.inference.max_t import MaxT as MaxT
+from beyond_perplexity.inference.max_t import benjamini_yekutieli as benjamini_yekutieli
+from beyond_perplexity.inference.max_t import max_t as max_t
 from beyond_perplexity.inference.neighbours import NeighbourTest as NeighbourTest
 from beyond_perplexity.inference.neighbours import neighbour_test as neighbour_test
 from beyond_perplexity.inference.p_values import holm as holm

@@ -197,6 +197,11 @@ class Halved(NamedTuple):
             chosen = np.ones(n, bool) if kept[sample_set] is None else kept[sample_set]
             numbers, inverse = np.unique(own[chosen], return_inverse=True)
             n_units = len(numbers)
+            if paired:  # units of both texts have the same numbers, whatever is left out
+                inverse, n_units = (
+                    own[chosen],
+                    int(max(one.max() for one in groups if one is not None)) + 1,
+                )
             unit = np.full(n, n_units)
             unit[chosen] = inverse
             purpose = f"held_out/{'prompts' if paired else name}"

@@ -36,23 +36,6 @@ from beyond_perplexity.random_streams import stream
 PromptCodes = tuple[np.ndarray, np.ndarray]  # of each document of both texts: (D,) and (E,)
 
 
-class _PromptStrata(Strata):
-    """Answers by prompt, as many of both texts in each."""
-
-    @property
-    def unlike(self) -> str:
-        """Say nothing: answers to one prompt are alike under the null hypothesis."""
-        return ""
-
-    def label(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw which answers are on the first side, half of each prompt's: bool, (U,)."""
-        sizes = 2 * self.n_first
-        ranks = _ranks(np.repeat(np.arange(len(sizes)), sizes), rng)  # in the order of `order`
-        labels = np.empty(len(self.order), bool)
-        labels[self.order] = ranks < np.repeat(self.n_first, sizes)
-        return labels
-
-
 class Prompts(CommonGroups):
     """The prompt of each document of both texts, or the group that its prompt is of.
 
@@ -79,7 +62,7 @@ class Prompts(CommonGroups):
             order = np.argsort(np.tile(self.units, 2), kind="stable")
             sizes = np.bincount(self.units)
             starts = 2 * (np.cumsum(sizes) - sizes)
-            of_prompts = _PromptStrata(order, starts, sizes, np.ones(2 * size), "answers")
+            of_prompts = Strata(order, starts, sizes, np.ones(2 * size), "answers")
             n, strata = size, None if of_words else of_prompts
         return PermutedUnits("prompts", (codes[0], codes[1] + n), (n, n), (1.0, 1.0), strata)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beyond_perplexity.auditing import checks
+from beyond_perplexity.auditing.sampled_texts import filled_texts, sample_texts
+from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.storage.accounts import Account
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +27,8 @@ AUDIT_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
 class Audit(Result):
     """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
 
-    `numbers` of other programs, and ours beside them, are empty where they were not asked for.
+    `numbers` of other programs, and ours beside them, are empty where they were not asked for;
+    `known` is the table of the checks.
 
     Attributes
     ----------
@@ -38,10 +43,11 @@ class Audit(Result):
         model: str,
         findings: Sequence[checks.Finding],
         numbers: Sequence[checks.PrintedNumber],
+        known: Mapping[str, checks.Check] = checks.CHECKS,
     ) -> None:
         import pandas as pd
 
-        rows = [{**one._asdict(), "unit": checks.CHECKS[one.check].unit} for one in findings]
+        rows = [{**one._asdict(), "unit": known[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.failed_checks = [one.check for one in findings if not one.sound and not one.because]
         programs = checks.PROGRAMS
@@ -67,11 +73,15 @@ def _draw(table: pd.DataFrame) -> Figure:
 
 
 def _unused(given: AuditOptions) -> Iterator[calls.Unused]:
-    if isinstance(given.model, str | Path):
+    if given.url is None:
+        yield "without a url", ASKED
+    else:
+        yield "with a server", ("model", "device", *(() if given.rosetta else ("end",)))
+    if given.url is not None or isinstance(given.model, str | Path):
         yield "with a model that has its own", ("vocabulary",)
     else:
         yield "with a model in memory", ("precision", "device")
-    if calls.in_memory(given.texts):
+    if calls.of_strings(given.texts):
         yield "on texts in memory", ("field",)
 
 
@@ -93,14 +103,17 @@ def audit(given: AuditOptions) -> Audit:
     """
     model, check = given.model, given.check
     check = [check] if isinstance(check, str) else check
+    if isinstance(check, bytes) or not isinstance(check, Iterable | None):
+        raise calls.wrong_type("check", check, "a name, or a list of them")
+    calls.check_named("audit", given)
+    if given.url is not None:
+        return _of_server(given, None if check is None else list(check))
     with extras_named():
         from beyond_perplexity.auditing import audit as audited_texts
         from beyond_perplexity.models.contract import LanguageModel
     is_held = isinstance(model, LanguageModel)
     if not is_held:
         calls.check_path_or_name("model", model)
-    if isinstance(check, bytes) or not isinstance(check, Iterable | None):
-        raise calls.wrong_type("check", check, "a name, or a list of them")
     texts = calls.text_source(given.texts, "texts", field=given.field)
     with calls.torch_kept(given.threads):
         if is_held:
@@ -118,3 +131,23 @@ def audit(given: AuditOptions) -> Audit:
             seed=given.seed,
         )
     return Audit(type(model).__name__ if is_held else str(model), findings, numbers)
+
+
+def _of_server(given: AuditOptions, names: Sequence[str] | None) -> Audit:
+    from beyond_perplexity.auditing.served import audit_server
+    from beyond_perplexity.auditing.served_numbers import translate_server
+    from beyond_perplexity.models.served.server import ServedModel
+
+    texts = calls.text_source(given.texts, "texts", field=given.field)
+    account = Account(texts, "documents")
+    filled = filled_texts(read_cleaned(texts, None, field=given.field, account=account), account)
+    held = list(filled) if given.rosetta else filled
+    sample = sample_texts(held, given.documents, given.seed)
+    findings = audit_server(given, sample, names, given.precision)
+    numbers = list[checks.PrintedNumber]()
+    if isinstance(held, list):
+        with ServedModel(given) as served:
+            numbers = translate_server(served, held)
+    else:
+        account.left_out["not drawn for the checks"] = account.used - len(sample)
+    return Audit(str(given.url), findings, numbers, checks.SERVED_CHECKS)

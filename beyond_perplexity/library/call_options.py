@@ -9,9 +9,10 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import option, output_path, threads_option
-from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES
+from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
+from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.models.served.options import ServedOptions
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.storage.shards import FileRanges
@@ -34,40 +35,41 @@ def _written(words: str) -> Any:
 
 
 @dataclass(frozen=True)
-class AuditOptions:
+class AuditOptions(ServedOptions):
     """Whether a model, its tokenizer and the scoring of texts keep what a perplexity promises.
 
     Each check compares what must be equal, or adds up what must be 1, for some documents of a text.
     It has a name, a tolerance and an explanation. A failed check says what was measured and where;
     one that follows from another says so. --rosetta adds what other programs would print for the
     same model and text, each number with the definition that makes it differ. The exit status is 1
-    where a check fails, too.
+    where a check fails, too. A server (--url) has checks of its own, which need no weights.
     """
 
     model: Any = option(
-        MISSING,
+        None,
         "model folder, ours or of Hugging Face, or a hub's name",
         "str, path or LanguageModel",
         more="Or a model in memory.",
     )
     texts: Any = option(
-        MISSING,
-        "text, JSONL or Parquet file, one document a line or row; cleaned as the model's corpus "
+        None,
+        "text, JSONL, CSV or Parquet, one document a line or row; cleaned as the model's corpus "
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",
         called="--text",
+        in_command=MISSING,
         metavar="TEXT",
     )
     _: KW_ONLY
     vocabulary: Any = _in_memory("that of a model in memory", "Vocabulary")
     field: str | None = option(
-        None, "field or column of the texts in JSONL or Parquet (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )
     documents: int = option(16, "documents to look at, drawn at random", least=1, most=4096)
     check: Any = option(
         None,
-        f"these alone: {', '.join(CHECKS)}",
+        f"these alone: {', '.join(CHECKS)}; of a server {', '.join(SERVED_CHECKS)}",
         "str or sequence of str, optional",
         nargs="+",
         metavar="NAME",
@@ -88,7 +90,7 @@ class AuditOptions:
 
 
 @dataclass(frozen=True)
-class ContrastOptions:
+class ContrastOptions(ServedOptions):
     """Score pairs of a good and a bad sentence under a model: accuracy and H_C of each phenomenon.
 
     A file of pairs is JSONL (an object a line) or TSV with a header row, plain or compressed.
@@ -115,7 +117,6 @@ class ContrastOptions:
         "folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
         "model: ARPA file, plain or .gz",
         more="An ARPA model reads sentences as they are.",
-        in_command=MISSING,
     )
     phenomena: Any = _in_memory("what each pair is about: each gets a row", "iterable of str")
     groups: Any = _in_memory("document or page of each pair, for intervals", "iterable of str")
@@ -188,7 +189,7 @@ class EstimateOptions:
     """
 
     weights: Any = option(
-        MISSING,
+        (),
         "files of samples, cut in any way",
         "path, DataFrame, Arrow table, or iterable of these",
         more="A row for every sample z_k ~ q(z | x_n): ``instance_id`` n and ``sample_id`` k "
@@ -196,9 +197,20 @@ class EstimateOptions:
         "log q(z_k | x_n), natural logarithms; ``log_p`` may be −inf. Used when there: "
         "``n_unknown``, ``log_p_penalized``, ``latent_hash``, ``model``, ``proposal``, "
         "``temperature``.",
-        nargs="+",
+        nargs="*",
+        called="--weights",
     )
     _: KW_ONLY
+    thoughts: Any = option(
+        (),
+        "in place of weights: thoughts of a reasoning model and what they give its answers, as "
+        "beyond-perplexity thoughts writes them",
+        "as `weights`, optional",
+        more="A row a thought z: ``instance``, ``sample``, ``n_tokens`` of the answer, "
+        "``log_p_answer`` = log p(y | x, z), and ``log_p_thought``, ``log_q_thought`` where "
+        "thoughts were not drawn from the model itself; see `importance.thought_files`.",
+        nargs="*",
+    )
     log_q: Any = option(
         (), "log q at all temperatures (schema log_q)", "as `weights`, optional", nargs="*"
     )
@@ -220,3 +232,55 @@ class EstimateOptions:
     seed: int = option(0, "seed of subsets, pairings and bootstraps", least=0)
     output: str | Path | None = _written("table to write as well: .csv or .parquet")
     diagnostics: str | Path | None = _written("table of every instance to write: .csv or .parquet")
+
+
+@dataclass(frozen=True)
+class DrawThoughtsOptions:
+    """Draw thoughts of a reasoning model, and score the given answers after them.
+
+    The probability of an answer is a sum over all thoughts; of the shards that are written
+    `estimate --thoughts` gives the perplexity of the answers, its bounds and diagnostics, beside
+    those with no thought and with the greedy one. A thought that reaches the most tokens without
+    its end is cut, and counts as one with no answer; the share of these is told.
+    """
+
+    model: Any = option(
+        MISSING, "model folder, ours or of Hugging Face, or a hub's name", "path", called="--model"
+    )
+    prompts: Any = option(
+        MISSING,
+        "JSONL or Parquet file with a prompt and its answer in a row",
+        "path, or table or iterable of dict",
+        called="--prompts",
+    )
+    out: Any = option(
+        MISSING, "folder for the shards; finished ones are kept", "path", type=output_folder
+    )
+    _: KW_ONLY
+    prompt: str = option("prompt", "field of the prompt (default: prompt)")
+    answer: str = option("answer", "field of the answer (default: answer)")
+    samples: int = option(64, "thoughts of each prompt (default: 64)", least=1, most=1_000_000)
+    proposal: str = option(
+        "own",
+        "what thoughts are drawn from: the model given the prompt (own), given a prompt that shows "
+        "the answer (answer), or both (mixture)",
+        choices=("own", "answer", "mixture"),
+    )
+    own_share: float = option(0.5, "share of own thoughts in the mixture (default: 0.5)")
+    most_tokens: int = option(
+        1024, "longest thought, in tokens (default: 1024)", least=1, most=10_000_000
+    )
+    end_of_thought: str = option("</think>", "what ends a thought (default: </think>)")
+    between: str | None = option(
+        None,
+        "what stands between the end of a thought and the answer (default: an empty line where "
+        "there is a chat template, else nothing)",
+    )
+    shown: str = option(
+        "{prompt}\n\nThe answer is: {answer}\nThink it through, then give that answer.",
+        "how a prompt shows its answer, with {prompt} and {answer}",
+    )
+    shard_size: int = option(16, "prompts of a shard (default: 16)", least=1, most=1_000_000)
+    seed: int = option(1, "seed of all draws (default: 1)", least=0)
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")

@@ -87,6 +87,13 @@ def in_memory(given: Any) -> bool:
     return not isinstance(given, str | os.PathLike) and not is_table
 
 
+def of_strings(given: Any) -> bool:
+    """Return whether texts in memory are surely strings; rows of a dataset have fields."""
+    is_open = hasattr(given, "column_names") or isinstance(given, Iterator)
+    first = given[0] if isinstance(given, list | tuple) and given else ""
+    return in_memory(given) and not is_open and not isinstance(first, Mapping)
+
+
 @contextmanager
 def torch_kept(threads: int | None) -> Iterator[None]:
     """Let torch compute in so many CPU threads; they and its random state are kept for the caller.
@@ -154,6 +161,14 @@ def _refuse(options: Any, way: str, names: Sequence[str]) -> None:
 def wrong_type(name: str, given: Any, give: str) -> InputError:
     """Say which argument has a type that cannot be used, and what to give instead."""
     return InputError(f"{name}: is of type {type(given).__name__}; give {give}")
+
+
+def check_named(function: str, given: Any) -> None:
+    """Refuse a call without texts, and one with neither a model nor a server."""
+    if given.texts is None:
+        raise TypeError(f"{function}() missing a required argument: 'texts'")
+    if given.model is None and given.url is None:
+        raise InputError("model: is missing; give one, or the url of a server that has one")
 
 
 def check_path_or_name(name: str, given: Any) -> None:

@@ -18,6 +18,7 @@ from beyond_perplexity.library.calls import (
     answer_source,
     in_memory,
     library_function,
+    of_strings,
     text_source,
 )
 from beyond_perplexity.library.result import Result
@@ -55,9 +56,9 @@ def _unused_of_texts(given: CompareOptions) -> Iterator[Unused]:
     texts = given.reference, given.samples
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
-    if all(map(in_memory, read)):
+    if all(map(of_strings, read)):
         yield "on texts in memory", ("field",)
-    if in_memory(texts[1]):
+    if of_strings(texts[1]):
         yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)
@@ -93,7 +94,8 @@ def compare(given: CompareOptions) -> Result:
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
         distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
-        and limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
+        and limits, and the distance of all documents (`value_all`). Tables ``words`` (words and
+        phrases that the samples over- and under-use, the farthest first), ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises
@@ -111,7 +113,8 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held, text = {"curves": found.curves, "raw": found.raw}, comparison_text(found)
+    held = {name: getattr(found, name) for name in ("words", "curves", "raw")}
+    text = comparison_text(found)
     if out is not None:
         page, table = out / "compare.html", out / "tendencies.csv"
         text += f"\n\nOpen {page}; in full precision: {table}"

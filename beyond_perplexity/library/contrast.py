@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.arguments import check_number
@@ -25,6 +27,7 @@ from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.served.options import ASKED
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.inputs import told
@@ -38,8 +41,13 @@ _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 
 def _unused(given: ContrastOptions) -> Iterator[calls.Unused]:
-    if given.model is None:
-        yield "without a model, on log scores", ("tokenized", "threads", "device")
+    if given.url is None:
+        yield "without a url", ASKED
+    else:
+        yield "with a server", ("model", "tokenized", "device")
+    if given.model is None and given.url is None:
+        if not isinstance(given.originals, str | os.PathLike):
+            yield "without a model, on log scores", ("tokenized", "threads", "device")
         return
     yield "with a model, which counts words itself", ("words",)
     if isinstance(given.originals, str | os.PathLike):
@@ -64,12 +72,19 @@ def contrast(given: ContrastOptions) -> Result:
         When a pair or the model cannot be used, or the extra ``models`` is not installed.
     """
     is_file = isinstance(given.originals, str | os.PathLike)
-    if given.model is None:
+    ends = {} if given.url is None or given.end else {"eos": False}
+    signature = sign("contrast", text=_read_as(given), distortion="pairs", **ends)
+    record: dict[str, Any] = {}
+    if given.url is not None:
+        table = _of_server(given)
+        flags: dict[str, object] = {name: getattr(given, name) for name in ("url", *ASKED)}
+    elif given.model is None:
         if is_file:
-            raise InputError("originals: is a file of sentences; name the model that reads them")
+            raise InputError(
+                "originals: is a file of sentences; name the model that reads them, or a url"
+            )
         table = contrast_scores(_scores(given), given.name or "scores")
-        flags: dict[str, object] = {"pairs": "scores"}
-        record: dict[str, Any] = {}
+        flags = {"pairs": "scores"}
     else:
         calls.check_path_or_name("model", given.model)
         with calls.torch_kept(given.threads):
@@ -79,14 +94,35 @@ def contrast(given: ContrastOptions) -> Result:
         shown = str(given.originals) if is_file else "texts"
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
-    read = "scores" if given.model is None else "tokenized" if given.tokenized else "own"
-    signature = sign("contrast", text=read, distortion="pairs")
     summary = {**_means(table, given.originals), "signature": signature}
     if given.output:
         written = run_record("beyond_perplexity/library/contrast.py", flags, **record)
         write_shard(given.output, PAIR_CONTRASTS, table, written | {"signature": signature})
     text = "\n".join([_describe(table), *_said_of_means(summary)])
     return Result("contrast", table, text=text, summary=summary)
+
+
+def _read_as(given: ContrastOptions) -> str:
+    if given.model is None and given.url is None:
+        return "scores"
+    return "tokenized" if given.tokenized else "own"
+
+
+def _of_server(given: ContrastOptions) -> pa.Table:
+    """Score sentences each as a text of its own, from its first token on."""
+    from beyond_perplexity.models.served.journal import Journal
+    from beyond_perplexity.models.served.server import ServedModel
+
+    with ServedModel(given) as served:
+        if not served.first:
+            raise InputError("beginning: is missing; pairs may differ in the first token")
+
+        def score(texts: Iterable[Sequence[str]]) -> np.ndarray:
+            named = ((f"sentence {n}", " ".join(text)) for n, text in enumerate(texts, 1))
+            found = served.score(named, Journal())
+            return np.array([math.fsum(one.log_probs) for one in found])
+
+        return contrast_pairs(score, _given_pairs(given), None, given.name or served.model)
 
 
 def _open(model: str, device: str) -> OpenedModel:
@@ -128,19 +164,23 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     from beyond_perplexity.contrastive.scores import make_scorer
     from beyond_perplexity.models.registry import cleaning_of
 
-    if isinstance(given.originals, str | os.PathLike):
-        if given.distorted is not None:
-            raise InputError("distorted: originals is a file of both sentences; leave it out")
-        pairs = read_pairs(Path(given.originals))
-    else:
-        pairs = _sentence_pairs(given)
     description, model = opened.description, str(given.model)
     plain = description.get("arpa") and not given.tokenized  # whose text is read as it is
     cleaning = None if plain else cleaning_of(description, tokenized=given.tokenized)
     scorer = make_scorer(opened.model, opened.vocabulary, model)
     where = "texts" if given.distorted is not None else given.originals
     with nullcontext() if plain else watched(cleaning, where) as clean:
-        return contrast_pairs(scorer, pairs, clean, given.name or Path(model).resolve().name)
+        return contrast_pairs(
+            scorer, _given_pairs(given), clean, given.name or Path(model).resolve().name
+        )
+
+
+def _given_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
+    if not isinstance(given.originals, str | os.PathLike):
+        return _sentence_pairs(given)
+    if given.distorted is not None:
+        raise InputError("distorted: originals is a file of both sentences; leave it out")
+    return read_pairs(Path(given.originals))
 
 
 def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:

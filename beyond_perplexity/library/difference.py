@@ -17,6 +17,7 @@ from beyond_perplexity.perplexities.parts import compare_tokens
 from beyond_perplexity.perplexities.score_files import FileScores, read_scores
 from beyond_perplexity.perplexities.token_files import read_tokens
 from beyond_perplexity.storage.accounts import Account
+from beyond_perplexity.storage.accounts import accounts as held_accounts
 from beyond_perplexity.storage.shards import ParquetInput
 from beyond_perplexity.storage.table_files import HeldTable
 
@@ -33,9 +34,9 @@ def score_models(given: PairOptions, folder: str) -> tuple[Sources, pa.Table | N
     how: dict[str, Any] = {name: getattr(given, name) for name in (*_PASSED, "device")}
     models = [str(given.model), str(given.against)]
     stems = [Path(name).name.removesuffix(".gz").removesuffix(".arpa") for name in models]
-    names = stems if stems[0] != stems[1] else models
-    if names[0] == names[1]:  # a model against itself
-        names[1] += " (again)"
+    names = stems if stems[0] != stems[1] else list(models)
+    if models[0] == models[1]:  # a model against itself
+        names = [stems[0], f"{stems[0]} (again)"]
     sources, opened = Sources(), []
     with calls.torch_kept(given.threads):
         for name, model in zip(names, models, strict=True):
@@ -68,7 +69,8 @@ def locate(
         with ParquetInput(path) as file:
             held = HeldTable(table, path)
             held.metadata = file.metadata.metadata or {}
-        files += read_scores(held)
+        with held_accounts():  # what was read is told of the tokens
+            files += read_scores(held)
     return parts, files
 
 

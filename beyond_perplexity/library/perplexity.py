@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.served.options import ASKED
 from beyond_perplexity.perplexities.options import ScoringOptions
 
 if TYPE_CHECKING:
@@ -28,20 +29,29 @@ _KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "open_vocabulary": 
 
 
 def _is_arpa(given: ScoringOptions) -> bool:
+    if given.model is None:
+        return False
     calls.check_path_or_name("model", given.model)
     return os.path.isfile(given.model) if given.arpa is None else bool(given.arpa)
 
 
 def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
-    if _is_arpa(given):
+    if given.url is not None:
+        local = "arpa", "unk_as", "unk_as_unknown", "cleaned", "tokenized", "count_bos"
+        ours = "no_count_eos", "special_tokens", "spelling_model", "per_word", "device"
+        yield "with a server", ("model", *local, *ours)
+    else:
+        yield "without a url", ASKED
+    if given.url is None and _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
         yield text, ("cleaned", "tokenized", "spelling_model", "special_tokens")
     else:
         yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
         yield "on tokenized texts", ("cleaned",)
-    if calls.in_memory(given.texts):
+    if calls.of_strings(given.texts):
         yield "on texts in memory", ("field",)
+    if calls.in_memory(given.texts):
         yield "on texts in memory; groups stand beside them", ("group_column",)
 
 
@@ -64,21 +74,30 @@ def perplexity(given: ScoringOptions) -> Result:
     InputError
         When the model or a text cannot be used, or the extra ``models`` is not installed.
     """
+    calls.check_named("perplexity", given)
     column = given.group_column
     if column is None and given.groups is not None:
         column = calls.GROUP_COLUMN
     named = {"field": given.field, "group_column": column}
     texts = calls.text_source(given.texts, "texts", given.groups, **named)
+    settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
+    summary, documents = _score(settled)
+    tables = {"documents": documents} if documents is not None else {}
+    table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
+    return Result("perplexity", table, text=text, summary=summary, tables=tables)
+
+
+def _score(given: ScoringOptions) -> tuple[dict[str, Any], Any]:
+    if given.url is not None:
+        from beyond_perplexity.perplexities.served import score_served
+
+        return score_served(given)
     with extras_named():
         from beyond_perplexity.perplexities.external import load_scoring, score_given
     with calls.torch_kept(given.threads):
         with extras_named():
-            settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
-            scoring = load_scoring(settled)
-        summary, documents = score_given(scoring)
-    tables = {"documents": documents} if documents is not None else {}
-    table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
-    return Result("perplexity", table, text=text, summary=summary, tables=tables)
+            scoring = load_scoring(given)
+        return score_given(scoring)
 
 
 def _text(summary: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ RESULT_KINDS = {
     "perplexity_tokens": "what a model says of a token",
     "tendencies": "a measure of a sample set against human text, with baseline and p",
     "tendencies_raw": "the same of the texts as they are, no word read as unknown",
+    "words": "a word or phrase of a sample set beside human text, tested",
     "sample_size": "a measure of random subsets of n documents",
     "sensitivity": "the minimum detectable effect of n documents",
     "estimates": "an estimate of the perplexity of a latent model",
@@ -76,6 +77,7 @@ RESULT_FILES: dict[str, tuple[Any, ...]] = {
         f"{_TENDENCIES}/measures",
     ),
     "tendencies_raw": (tendencies.TENDENCY_MEASURES, f"{_TENDENCIES}/raw"),
+    "words": (tendencies.WORDS_AND_PHRASES, f"{_TENDENCIES}/words"),
     "sample_size": (tendencies.SAMPLE_SIZE, f"{_TENDENCIES}/sample_size"),
     "sensitivity": (
         tendencies.SENSITIVITY,

@@ -15,6 +15,7 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.models.token_starts import encode_with_starts, shown_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
@@ -31,16 +32,6 @@ class DocumentScore(NamedTuple):
     tokens: int  # without ``<s>`` and ``</s>``
     unknown: int  # of them ``<unk>``
     impossible: int  # predictions
-
-
-class TokenScores(NamedTuple):
-    """What a model says of the tokens of one document, in their order."""
-
-    log_probs: np.ndarray  # float64, (n,), nats, the end last where it is scored
-    # int64, (n,): byte of the scored UTF-8 text at which each begins (end of the text: its length)
-    starts: np.ndarray
-    tokens: list[str]  # as shown
-    ended: bool  # whether the last one is the end of the document
 
 
 class ScoreWindow(NamedTuple):

@@ -202,7 +202,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
 
 
 def _load_arpa(options: ScoringOptions) -> Scoring:
-    path = Path(options.model)
+    path = Path(str(options.model))
     model, vocabulary = open_arpa(path, options.device)
     groups, rule = _groups(options), UnknownRule(options.unk_as, options.unk_as_unknown)
     lines = enumerate(read_grouped_sentences(options.texts, rule, groups, options.field))

@@ -14,26 +14,27 @@ from beyond_perplexity.arguments import (
     output_path,
     threads_option,
 )
+from beyond_perplexity.models.served.options import ServedOptions
 
 
 @dataclass(frozen=True)
-class ScoringOptions:
+class ScoringOptions(ServedOptions):
     """What is scored, and how; `texts` are a path or, for the scoring itself, `HeldTexts`."""
 
-    model: str | Path = option(
-        MISSING,
+    model: str | Path | None = option(
+        None,
         "folder of a model: of a run or of Hugging Face; or its name on the hub",
-        more="Or the file of an n-gram model in ARPA format.",
-        in_command=None,
+        more="Or the file of an n-gram model in ARPA format. None: `url` names a server.",
     )
     texts: Any = option(
-        MISSING,
-        "text, JSONL or Parquet by its suffix, one document a line or row; of an ARPA file a "
+        None,
+        "text, JSONL, CSV or Parquet, one document a line or row; of an ARPA file a "
         "sentence, which is read as it is",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents: a str is a path; tables have a column ``text``. An iterator is "
         "read once and never held.",
         called="--text",
+        in_command=MISSING,
         metavar="TEXT",
     )
     _: KW_ONLY
@@ -50,7 +51,7 @@ class ScoringOptions:
     )
     unk_as_unknown: bool = option(False, "of an ARPA file: a literal <unk> is the unknown word")
     field: str | None = option(
-        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )
     cleaned: bool = option(False, "clean the text as the model's corpus")
     tokenized: bool = option(False, "the text is cleaned already")
@@ -131,13 +132,13 @@ class PairOptions:
     against: Any = option(None, "the model that it is compared with", "path, optional")
     texts: Any = option(
         None,
-        "text, JSONL or Parquet by its suffix, one document a line or row",
+        "text, JSONL, CSV or Parquet, one document a line or row",
         "path, iterable of str, DataFrame or Arrow table, optional",
         called="--text",
         metavar="TEXT",
     )
     field: str | None = option(
-        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )
     group_column: str | None = option(
         None, "field or column of the documents that belong together (default: group)"

@@ -24,36 +24,28 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
-from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import (
-    POOL,
-    DocumentScore,
-    TokenScores,
-    check_window,
-    score_documents,
-    score_texts_by_token,
-)
-from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
+from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.provenance import hash_bytes
-from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
+
+if TYPE_CHECKING:
+    from beyond_perplexity.models.contract import LanguageModel
+    from beyond_perplexity.models.likelihoods import DocumentScore
 
 TextKind = Literal["cleaned", "raw"]
 Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
 # Is given documents, which text of them is scored, and their tokens.
 TakeTokens = Callable[[Sequence["ScoredText"], TextKind, Sequence[TokenScores]], object]
-READ = 8_192  # documents that are read at once
 
 
 class ScoredText(NamedTuple):
@@ -84,40 +76,6 @@ class DocumentRow(NamedTuple):
     impossible: int
     text_hash: int  # 64 bits of the BLAKE2b digest of the scored bytes, signed
     ended: bool = True  # Whether the log-likelihoods have the end of the document
-
-
-def texts_of_split(
-    path: str, split: str, *, grouped: bool = False, raw: str | None = None
-) -> Iterator[ScoredText]:
-    """Stream the documents of a split of a file of schema ``documents``.
-
-    `grouped`: whether the documents of a title are named as a group, as they are where the split
-    keeps them whole; `raw`: file of schema ``raw``, of the same extraction: give the text before
-    cleaning.
-    """
-    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
-    batches = read_batches(path, DOCUMENTS, columns, READ)
-    for batch in _add_raw(batches, path, raw) if raw else batches:
-        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
-            title = row["title"] or None
-            yield ScoredText(row["doc_id"], row["text"], title if grouped else None, title)
-
-
-def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
-    """Add the texts before cleaning, which lie in the order of the documents."""
-    other = f"{raw}: does not hold the documents of {path} in their order; extract the corpus again"
-    strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
-    waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
-    for batch in batches:
-        while len(waiting) < len(batch) and (more := next(strings, None)) is not None:
-            waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
-        found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
-        documents = pa.Table.from_batches([batch])
-        if not found.column("doc_id").equals(documents.column("doc_id")):
-            raise InputError(other)
-        yield documents.append_column("text", found.column("text"))
-    if len(waiting) or next(strings, None) is not None:
-        raise InputError(other)
 
 
 def _row(
@@ -167,6 +125,9 @@ def score_rows(
     `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
     that is no infinite perplexity, but a broken model.
     """
+    # which need torch
+    from beyond_perplexity.models.likelihoods import POOL, score_documents, score_texts_by_token
+
     items = enumerate(texts)
     given = (ScoredText(place, x) if isinstance(x, str) else x for place, x in items)
     if text == "cleaned":
@@ -288,10 +249,15 @@ def _intervals(totals: Totals, groups: np.ndarray, extra: int) -> dict[str, Any]
 
 
 def summarize(
-    totals: Totals, vocabulary: Vocabulary, *, count_eos: bool = True, count_bos: bool = False
+    totals: Totals,
+    vocabulary: Vocabulary | None,
+    *,
+    count_eos: bool = True,
+    count_bos: bool = False,
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 
+    `vocabulary` is None where it is not known, as of a served model.
     `count_eos` and `count_bos` say whether ``</s>`` and ``<s>`` count in every N: as a token, a
     word, a character (the line feed of a file with one document a line) and a byte. log P never has
     ``<s>``, and the totals have ``</s>`` in it if and only if N has. Campagnola (2020)
@@ -332,7 +298,9 @@ def summarize(
         "unknown_share": unknown / max(1, tokens),
         "impossible_tokens": int(sums["impossible"]),
         "impossible_documents": int(np.count_nonzero(totals.columns["impossible"])),
-        "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size},
+        "vocabulary": None
+        if vocabulary is None
+        else {"kind": vocabulary.kind, "size": vocabulary.size},
         "interval": _intervals(totals, groups, count_eos + count_bos),
     }
     if summary["interval"]["groups"] < documents:
@@ -348,6 +316,32 @@ def summarize(
         if not math.isnan(sums["log_likelihood_open_vocabulary"]):
             summary["open_vocabulary"] = _spelled(sums, n)
     return summary
+
+
+def summarize_rows(
+    batches: Iterable[list[DocumentRow]],
+    vocabulary: Vocabulary | None,
+    how: Mapping[str, object],
+    *,
+    write: Callable[[pa.Table], object] | None = None,
+    count_eos: bool = True,
+    count_bos: bool = False,
+) -> dict[str, Any]:
+    """Summarize the rows of documents, by whatever they are scored, in their order.
+
+    `how` has the further parts of the signature, and is read when all is scored; see `measure`.
+    """
+    totals = Totals()
+    for rows in batches:
+        for row in rows:
+            totals.add(row)
+        if write and rows:
+            write(rows_table(rows))
+    summary = summarize(totals, vocabulary, count_eos=count_eos, count_bos=count_bos)
+    # A closed vocabulary with a spelling model pays for every character, as an open one does.
+    spelling = not summary["unknown"] or "open_vocabulary" in summary
+    signature = sign("bpb", eos=count_eos, bos=count_bos, spelling=spelling, **how)
+    return {**summary, "signature": signature}
 
 
 def measure(
@@ -374,21 +368,15 @@ def measure(
     text are read. The result is that of `summarize`, with ``text``, ``context_length`` and
     ``stride`` (null: no limit), and its ``signature``.
     """
+    from beyond_perplexity.models.likelihoods import check_window
+
     context, step = check_window(model, context_length, stride)
-    totals = Totals()
     given: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
     given |= {"tokens": tokens} if tokens else {}
     given |= {"context_length": context_length, "stride": stride}
-    for rows in score_rows(model, vocabulary, texts, **given):
-        for row in rows:
-            totals.add(row)
-        if write:
-            write(rows_table(rows))
-    summary = summarize(totals, vocabulary, count_eos=count_eos, count_bos=count_bos)
-    # A closed vocabulary with a spelling model pays for every character, as an open one does.
-    spelling = not summary["unknown"] or "open_vocabulary" in summary
-    how = {"eos": count_eos, "bos": count_bos, "special": special, "unk": unk, "spelling": spelling}
-    how |= {"context": context_length or "model", "stride": stride or "half"}
-    signature = sign("bpb", text=text, **how)
-    held = {"context_length": context, "stride": step, "signature": signature}
-    return {**summary, "text": text, **held}
+    rows = score_rows(model, vocabulary, texts, **given)
+    how = {"text": text, "special": special, "unk": unk}
+    how |= {"context": str(context_length or "model"), "stride": str(stride or "half")}
+    counted = {"count_eos": count_eos, "count_bos": count_bos}
+    summary = summarize_rows(rows, vocabulary, how, write=write, **counted)
+    return {**summary, "text": text, "context_length": context, "stride": step}

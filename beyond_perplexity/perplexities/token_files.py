@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.likelihoods import TokenScores
+from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind
 from beyond_perplexity.schemas.perplexity import TOKEN_SCORES
 from beyond_perplexity.storage.accounts import Account

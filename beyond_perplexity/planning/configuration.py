@@ -70,6 +70,21 @@ class Corpus(sections.SectionModel):
     split: formats.SplitOptions = options.OMITTED
 
 
+class PromptSection(sections.SectionModel):
+    """Models continue the beginnings of human documents, and are compared with how people went on.
+
+    tokens: Words of a document of the test split that are its prompt.
+    models: Names of the models of the run that continue them.
+    decodings: Names of the decodings that each of them uses: any but beams.
+    documents: Prompts at most, the first documents of the test split that go on behind them.
+    """
+
+    tokens: options.Count
+    models: sections.Names
+    decodings: sections.Names
+    documents: options.Count = 1_000
+
+
 class Generation(sections.SectionModel):
     """Section ``generation``.
 
@@ -80,6 +95,7 @@ class Generation(sections.SectionModel):
     maximum_length: Model tokens at which a document is cut; it is kept and counted as unfinished.
     precision: Type of the weights in decoding; auto takes bfloat16 on a GPU and float32 on a CPU.
         On a CPU bfloat16 can be several times faster, but texts then differ between kinds of CPU.
+    prompts: Models continue human prompts as well; null: they do not.
     """
 
     models: sections.Names
@@ -88,6 +104,7 @@ class Generation(sections.SectionModel):
     documents_per_shard: options.Count = 10_000
     maximum_length: options.Length = 512
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    prompts: PromptSection | None = None
 
 
 class External(sections.SectionModel):

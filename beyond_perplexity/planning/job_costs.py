@@ -47,6 +47,7 @@ NEEDS: Mapping[str, tuple[float, float, float]] = {
     "score_semantics": (3000, 0, 0.1),
     "count_samples": (2000, 0, 2e-4),
     "measure_tendencies": (4000, 0, 1e-3),
+    "measure_words": (3000, 0, 1e-3),
     "reduce_weights": (3500, 0, 1e-5),
     "extract_corpus": (2000, 0, 1.5e-5),
 }
@@ -157,6 +158,7 @@ class JobCosts:
             ),
             "count_samples": lambda _: min(documents, config["tendencies"]["documents_per_count"]),
             "measure_tendencies": lambda _: documents,
+            "measure_words": lambda _: documents,
             "draw": lambda w: (
                 plan.instance_range(w["draw"], w["instances"])[1]
                 * (plan.sample_range(w["draw"], w["setting"], w["samples"]) or [0, 1])[1]

@@ -58,8 +58,8 @@ class Perplexity(sections.SectionModel):
     """Section ``perplexity``.
 
     split: The split that is scored.
-    parts_of: Models of one corpus whose difference is split by kinds of words, places and
-        documents, the first less each other.
+    parts_of: Models of one corpus whose differences are split by kinds of words, places and
+        documents, pair by pair; each must find every document possible, as a trigram does not.
     """
 
     split: SplitName = "test"

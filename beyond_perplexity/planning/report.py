@@ -50,6 +50,7 @@ def _tendency_files(run: Run, corpus: str) -> Files:
         "measures": run.embeddings.measures(corpus),
         "embedding_measures": _each("embeddings/*/measures.parquet", embedded),
         "raw_measures": _each("tendencies/*/raw.parquet", sources),
+        "words": _each("tendencies/*/words.parquet", sources),
         "resamples": _each(f"{reference}/resamples/*/measures.parquet", resamples),
         "curves": [
             *_each(f"{reference}/*/curves.parquet", read_in),
@@ -57,6 +58,7 @@ def _tendency_files(run: Run, corpus: str) -> Files:
         ],
         "sample_size": _each("tendencies/*/sample_size.parquet", sources),
         "sensitivity": run.embeddings.sensitivity(corpus),
+        "prompt_measures": _each("prompts/*/measures.parquet", run.samples.continued(corpus)),
         "models": _each("models/*/model.json", scored),
         "perplexities": _each("perplexity/*.json", scored),
         "perplexity_differences": _each(

@@ -84,6 +84,12 @@ class Samples:
             if corpus in (None, self.corpus_of(first, second))
         ]
 
+    def continued(self, corpus: str | None = None) -> list[str]:
+        """List the models and decodings that continue prompts (of a corpus): ``model/decoding``."""
+        asked = self.config["generation"]["prompts"] or {"models": (), "decodings": ()}
+        own = [name for name in asked["models"] if corpus in (None, self._models.corpus(name))]
+        return [f"{model}/{decoding}" for model, decoding in product(own, asked["decodings"])]
+
     def corpus_of(self, model: str, decoding: str) -> str:
         """Return the corpus that a sample set is compared with: of sentences, if it is some."""
         if model != EXTERNAL:

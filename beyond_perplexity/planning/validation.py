@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import typing
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SENTENCES, SIDE_FILES
-from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.models.families import FAMILIES
@@ -34,17 +34,20 @@ _REFERENCES = {
     "report.published.* contrastive.documents_are_sentences semantics.documents_are_sentences",
     ("vocabularies", "vocabulary"): "models.*.vocabulary external_samples.*.vocabulary "
     "contrastive.vocabulary evaluators.*.vocabulary",
-    ("models", "model"): "generation.models contrastive.models contrastive.partition.proposal "
-    "semantics.models importance.beside proposals.*.model evaluators.*.model perplexity.parts_of",
-    ("decodings", "decoding"): "generation.decodings",
+    ("models", "model"): "generation.models generation.prompts.models contrastive.models "
+    "contrastive.partition.proposal semantics.models importance.beside proposals.*.model "
+    "evaluators.*.model perplexity.parts_of",
+    ("decodings", "decoding"): "generation.decodings generation.prompts.decodings",
     ("proposals", "proposal"): "importance.proposals",
     ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
     "tendencies.embedding.encoder",
 }
+_GENERATING = "generation.models", "generation.prompts.models"
 # Keys that name models, the kinds of families that they can name, and what others are.
 _WRITING, _EXACT = ("counted", "trained", "external", "latent"), ("counted", "trained", "external")
 _KINDS = (
     ("generation.models", _WRITING, "scores sentences alone; remove it"),
+    ("generation.prompts.models", _EXACT, "draws no next word by itself; remove it"),
     (
         "contrastive.models",
         (*_EXACT, "unnormalized"),
@@ -96,6 +99,9 @@ def _check_kinds(config: configuration_file.Config) -> None:
             family = config["models"][name]["family"]
             if FAMILIES[family].kind not in kinds:
                 raise InputError(f"{key}: '{name}' ({family}) {words}")
+    for key, name in _named(config, "generation.prompts.decodings"):
+        if decoding_row(config["decodings"][name]["kind"]).beam:
+            raise InputError(f"{key}: '{name}' draws whole documents; remove it")
     for path in ("contrastive.vocabulary", "evaluators.*.vocabulary"):
         for key, name in _named(config, path):
             if config["vocabularies"][name]["kind"] != "closed":
@@ -147,7 +153,7 @@ def _check_folders(config: configuration_file.Config) -> None:
 
 def _check_lengths(config: configuration_file.Config) -> None:
     length = config["generation"]["maximum_length"]
-    for name in config["generation"]["models"]:
+    for _, name in chain(*(_named(config, path) for path in _GENERATING)):
         context = configuration_file.architecture(config["models"][name]).get("context_length")
         if context is not None and length > context:
             fault = f"is {length}, but '{name}' conditions on {context} tokens at most"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from beyond_perplexity.tendencies.measures import (
     permuted_told,
     star_warning,
 )
+from beyond_perplexity.tendencies.pairs import Measuring
 from beyond_perplexity.tendencies.statistics import check_comparable, description
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
@@ -45,6 +46,7 @@ from beyond_perplexity.tendencies.word_classes import (
     load_stop_words,
     stop_word_list,
 )
+from beyond_perplexity.tendencies.words_and_phrases import compare_words
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
 _SHIFT_PAIRS = 100  # of samples, that find the minimum detectable effect
@@ -55,35 +57,41 @@ class BaselineWords(NamedTuple):
 
     heading: str  # of a column
     row: str  # of a figure
+    band: str  # of what its band holds 95%
     note: str  # what the three numbers of one size are
 
 
+_CUT = "Words, ranks and types are of pairs of answers that are cut to equal lengths"
 BASELINES = {
     "halves": BaselineWords(
         "Baseline",
         "Human text (baseline)",
+        "random splits of this human text",
         "baseline, the mean distance between random halves of the reference; distance, that of as "
         "many samples from such halves; excess, distance minus baseline",
     ),
     "people": BaselineWords(
-        "Baseline: two people",
-        "Two people, one prompt (baseline)",
+        "Two people",
+        "Two people (baseline)",
+        "halves of people's answers to the same prompts",
         "baseline, the mean distance of answers of people to other answers of people to the same "
         "prompts; distance, that of as many samples from such answers; excess, distance minus "
-        "baseline",
+        "baseline. " + _CUT,
     ),
     "labels": BaselineWords(
-        "Baseline: labels permuted",
+        "Labels permuted",
         "Labels permuted (baseline)",
+        "permutations of labels within prompts",
         "baseline, the mean distance where labels are permuted within each prompt, as people gave "
-        "one answer; distance, that of the answers as they are; excess, distance minus baseline",
+        "one answer; distance, that of the answers as they are; excess, distance minus baseline. "
+        + _CUT,
     ),
 }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_sample_sets`: schemas ``tendencies`` and ``curves``.
+    """The result of `compare_sample_sets`: schemas ``tendencies``, ``curves`` and ``words``.
 
     `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
     where there are any; `permuted` says what the tests permute, `encoder` what documents are
@@ -101,6 +109,7 @@ class Comparison:
     permuted: str = ""
     encoder: str = ""
     signature: str = ""
+    words: pd.DataFrame = field(default_factory=pd.DataFrame)
     baseline: BaselineWords = BASELINES["halves"]
 
 
@@ -157,7 +166,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         classes = ClassOptions(stop_words, True)
         of_sets = reference, samples, answered
         others = compare_vectors(*of_sets, views[main]) if compare_vectors else []
-        tables, permuted = _measured(*of_sets, views, classes, options, others)
+        tables, words, permuted = _measured(*of_sets, views, classes, options, others)
         both = (reference.groups, samples.groups)
         counts = [None if codes is None else int(codes.max()) + 1 for codes in both]
         baseline = "halves" if answered is None else answered.baseline
@@ -170,12 +179,14 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
                 names={COMPARED_SOURCE: "Samples"},
                 reference="Reference",
                 baseline=BASELINES[baseline].row,
+                band=BASELINES[baseline].band,
             ),
             check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=encoder,
+            words=words,
             signature=_signature(options, description(reference.counted), counts, baseline),
             baseline=BASELINES[baseline],
         )
@@ -214,9 +225,9 @@ def _measured(
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
-) -> tuple[dict[str, pd.DataFrame], str]:
-    """Measure the samples in every reading, with `others` in the first: a table each, units."""
-    measurement, found, permuted = options.measurement(), {}, ""
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, str]:
+    """Measure the samples in every reading, with `others` and words in the first; say the units."""
+    measurement, found, permuted, words = options.measurement(), {}, "", pd.DataFrame()
     files = reference.files, samples.files
     groups: Groups = answered.prompts if answered else (reference.groups, samples.groups)
     training = (lambda: _training_texts(options)) if options.training is not None else None
@@ -240,9 +251,13 @@ def _measured(
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 remark(f"warning: {warning}")
             rows += comparison.text_rows(name, pair_of_sample_sets)
+            if place == 0:
+                how = Measuring.of(pair, measurement, options.seed)
+                texts = reference.files.texts, samples.files.texts
+                words = compare_words(how, texts, view.batch, COMPARED_SOURCE, name).to_pandas()
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
-    return found, said
+    return found, words, said
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

@@ -51,6 +51,7 @@ from beyond_perplexity.report.layout import (
     to_text,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
+from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -65,8 +66,13 @@ PAGE_FIGURES = {
         "tendencies/main",
         "Distances at a glance",
         "Distance between samples and reference per tendency, above it the baseline, both at one "
-        "size. Colour compares it with the 95% band of human text, stars are the test of all "
+        "size. Colour compares it with the 95% band of the baseline, stars are the test of all "
         "documents: inside the band white has no star, violet one; blue is farther.",
+    ),
+    "words": (
+        "tendencies/words",
+        "Words and phrases",
+        "Log odds with 95% intervals, and the share of the documents of either text that have it.",
     ),
     "length": (
         "tendencies/figure_5",
@@ -105,7 +111,6 @@ PAGE_FIGURES = {
     },
 }
 
-
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
 
 
@@ -139,7 +144,7 @@ _MAIN_NOTE = (
     f"{STAR_NOTE}."
 )
 _RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
-WIDE = ("distances", "vocabulary")
+WIDE = ("distances", "words", "vocabulary")
 _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 
@@ -315,6 +320,7 @@ def comparison_page(
         "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures, found.baseline),
         "texts": texts_table(found.measures, found.labels),
+        "words": named_words_table(found.words, found.labels),
         "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
         "all": all_measures_table(found.measures),
     }
@@ -334,7 +340,7 @@ def comparison_page(
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
     """Draw a figure of `PAGE_FIGURES`; see `figures.draw_figure`."""
-    tables = {"measures": comparison.measures, "curves": comparison.curves}
+    tables = {kind: getattr(comparison, kind) for kind in ("measures", "curves", "words")}
     return draw_figure(name, tables, comparison.labels)
 
 
@@ -353,12 +359,14 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
 
 def comparison_text(found: Comparison) -> str:
     """Return the tables of a comparison as text, for a terminal."""
-    tables = comparison_table(found.measures, found.baseline), all_measures_table(found.measures)
+    main = comparison_table(found.measures, found.baseline)
+    words = named_words_table(found.words, found.labels, terminal=True)
+    tables = main, words, all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
@@ -373,8 +381,9 @@ def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> N
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
     texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
-    for name, text in {**texts, "compare.html": page}.items():
-        files[name] = text.encode()
+    words = found.words.drop(columns="source", errors="ignore")
+    texts |= {"words.csv": csv_text(words), "compare.html": page}
+    files |= {name: text.encode() for name, text in texts.items()}
     for name, content in files.items():
         with atomic_path(out / name) as temporary:
             temporary.write_bytes(content)

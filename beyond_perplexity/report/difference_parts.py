@@ -21,6 +21,7 @@ from beyond_perplexity.report.layout import (
     Table,
     csv_text,
     html_page,
+    interval_column,
     lay_out,
     render,
     text_columns,
@@ -88,8 +89,8 @@ def agreement_table(agreement: pd.DataFrame, labels: Labels) -> Table:
     columns = [
         *text_columns("First", "Second", form=labels.model),
         *text_columns("Measure"),
-        Column("Value", form=f".{_DIGITS}f"),
-        Column("95% interval", of=("low", "high"), form=_limits),
+        Column("Value", form=".3f"),
+        interval_column(),
         Column("Tokens", form=","),
         *text_columns("Note", form=lambda text: text or ""),
     ]
@@ -136,7 +137,11 @@ def write_difference(
     page = render(
         "templates/difference.html",
         title="Where models differ",
-        tables=[to_html_table(_MAKERS[name](frame, labels)) for name, frame in frames.items()],
+        tables=[
+            to_html_table(make(frames[name], labels))
+            for name, make in _MAKERS.items()
+            if name in frames
+        ],
         figures=[
             (FIGURES[f"tendencies/{name}"].title, base64.b64encode(files[f"{name}.svg"]).decode())
             for name in figures

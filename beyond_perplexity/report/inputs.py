@@ -41,10 +41,12 @@ INPUTS: Rows[Input] = {
     "measures": Input("tendencies:TENDENCY_MEASURES"),  # of every sample set
     "embedding_measures": Input("tendencies:TENDENCY_MEASURES"),  # with those of embedded documents
     "raw_measures": Input("tendencies:TENDENCY_MEASURES"),  # in raw text
+    "words": Input("tendencies:WORDS_AND_PHRASES"),  # n-grams of every sample set
     "resamples": Input("tendencies:TENDENCY_MEASURES"),  # of resamples of the training set
     "curves": Input("tendencies:CURVES"),  # of every sample set and of the test set
     "sample_size": Input("tendencies:SAMPLE_SIZE"),  # measures of ever more documents
     "sensitivity": Input("tendencies:SENSITIVITY"),  # minimum detectable effects
+    "prompt_measures": Input("tendencies:TENDENCY_MEASURES"),  # of continuations of prompts
     "models": Input(owner="model"),  # model.json of every model
     "perplexities": Input(),  # of every model
     "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte

@@ -85,6 +85,7 @@ class Specification(NamedTuple):
     columns: tuple[Measured, ...]
     human: str = BASELINE
     of_paper: bool = True
+    baseline: tuple[str, str] = ("Human text against itself", BASELINE_NOTE)  # title, note
 
 
 _UNIGRAMS = (
@@ -161,6 +162,17 @@ RAW_TABLE = Specification(
     ),
     of_paper=False,
 )
+PROMPTS_TABLE = RAW_TABLE._replace(
+    name="prompts",
+    title="Continuations of human prompts",
+    note="Models continued the first words of human documents, and are compared with how people "
+    "went on, labels being permuted within prompts: what documents are about plays no part.",
+    baseline=(
+        "Labels permuted",
+        "First row: the mean distance where labels are permuted within prompts, as people wrote "
+        "one continuation; the excess is what a distance has above it.",
+    ),
+)
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 
@@ -236,7 +248,7 @@ def _line(
     first = next(row for key, row in found.items() if key[0] == sources[0])
     line = defaultdict(str, {name: str(first[name] or "") for name in _NAMES.values()})
     if human:
-        title = "Human text against itself" if human == BASELINE else "Human text"
+        title = specification.baseline[0] if human == BASELINE else "Human text"
         line |= {"model": title, "decoding": ""}
     for one in specification.columns:
         parts = _cells(found, sources, one, human)
@@ -306,7 +318,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 
 
 def _note(specification: Specification, found: _Found, labels: Labels) -> str:
-    said = [specification.note, BASELINE_NOTE if specification.human == BASELINE else ""]
+    said = [specification.note, specification.baseline[1] * (specification.human == BASELINE)]
     if any(definitions.compares_texts(column.measure) for column in specification.columns):
         few = numbers.too_few_permutations(found.values())
         said += [f"{numbers.STAR_NOTE}.", few and f"{few}."]
@@ -322,3 +334,4 @@ table_3 = partial(measured_table, MEASURED_TABLES[3])
 table_5 = partial(measured_table, MEASURED_TABLES[5])
 table_6 = partial(measured_table, MEASURED_TABLES[6])
 raw_distances = partial(measured_table, RAW_TABLE)
+prompts_table = partial(measured_table, PROMPTS_TABLE)

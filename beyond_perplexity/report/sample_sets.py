@@ -120,7 +120,7 @@ def _paired(
     paths = [one.documents.with_name("answers.parquet") for one in both]
     for one, held, kept, path in zip(both, files, found.kept, paths, strict=True):
         write_chosen(held, kept, path, record)
-        one.account.left_out["without an answer of the other side"] = int((~kept).sum())
+        one.account.left_out["with no answer of the other side beside it"] = int((~kept).sum())
     return paths, found
 
 

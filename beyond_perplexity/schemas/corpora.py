@@ -21,6 +21,9 @@ SENTENCES_OF_A_DOCUMENT = 65_536
 # The documents before cleaning: the same in number and order as in ``documents``.
 RAW = columns("raw", int64s("doc_id"), strings("text"))
 
+# Answers of people and of a model to the same prompts, and what groups prompts.
+PROMPT_ANSWERS = columns("answers", strings("group prompt human model"))
+
 # Documents that models write, and external ones.
 TEXT_SAMPLES = columns(
     "samples",

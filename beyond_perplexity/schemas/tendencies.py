@@ -60,3 +60,15 @@ EMBEDDINGS = columns(
     fields(pa.list_(pa.float32()), "vector"),
     int64s("documents cut"),
 )
+
+# One row per n-gram that is frequent enough in both texts together; see
+# tendencies/words_and_phrases.py.
+WORDS_AND_PHRASES = columns(
+    "words",
+    strings("source vocabulary ngram"),
+    int64s("words count count_reference documents documents_reference"),
+    floats("document_share document_share_reference log_odds low high"),
+    floats("z t p_value p_adjusted q_value"),
+    strings("verdict reason permuted example_1 example_2"),
+    int64s("family draws least_documents least_occurrences"),
+)

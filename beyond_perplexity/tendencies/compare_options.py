@@ -34,7 +34,7 @@ class CompareOptions:
         None,
         "human text, or what to compare with",
         f"{_TEXTS}, optional",
-        more="One document each. A str is a path (text, JSONL, Parquet); tables have a column "
+        more="One document each. A str is a path (text, JSONL, CSV, Parquet); tables have a column "
         "``text``. An iterator is read once and never held.",
     )
     samples: Any = option(
@@ -114,7 +114,7 @@ class CompareOptions:
         None, "tokens read of a document (default: all)", least=1, most=MOST_COUNT
     )
     field: str | None = option(
-        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
+        None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )  # fmt: skip
     samples_field: str | None = option(None, "that of the samples, where it is another")
     embedding: str | None = option(

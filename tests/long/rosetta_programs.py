@@ -101,8 +101,8 @@ def kenlm_query(arpa: str, sentences: list[str]) -> dict[str, float]:
     }
 
 
-def write_gguf(folder: str, path: str) -> None:
-    """Write a GPT-2 of Hugging Face as GGUF, in float32."""
+def write_gguf(folder: str, path: str, begins: bool = False) -> None:
+    """Write a GPT-2 of Hugging Face as GGUF, in float32; `begins`: each text has a beginning."""
     import gguf
     from safetensors.torch import load_file
     from transformers import AutoConfig
@@ -127,6 +127,8 @@ def write_gguf(folder: str, path: str) -> None:
     writer.add_token_merges([" ".join(m) if isinstance(m, list) else m for m in merges])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
+    if begins:
+        writer.add_add_bos_token(True)
     weights = load_file(Path(folder) / "model.safetensors")
     weights = {name.removeprefix("transformer."): part for name, part in weights.items()}
     names = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"}

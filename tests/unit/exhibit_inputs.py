@@ -68,12 +68,17 @@ def _tendencies():
         for measure in names.split():
             embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
     return {
-        **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),
+        **dict.fromkeys(("measures", "raw_measures", "resamples", "prompt_measures"), measures),
         "embedding_measures": embedded.table(),
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
         "sensitivity": synthetic_tables.make_sensitivity(),
+        "words": pd.concat(
+            synthetic_tables.make_words(source, ["in conclusion", "said"], [1.5, -0.7])
+            for source in SOURCES
+        ),
         "perplexity_differences": synthetic_tables.make_differences(["lstm", "trigram", "gru"]),
+        "perplexity_parts": synthetic_tables.make_parts(["lstm", "trigram", "gru"]),
         "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
         "example_documents": pd.DataFrame({**texts, "source": "reference"}),
     }

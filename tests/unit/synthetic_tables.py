@@ -269,6 +269,25 @@ def check_drawn_as_it_stands(svg, *, at_least):
     assert drawn == sum(line.count("$") for line in given)
 
 
+def make_parts(models):
+    """Make the parts of the differences of models, of two splits."""
+    rows = []
+    for first, second in combinations(models, 2):
+        pair = {"scored_text": "cleaned", "first": first, "second": second, "documents": 40}
+        pair |= {"groups": 40, "first_bits": 1.0, "note": ""}
+        tested = {"low": -0.1, "high": 0.3, "within_low": -0.2, "within_high": 0.4}
+        tested |= {"p_value": 0.01, "p_adjusted": 0.02}
+        for split, part, size, value in (
+            *(("whole", "", 100, 0.1), ("kind", "word", 80, 0.3), ("kind", "number", 20, -0.2)),
+            *(("position", "bytes 1 to 64", 90, 0.2), ("position", "bytes from 65 on", 10, -0.1)),
+            ("document", "a: $x$ <b>", 100, 0.1),
+        ):
+            own = {"split": split, "part": part, "bytes": size, "value": value, "within": value}
+            own |= {} if split == "document" or size == 10 else tested
+            rows.append(pair | own | {"second_bits": 1.0 - value})
+    return pd.DataFrame(rows)
+
+
 def make_differences(models):
     """Make a table of schema ``perplexity_differences``: each model, and each pair of them."""
     own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
@@ -419,3 +438,13 @@ def run_tabulate(monkeypatch, folder, table, given, *more):
     monkeypatch.setattr("sys.argv", [*asked, *(word for pair in outputs for word in pair)])
     tabulate.main()
     return files
+
+
+def make_words(source, names, odds, verdict="differs"):
+    """Make rows of words and phrases, all alike but for their names and log odds."""
+    numbers = {"log_odds": odds, "low": np.array(odds) - 0.3, "high": np.array(odds) + 0.3}
+    alike = {"document_share": 0.4, "document_share_reference": 0.1, "p_adjusted": 0.001}
+    alike |= {"q_value": 0.01, "t": 6.0, "count": 40, "count_reference": 9, "words": 1}
+    alike |= {"draws": 1999, "family": len(names), "example_1": "… a [b] c", "reason": None}
+    alike |= {"least_documents": 10, "least_occurrences": 20, "verdict": verdict, "source": source}
+    return pd.DataFrame({"ngram": names, **numbers}).assign(**alike, example_2=None)

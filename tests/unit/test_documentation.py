@@ -38,6 +38,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import write_json
 from tests.unit import huggingface_models, test_linked, test_results_folder
+from tests.unit.fake_server import FakeServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -374,11 +375,15 @@ def readers_folder(tmp_path_factory):
     (folder / "human.txt").write_text(lines_of_words(1))
     (folder / "generated.txt").write_text(lines_of_words(2))
     (folder / "test.txt").write_text(lines_of_words(3, 6))
+    for seed, name in enumerate(("people", "model")):
+        answers = enumerate(lines_of_words(seed).splitlines())
+        rows = [json.dumps({"question": n, "answer": text}) for n, text in answers]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
     huggingface_models.make_gpt2(folder / "gpt2", seed=0)
     huggingface_models.make_gpt2(folder / "gpt2-tuned", seed=1)
-    rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
+    weights = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
-    pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
+    pd.DataFrame(weights, columns=names).to_parquet(folder / "weights.parquet")
     write_finished_run(folder / "results")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
@@ -393,8 +398,21 @@ def assert_printed(shown, printed):
         assert any(re.search(pattern, other) for other in lines), line
 
 
+@pytest.fixture
+def server_of_pages(readers_folder, monkeypatch):
+    """Answer at the address of the pages, by standing in between as a proxy does."""
+    with FakeServer(str(readers_folder / "gpt2"), "openai", begins=0) as fake:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, fake.url)
+        for name in ("NO_PROXY", "no_proxy", "OPENAI_API_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        yield fake
+
+
 @pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
-def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
+def test_the_blocks_of_a_page_run_as_they_stand(
+    page, readers_folder, server_of_pages, monkeypatch, capsys
+):
     monkeypatch.chdir(readers_folder)
     names = {"__name__": "page"}
     said = ""

@@ -248,10 +248,10 @@ KEYS = {
     *("model", "models", "first", "second", "proposal", "beside", "method", "aggregation", "draw"),
     *("temperature", "beam_size", "n_samples", "n_tokens", "instance_id", "sentence_level"),
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
-    *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
+    *("step", "epoch", "phase", "file", "pair", "part", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
     *("second_evaluator", "second_measure", "differs", "resampled", "open_vocabulary"),
-    *("scored_text", "vocabulary", "bound", "replicate", "stage"),
+    *("scored_text", "vocabulary", "bound", "replicate", "stage", "ngram"),
 }
 
 

@@ -30,7 +30,13 @@ from hypothesis import strategies as st
 from beyond_perplexity.contrastive.pairs import read_pairs
 from beyond_perplexity.corpus import conll, extraction_options, linked, markup, mediawiki, penn
 from beyond_perplexity.corpus.readers import Problems
-from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
+from beyond_perplexity.corpus.text_files import (
+    read_csv,
+    read_folder,
+    read_jsonl,
+    read_parquet,
+    read_text,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import file_labels
 from beyond_perplexity.models import kneser_ney, registry, trigram
@@ -60,6 +66,17 @@ def drain(items):
 def parquet(**columns):
     table = pa.table(columns).replace_schema_metadata({RECORD_KEY: b'{"seed": 1}'})
     return written(lambda path: pq.write_table(table, path, compression="none"))
+
+
+def arrow(**columns):
+    sink, table = pa.BufferOutputStream(), pa.table(columns)
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def read_beside(path, problems):
+    return read_folder(path.parent, problems)
 
 
 def drained(reader, *arguments):
@@ -201,6 +218,7 @@ TREE = b"( (S (NP (DT The)\n (NN cat))) )\n"
 KGRAPH = {"Q1": [("P1", "Q2"), ("P2", "Q3")], "Q2": []}
 JSON_LINE, WORDS_BIN = b'{"text": "a b", "title": "c"}\n', struct.pack("<2f", 1, 2)
 BPE_TEXTS, TWO_GRAMS = [["a b ab"]], f"{ARPA}\\2-grams:\n-1\t<s> a\n\n\\end\\\n"
+CHAT = b'{"messages": [{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]}\n'
 CSV_PAIRS = b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n'
 MODULES = b'[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
 labelled = drained(scored_pairs.read_labelled_texts, scored_pairs.PairColumns())
@@ -211,6 +229,9 @@ CASES = {
     "packed text": ("a.gz", lambda: gzip.compress(b"one two\n" * 40, mtime=0), texts(read_text)),
     "JSON lines": ("a.jsonl", lambda: JSON_LINE * 3, texts(read_jsonl)),
     "Parquet": ("a.parquet", lambda: parquet(text=["a b", "c"] * 9), texts(read_parquet)),
+    "CSV": ("a.csv", lambda: b'text,title\n"a, b",c\n"d\ne",f\n', texts(read_csv)),
+    "Arrow": ("a.arrow", lambda: arrow(text=["a b", "c"] * 9), texts(read_beside)),
+    "chats": ("a.jsonl", lambda: CHAT * 3, texts(read_jsonl)),
     "samples": ("a.parquet", lambda: parquet(**SAMPLES), lambda path: drain(read_texts([path]))),
     "record": ("a.parquet", lambda: parquet(text=["a"]), read_record),
     "dump": ("a.xml", DUMP.encode, read_dump),
@@ -515,6 +536,7 @@ def test_what_a_longer_search_found(name, content, tmp_path):
 def test_every_format_of_a_corpus_is_among_them():
     formats = importlib.import_module("beyond_perplexity.corpus.formats").FORMATS
     named = {"mediawiki": "dump", "text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
+    named |= {"csv": "CSV", "dataset": "Arrow"}
     named |= {"penn": "trees", "conll": "coreference", "linked-wikitext": "linked text"}
     assert set(named) == set(formats)
     assert set(named.values()) <= set(CASES)

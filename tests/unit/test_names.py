@@ -19,6 +19,7 @@ INTERFACES = dict.fromkeys(("draw", "keep", "LOOKS"), "decoding/*.py")
 INTERFACES |= {"main": "commands/*.py", "Reader": "corpus/*.py"}  # of annotated formats
 # The engines that all models share, and those of a family that brings its own.
 INTERFACES |= dict.fromkeys(("SamplingEngine", "BeamEngine"), "decoding/*.py")
+INTERFACES |= dict.fromkeys(("request_of", "read_answer"), "models/served/*.py")
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {

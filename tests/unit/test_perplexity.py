@@ -31,6 +31,7 @@ from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
 from beyond_perplexity.perplexities.score_files import read_scores
+from beyond_perplexity.perplexities.split_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import (
     ScoredText,
     Totals,
@@ -39,7 +40,6 @@ from beyond_perplexity.perplexities.summary import (
     rows_table,
     score_rows,
     summarize,
-    texts_of_split,
 )
 from beyond_perplexity.report import bits_per_byte, tabulate
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_DIFFERENCES

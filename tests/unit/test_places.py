@@ -10,12 +10,15 @@ import math
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+import beyond_perplexity
 from beyond_perplexity.commands import perplexity as command
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.models import huggingface_vocabulary, likelihoods, registry
 from beyond_perplexity.models.kneser_ney import KneserNey
@@ -478,3 +481,72 @@ def test_words_have_the_probability_of_their_tokens_and_of_the_blank_behind():
         == held["log_prob_tokens"]
         == pytest.approx(np.concatenate([one.log_probs for one in kept[0][2]]).tolist())
     )
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory):
+    """Save two models of one vocabulary, and a text of pages."""
+    folder = tmp_path_factory.mktemp("two")
+    for name, seed in (("a", 0), ("b", 1)):
+        model = make("lstm", TINIEST, NUMBERS.size, seed=seed)
+        registry.save_model(folder / name, model, NUMBERS, {})
+    lines = ({"text": item.text, "group": item.group} for item in items_of(80))
+    (folder / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_models_on_a_text_and_files_of_tokens_give_the_same_tables_and_a_page(
+    two_models, tmp_path, capsys
+):
+    """Oracle: the differences of documents without tokens; models that are scored one by one."""
+    names, text = [str(two_models / name) for name in "ab"], two_models / "test.jsonl"
+    given = {"model": names[0], "against": names[1], "texts": text, "tokenized": True}
+    found = beyond_perplexity.compare_perplexity(**given, out=tmp_path / "out", device="cpu")
+    scores = {
+        name: beyond_perplexity.perplexity(path, text, tokenized=True, device="cpu")
+        for name, path in zip("ab", names, strict=True)
+    }
+    plain = beyond_perplexity.compare_perplexity(scores)
+    for column in ("value", "low", "high", "p_value"):
+        np.testing.assert_allclose(found.table[column], plain.table[column], rtol=1e-9)
+    assert found.summary["signature"] == plain.summary["signature"]
+    parts, agreed = found.table_of("parts"), found.table_of("agreement")
+    assert parts["value"][0] == pytest.approx(found.table["value"][2], rel=1e-11)
+    words = sum(len(item.text.split()) + 1 for item in items_of(80))
+    assert agreed["tokens"].tolist() == [words] * 3
+    assert [one["file"] for one in found.files] == [str(text)]
+    assert set(found.figures) == {"differences", "parts", "by_position"}
+    page = (tmp_path / "out/difference.html").read_text()
+    assert page.count("data:image/svg+xml") == 3
+    assert "KL(first || second)" in page
+    for name, path in zip("ab", names, strict=True):
+        flags = ["--model", path, "--text", text, "--tokenized", "--device", "cpu"]
+        text_pairs.run_script(command, *flags, "--per-token", tmp_path / f"{name}.parquet")
+    capsys.readouterr()
+    files = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    run_function("compare_perplexity", files)
+    said = capsys.readouterr()
+    again = beyond_perplexity.compare_perplexity(files)
+    assert said.out.strip() == again.text
+    pd.testing.assert_frame_equal(again.table_of("parts"), parts)
+    assert f"{files[0]}: {agreed['tokens'][0]:,} tokens read, all used" in said.err
+    other = two_models / "other.txt"
+    other.write_text("dog\nfish\n" * 3 + "cat\n")
+    ranked = beyond_perplexity.compare_perplexity(files, frequencies=other).table_of("parts")
+    held = ranked[ranked["split"] == "frequency"].set_index("part")["documents"]
+    assert held["100 most frequent words"] < held["words not in the reference"]
+
+
+def test_what_does_not_go_together_is_refused(two_models, tmp_path):
+    compare = beyond_perplexity.compare_perplexity
+    model, text = two_models / "a", two_models / "test.jsonl"
+    for given, words in (
+        ({"model": model}, "give all three"),
+        ({"model": model, "against": model, "texts": text, "scores": ["x"]}, "and no scores"),
+        ({"scores": ["x.csv"], "field": "y"}, "field: has no effect without models"),
+        ({"scores": ["x.csv"], "frequencies": "y"}, "frequencies: has no effect without"),
+    ):
+        check_refused(words, compare, **given)
+    itself = compare(model=model, against=model, texts=text, tokenized=True, device="cpu")
+    assert set(itself.table["second"].dropna()) == {"a (again)"}
+    assert (itself.table_of("parts")["value"] == 0).all()

@@ -511,7 +511,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     files = report.files()
     of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are external
     of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
-    expected = 2 * 15 + 3 * 11 + of_contrasts + of_meaning + of_relations
+    expected = 2 * 16 + 3 * 12 + of_contrasts + of_meaning + of_relations
     assert len(set(files)) == len(files) == expected
 
 
@@ -520,7 +520,17 @@ def test_figures_with_nothing_to_show_are_left_out_and_neural_models_ask_for_a_g
     report = Run(config).report
     (group,) = report.groups("tendencies")
     every = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
-    assert report.names(FIGURES, group) == [name for name in every if name != "training"]
+    shown = report.names(FIGURES, group)
+    lacking = ("training", "perplexity_parts", "perplexity_by_position")
+    assert shown == [name for name in every if name not in lacking]
+    config["generation"]["models"] = ["lstm"]
+    config["perplexity"]["parts_of"] = ["trigram", "lstm"]
+    run = Run(config)
+    names = [f"<results>/perplexity_tokens/{name}.parquet" for name in ("trigram", "lstm")]
+    assert run.models.token_files("wikipedia") == names
+    assert run.report.inputs(FIGURES, group, "perplexity_parts") == {
+        "perplexity_parts": ["<results>/perplexity_parts/wikipedia.parquet"]
+    }
     config["generation"]["models"], config["external_samples"] = [], {}
     config["contrastive"]["models"] = config["semantics"]["models"] = []
     assert Run(config).report.groups() == Run(config).report.files() == []

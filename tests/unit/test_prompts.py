@@ -7,6 +7,7 @@ pairs of prompts by loops, answers of one law (halves, a text and itself), and o
 import itertools
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,32 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
+import transformers
 from scipy import stats
 
 import beyond_perplexity
+from benchmarks.calibration import rates
+from benchmarks.levels import ANY
+from benchmarks.populations import Topics
+from benchmarks.prompts import WORDS as PROMPT_WORDS
+from benchmarks.prompts import Answered, shorter
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import answers_of, ks_distance, mean_difference, permutation_test
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
+from beyond_perplexity.models.huggingface_bring import bring
+from beyond_perplexity.report import TABLES
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embedding_measures import randomized_distances, rows_of_pair
+from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
+from tests.unit import huggingface_models, planned, small_models
 
 WITHOUT: Any = (None, None)
 
@@ -60,29 +79,26 @@ def test_swaps_of_pairs_are_those_of_scipy(ties) -> None:
 
 def test_all_labels_of_a_prompt_with_several_answers_are_permuted() -> None:
     rng = np.random.default_rng(1)
-    codes = np.array([0, 0, 0, 1, 1]), np.array([1, 0, 1, 0, 0])
-    x, y = np.round(rng.normal(size=5), 1), np.round(rng.normal(1.0, size=5), 1)
+    codes = np.repeat(np.arange(5), 2), np.tile(np.arange(5), 2)
+    x, y = np.round(rng.normal(size=10)), np.round(rng.normal(0.8, size=10))
     kept, prompts, _ = answers_of(codes, WITHOUT, 0)
     assert np.concatenate(kept).all()
     found = permutation_test(x, y, groups=prompts, permutations=20_000)
     pooled, own = np.concatenate([x, y]), np.concatenate(codes)
-    exact = [
-        ks(pooled[[*first, *second]], np.delete(pooled, [*first, *second]))
-        for first in itertools.combinations(np.flatnonzero(own == 0), 3)
-        for second in itertools.combinations(np.flatnonzero(own == 1), 2)
-    ]
+    sides = [list(itertools.combinations(np.flatnonzero(own == k), 2)) for k in range(5)]
+    firsts = (np.concatenate(chosen) for chosen in itertools.product(*sides))
+    exact = [ks(pooled[first], np.delete(pooled, first)) for first in firsts]
     assert found.statistic == pytest.approx(ks(x, y))
     share = np.mean(np.array(exact) >= found.statistic - 1e-12)
     assert found.p_value == pytest.approx(share, abs=0.02)
     assert sorted(np.unique(found.null.round(9))) == sorted(np.unique(np.round(exact, 9)))
-    # The t of the difference, of one prompt or two, is that of their residuals.
     units = prompts.permuted(of_words=False)
     labels = np.concatenate(list(units.labels(64, 0)), axis=1)
     of_prompt = np.concatenate([prompts.units, prompts.units])
-    for prompt, n in ((0, 3), (1, 2)):
-        assert (labels[of_prompt == prompt].sum(axis=0) == n).all()
+    for prompt in range(5):
+        assert (labels[of_prompt == prompt].sum(axis=0) == 2).all()
     words = np.concatenate(list(prompts.permuted(of_words=True).labels(64, 0)), axis=1)
-    assert (words[:5] != words[5:]).all()  # pairs are swapped
+    assert (words[:10] != words[10:]).all()  # pairs are swapped
 
 
 def test_t_is_that_of_pairs_and_a_shift_of_all_alike_is_the_least_likely() -> None:
@@ -210,7 +226,7 @@ def test_pairs_in_files_and_memory_say_the_same_and_find_what_was_planted(tmp_pa
     assert set(table["permuted"].dropna()) == {"prompts"}
     assert "baseline:labels" in found.summary["signature"]
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
-    assert "Baseline: labels permuted" in page
+    assert "Labels permuted" in page
     assert "60 answers of either text to 60 prompts" in page
     mean, low, high = (
         number(table, "unigram", "max_difference", name)
@@ -236,7 +252,7 @@ def test_a_text_against_itself_and_two_people(tmp_path) -> None:
         assert value == pytest.approx(baseline, rel=0.2)
         assert not math.isnan(every)
     told = {(one["file"], one["unit"]): one["left_out"] for one in found.files}
-    assert told["pairs: human", "documents"] == {"without an answer of the other side": 300}
+    assert told["pairs: human", "documents"] == {"with no answer of the other side beside it": 300}
     assert "300 more in pairs: human, drawn at random, are left out" in found.summary["permuted"]
 
 
@@ -251,7 +267,7 @@ def test_what_is_left_out_is_counted_and_said(tmp_path, capsys) -> None:
     assert told[human, "rows"] == {"without an answer": 1}
     assert told[human, "documents"] == {
         "without a token": 1,
-        "without an answer of the other side": 2,
+        "with no answer of the other side beside it": 2,
     }
     assert told[f"{human}, {model}", "prompts"] == {
         f"without an answer in {human}": 2,
@@ -305,3 +321,149 @@ def test_texts_or_pairs_must_be_given(tmp_path) -> None:
     path.write_text("w1 w2\n", encoding="utf-8")
     with pytest.raises(InputError, match="is plain text and has no 'prompt'"):
         compared(path, path, prompt="prompt")
+
+
+def test_models_go_on_from_prompts_as_their_own_tokens() -> None:
+    """Oracles: greedy tokens of the parallel pass; documents without a prompt; other batches."""
+    words = ClosedVocabulary([f"w{k}" for k in range(27)], 0)
+    prompts = ["w1 w2 w3", "w4", "", "w5 w6 unknown w7 w8", "w9 w10"]
+    draw = partial(written_behind, vocabulary=words, purpose="t", maximum_length=12, seed=1)
+    for family in ("gru", "transformer"):
+        model = small_models.make(family, size=words.size, noise=0.3)
+        greedy = parse_decoding({"kind": "top_k", "k": 1})
+        found = draw(model, options=greedy, prompts=prompts)
+        for prompt, text in zip(prompts, found, strict=True):
+            ids = [BOS, *words.encode([prompt])[0].tolist()]
+            with torch.inference_mode():
+                while len(ids) <= 12 and ids[-1] != EOS:
+                    ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
+            assert text == words.decode([np.array(ids[1 + len(prompt.split()) :])])[0]
+        ancestral = parse_decoding({"kind": "ancestral"})
+        every = draw(model, options=ancestral, prompts=prompts * 40)
+        whole = generate(model, ancestral, seed=1, purpose="t", first=0, count=3, maximum_length=12)
+        assert every[2] == words.decode([list(whole)[2].tokens])[0]
+        assert every[:5] == draw(model, options=ancestral, prompts=prompts)
+    with pytest.raises(InputError, match="draws whole documents"):
+        draw(model, options=parse_decoding({"kind": "beam", "size": 2}), prompts=prompts)
+    with pytest.raises(InputError, match="maximum length: is 12, but a prompt has 13 tokens"):
+        draw(model, options=ancestral, prompts=["w1 " * 13])
+    assert cut_prompts(["a b c", "d e"], 2, words) == (["a b", "d e"], ["c", ""])
+
+
+def test_hugging_face_models_go_on_as_transformers_does(tmp_path) -> None:
+    huggingface_models.make_gpt2(tmp_path, seed=0)
+    model, words, *_ = bring({"path": str(tmp_path)}, {"language": "en", "lower_case": True})
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    prompts, human = cut_prompts(["The cat, sat on It.", "A dog is HERE (now)"], 3, words)
+    assert (prompts, human) == (["The cat, sat", "A dog is"], ["on it .", "here ( now )"])
+    found = written_behind(
+        model,
+        words,
+        parse_decoding({"kind": "top_k", "k": 1}),
+        prompts,
+        seed=0,
+        purpose="t",
+        maximum_length=20,
+    )
+    for prompt, text in zip(prompts, found, strict=True):
+        given = [words.special_ids[0], *tokenizer(prompt, add_special_tokens=False)["input_ids"]]
+        more = 21 - len(given)
+        ids = theirs.generate(torch.tensor([given]), do_sample=False, max_new_tokens=more)[0]
+        made = tokenizer.decode(ids[len(given) :], skip_special_tokens=True)
+        assert made.strip()
+        assert text.split()[:6] == Preprocessing(language="en").apply([made])[0].split()[:6]
+
+
+def test_vectors_are_swapped_within_prompts() -> None:
+    """Oracle: SciPy's test with all swaps, of the distance by its definition."""
+    rng = np.random.default_rng(6)
+    topics = 3 * rng.normal(size=(8, 2))
+    x, y = topics + rng.normal(size=(8, 2)), topics + rng.normal(0.7, size=(8, 2))
+    both = pairs(8)
+    texts = [EmbeddedText(own.astype(np.float32), np.arange(8), 8) for own in (x, y)]
+    pair = replace(EmbeddedPair.of(texts[0], texts[1]), prompts=both)
+
+    def distance(a: np.ndarray, b: np.ndarray) -> float:
+        kernel = gaussian_kernel(np.concatenate([a, b]).astype(np.float32), pair.bandwidth)
+        signs = np.repeat([1 / 8, -1 / 8], 8)
+        return float(np.sqrt(signs @ kernel @ signs))
+
+    def by_index(a: np.ndarray, b: np.ndarray) -> float:
+        every = np.concatenate([x, y])
+        return distance(every[a.astype(int)], every[b.astype(int)])
+
+    exact = stats.permutation_test(
+        (np.arange(8.0), np.arange(8.0) + 8),
+        by_index,
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=False,
+    )
+    drawn = randomized_distances(pair, 4_000, 0)
+    assert set(np.unique(drawn.round(9))) <= set(np.unique(exact.null_distribution.round(9)))
+    share = np.mean(exact.null_distribution >= exact.statistic - 1e-9)
+    assert np.mean(drawn >= exact.statistic - 1e-9) == pytest.approx(share, abs=0.03)
+    (indices, fewer) = both.drawn(5, np.random.default_rng(0))
+    assert [own.tolist() for own in indices] == [indices[0].tolist()] * 2
+    assert (len(fewer.units), len(indices[0])) == (5, 5)
+    many = [EmbeddedText(np.tile(t.vectors, (4, 1)), np.arange(32), 32) for t in texts]
+    pair = replace(EmbeddedPair.of(many[0], many[1]), prompts=pairs(32))
+    options = MeasurementOptions(permutations=99)
+    rows = {r.measure: r for r in rows_of_pair(pair, options, SensitivityOptions(pairs=10), 0)}
+    assert (rows["mmd"].permuted, rows["mmd"].p_value) == ("prompts", 0.01)
+    assert rows["mmd"].fact == "baseline: labels permuted within prompts"
+    assert rows["mmd"].low > 0
+
+
+def test_authors_change_sides_as_a_whole_and_a_vocabulary_restricts_both(tmp_path) -> None:
+    rows = [{**row, "author": f"a{k // 3}"} for k, row in enumerate(answers(90, other=0.1))]
+    found = compared(pairs=rows, group_column="author")
+    assert found.summary["groups"] == (30, 30)
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join([*WORDS[:40], "delve"]), encoding="utf-8")
+    closed = compared(pairs=rows, group_column="author", vocabulary=path)
+    raw, read = closed.table_of("raw"), closed.table
+    pd.testing.assert_frame_equal(raw, found.table)
+    assert number(read, "text", "unknown_share", "value") > 0
+    assert number(read, "length", "ks", "value") == number(raw, "length", "ks", "value")
+    swapped = [{**row, "author": str(k)} for k, row in enumerate(rows)]  # each its own author
+    names = ["value", "p_value", "baseline"]
+    alone, plain = (
+        compared(pairs=own, group_column=name).table[names]
+        for own, name in ((swapped, "author"), (rows, ""))
+    )
+    pd.testing.assert_frame_equal(alone, plain)
+
+
+def test_prompts_that_differ_keep_the_level_and_lengths_are_none_of_words() -> None:
+    """Oracle: answers of one law, of which the model's stop earlier; by simulation, seeds fixed."""
+    topics, key = Topics(n_topics=40, own=60), "rank_frequency ks_empirical"
+    case = Answered("test of prompts", topics, 60, model=shorter(0.6), of=PROMPT_WORDS)
+    found, whole = (rates("", held, 10) for held in (case, replace(case, cut=False)))
+    by_name = [{rate.measure: rate.rate for rate in held} for held in (found, whole)]
+    assert max(by_name[0].values()) <= 0.2
+    assert by_name[0][ANY] <= 0.1
+    assert by_name[1][key] >= 0.8  # what whole answers would say of the same words
+    several = Answered("test of prompts", topics, 40, (2, 3))
+    assert {rate.measure: rate.rate for rate in rates("", several, 10)}[ANY] <= 0.1
+
+
+def test_a_run_continues_prompts_where_it_is_asked_to() -> None:
+    asked = {"tokens": 8, "models": ["trigram"], "decodings": ["ancestral"]}
+    without, run = planned.run_of(), planned.run_of(changes={"generation.prompts": asked})
+    assert (without.samples.continued(), run.samples.continued()) == ([], ["trigram/ancestral"])
+    (corpus,) = run.samples.compared_corpora()
+    measures = ["<results>/prompts/trigram/ancestral/measures.parquet"]
+    group, table = f"tendencies/{corpus}", {"exhibit": "prompts"}
+    assert run.report.inputs(TABLES, group=group, **table) == {"prompt_measures": measures}
+    named = [set(one.report.shown("tables", TABLES)) for one in (without, run)]
+    assert len(named[1] - named[0]) == 1
+    for key, value, said in (
+        ("models", ["nobody"], "generation.prompts.models"),
+        ("decodings", ["beam"], "generation.prompts.decodings: 'beam' draws whole documents"),
+        ("tokens", 0, "generation.prompts.tokens"),
+    ):
+        config = planned.load(changes={"generation.prompts": asked | {key: value}})
+        config["decodings"]["beam"] = {"kind": "beam", "size": 2}
+        assert said in planned.refused(config)

@@ -94,7 +94,7 @@ BROKEN_LINES = [
     (read_jsonl, b'{"text": 3}\n', "'text' is no string", UNUSABLE),
     (read_jsonl, b'{"text": ["a"]}\n', "field 'text' is no string", UNUSABLE),
     (read_jsonl, b'{"text": null}\n', "field 'text' is null", UNUSABLE),
-    (read_nested, b'{"a": {"b": "bad"}}\n', r"'a\.b' is missing; there are 'a'", UNUSABLE),
+    (read_nested, b'{"a": {"c": "bad"}}\n', r"'a\.b' is missing: no 'b' behind 'a'", UNUSABLE),
     (read_jsonl, b'{"text": "\\ud800"}\n', "half a surrogate pair", UNUSABLE),
     (read_jsonl, b'["x"]\n', "an array; write each", UNUSABLE),
     (read_jsonl, b"3\n", "neither an object nor a string", UNUSABLE),
@@ -172,7 +172,7 @@ def test_skips_count_all_and_list_the_first():
 
 
 def test_every_format_has_a_reader_and_options_of_the_configuration():
-    assert set(formats.TEXT_FORMATS) == {"text", "jsonl", "parquet"}
+    assert set(formats.TEXT_FORMATS) == {"text", "jsonl", "parquet", "csv", "dataset"}
     for name, row in formats.FORMATS.items():
         assert callable(row.load()), name
         if row.kind == "annotated":
@@ -290,12 +290,12 @@ def test_words_that_the_tokenizer_cuts_are_counted_as_they_are_read_and_told_onc
         assert "cuts" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "a.pdf"])
+@pytest.mark.parametrize("name", ["a.xlsx", "a.HTML.gz", "a.pdf"])
 def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
     path = plain(tmp_path / name)
     check_refused("by its name; give texts as JSONL or Parquet", read_cleaned, path, None)
     assert list(read_cleaned(path, None, "text")) == [FORMAT_TEXTS]  # who says so means it
-    assert formats.guess_format(Path("a.csv.txt")) == "text"
+    assert formats.guess_format(Path("a.pdf.txt")) == "text"
 
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
@@ -347,7 +347,8 @@ def test_samples_that_are_external_are_read_by_their_suffix(path, more, format_)
     ("path", "more", "message"),
     [
         ("a.jsonl", {"format": "text"}, r"own\.format: is text, but a\.jsonl is jsonl by its name"),
-        ("a.csv", {"format": "text"}, r"own\.format: is text, but a\.csv: is a table"),
+        ("a.csv", {"format": "text"}, r"own\.format: is text, but a\.csv is csv by its name"),
+        ("a.xlsx", {"format": "text"}, r"own\.format: is text, but a\.xlsx: is a table"),
         ("a.txt", {"field": "body"}, r"own\.field: a\.txt: is plain text"),
     ],
 )

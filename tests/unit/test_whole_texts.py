@@ -41,7 +41,8 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
 )
 from beyond_perplexity.perplexities import summary as documents
-from beyond_perplexity.perplexities.summary import measure, texts_of_split
+from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import RAW

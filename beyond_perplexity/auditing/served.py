@@ -1,0 +1,274 @@
+"""What can be checked of a model behind a server, by its answers alone.
+
+Nobody sees the weights or all of a distribution: each check compares answers that must be equal, or
+adds up what must not be more than 1. A text is asked for after the same other text each time, and
+was asked for before, where the check is not of this; so a fault shows in the check that names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+
+from beyond_perplexity.auditing.checks import (
+    HARD_TEXTS,
+    SERVED_CHECKS,
+    Check,
+    Evidence,
+    Finding,
+    cause_of,
+    is_within,
+    refuse_unknown,
+)
+from beyond_perplexity.models.served.client import Client, RefusedError
+from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.protocols import SPECIAL, AnswerError, Prompted
+from beyond_perplexity.models.served.server import PROBE, GeneratedAloneError, ServedModel
+from beyond_perplexity.models.served.token_texts import JoinError, text_scores
+from beyond_perplexity.models.served.windows import is_too_long
+
+_SPACER = "Something else is said here."
+_CHANGES = ({"temperature": 0.5}, {"temperature": 2.0}, {"top_p": 0.5})
+_TOP = 5
+_UNKNOWN_ROOM = 8_192  # tokens of a long text where the server does not say its context
+_SPACING = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}  # of numbers around 1
+_TEXTS = 8  # of the sample, that all but the round trip look at
+
+
+@dataclass(frozen=True)
+class ServedSubject:
+    """A server and some texts; `known` has the numbers of each, once they were asked for."""
+
+    served: ServedModel
+    texts: Sequence[str]
+    known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    async def numbers(self, text: str, **changed: Any) -> np.ndarray:
+        """Ask for a text after the same other text: its log-probabilities, (n,)."""
+        await self.served.ask(_SPACER)
+        return await self.at_once(text, **changed)
+
+    async def at_once(self, text: str, **changed: Any) -> np.ndarray:
+        """Ask for a text: its log-probabilities, (n,)."""
+        served = self.served
+        said = await served.ask(f"{served.before}{text}", **changed)
+        return text_scores(said, text, served.before).log_probs
+
+    async def usual(self, text: str) -> np.ndarray:
+        """Return the numbers of a text that was asked for before."""
+        if text not in self.known:
+            await self.served.ask(f"{self.served.before}{text}")
+            self.known[text] = await self.numbers(text)
+        return self.known[text]
+
+
+def _compare(pairs: Iterable[tuple[np.ndarray, np.ndarray, str]]) -> Evidence:
+    """Return the largest difference of two numbers of a token, nats; the shorter row decides."""
+    worst, compared, detail = 0.0, 0, "all are equal"
+    for one, other, where in pairs:
+        count = min(len(one), len(other))
+        with np.errstate(invalid="ignore"):
+            off = np.abs(one[:count] - other[:count])
+        off[one[:count] == other[:count]] = 0.0  # infinities
+        compared += count
+        if count and not off.max() <= worst:
+            place = int(off.argmax())
+            worst = float(off[place])
+            detail = (
+                f"{where}: token {place + 1} has {other[place]:.4f} nats, {one[place]:.4f} else"
+            )
+    return Evidence(worst, compared, detail)
+
+
+async def try_prompt(subject: ServedSubject) -> Evidence:
+    """Count the texts whose tokens have no log-probabilities."""
+    found = [await subject.usual(text) for text in subject.texts]
+    first = "first tokens too" if subject.served.first else "but the first token of each"
+    return Evidence(0.0, sum(map(len, found)), f"all tokens have one, {first}")
+
+
+async def try_generation(subject: ServedSubject) -> Evidence:
+    """Compare a token as it is generated with the same token as the end of a prompt, nats."""
+    worst, compared, detail = 0.0, 0, "as they are generated"
+    for text in [PROBE, *subject.texts[:3]]:
+        for token, given, scored in await subject.served.compare_generation(text.rstrip()):
+            compared += 1
+            if not abs(given - scored) <= worst:
+                worst = abs(given - scored)
+                detail = (
+                    f"{token!r:.30} is generated with {given:.4f} nats, scored with {scored:.4f}"
+                )
+    return Evidence(worst, compared, detail if compared else "no next token stays one in a text")
+
+
+async def try_sampling(subject: ServedSubject) -> Evidence:
+    """Ask with other temperatures and another top_p: no token of a prompt may change, nats."""
+    pairs = []
+    for text in subject.texts[:3]:
+        for change in _CHANGES:
+            ((name, value),) = change.items()
+            found = await subject.numbers(text, **change)
+            pairs.append((await subject.usual(text), found, f"with {name} {value}"))
+    return _compare(pairs)
+
+
+async def try_top(subject: ServedSubject) -> Evidence:
+    """Add up the probabilities of the most probable tokens at each place: by how much above 1."""
+    worst, compared, detail = 0.0, 0, "no sum is above 1"
+    for text in subject.texts:
+        said = await subject.served.ask(f"{subject.served.before}{text}", _TOP)
+        sums = [math.fsum(map(math.exp, top.values())) for top in said.tops if top]
+        compared += len(sums)
+        if sums and not max(sums) - 1 <= worst:
+            worst = max(sums) - 1
+            detail = f"the {_TOP} most probable tokens have {max(sums):.4f} together"
+    return Evidence(worst, compared, detail if compared else "the server names no other tokens")
+
+
+async def try_repetition(subject: ServedSubject) -> Evidence:
+    """Ask twice for the same text, nats."""
+    texts = subject.texts[:4]
+    return _compare([(await subject.usual(x), await subject.numbers(x), "again") for x in texts])
+
+
+async def try_order(subject: ServedSubject) -> Evidence:
+    """Ask for texts one after another, forth and back, nats."""
+    found = {text: await subject.at_once(text) for text in subject.texts}
+    pairs = [(await subject.usual(text), found[text], "after other texts") for text in found]
+    for text in reversed(subject.texts):
+        other = await subject.at_once(text)
+        pairs += [(found[text], other, "in another order")]
+        pairs += [(other, await subject.at_once(text), "after itself")]
+    return _compare(pairs)
+
+
+async def try_batch(subject: ServedSubject) -> Evidence:
+    """Ask for many texts at the same time, nats."""
+    many = [*subject.texts] * 4
+    known = [await subject.usual(text) for text in many]
+    found = await asyncio.gather(*(subject.at_once(text) for text in many))
+    return _compare((one, two, "beside others") for one, two in zip(known, found, strict=True))
+
+
+async def try_cache(subject: ServedSubject) -> Evidence:
+    """Ask for texts that nobody asked for before, and again, alone and as a beginning, nats."""
+    pairs = []
+    for text in subject.texts[:4]:
+        new = f"{secrets.token_hex(4)} {text.rstrip()}"
+        cold = await subject.numbers(new)
+        pairs.append((cold, await subject.numbers(new), "a second time"))
+        pairs.append((cold, await subject.numbers(f"{new} and more"), "as a beginning"))
+    return _compare(pairs)
+
+
+def _begun(said: Prompted, text: str, before: str) -> int:
+    """Count the tokens that stand before a text, shown or only counted."""
+    scores = text_scores(said, text, before)
+    own = len(scores.tokens) + int(scores.starts[0] > 0)  # a first one that is not scored
+    return max(len(said.tokens) - said.generated, said.counted or 0) - own
+
+
+async def try_beginning(subject: ServedSubject) -> Evidence:
+    """Count the tokens before a text: there shall be one, so that its first token is scored."""
+    served = subject.served
+    own = _begun(await served.ask(PROBE), PROBE, "")
+    many = own
+    if SPECIAL.fullmatch(served.before):
+        many = _begun(await served.ask(f"{served.before}{PROBE}"), PROBE, served.before)
+    if many > 1:
+        return Evidence(float(many - 1), 1, f"{many} beginning tokens stand before each text")
+    if not (many or served.before):
+        return Evidence(1.0, 1, "none stands before a text: its first token is not scored")
+    return Evidence(0.0, 1, "one" if served.first else "one, and yet the first token has no number")
+
+
+async def try_context(subject: ServedSubject) -> Evidence:
+    """Send a text that is longer than the context: it must be refused, or read whole."""
+    served = subject.served
+    size = 2 * (served.most or _UNKNOWN_ROOM)
+    text = " ".join((f"{PROBE} " * (1 + size // len(PROBE.split()))).split()[:size])
+    try:
+        scores = text_scores(await served.ask(f"{served.before}{text}"), text, served.before)
+    except RefusedError as error:
+        how = "refused" if is_too_long(error) else f"refused otherwise: {error}"
+        return Evidence(0.0, 1, f"{size:,} words are {how:.150}")
+    except JoinError as error:
+        return Evidence(1.0, 1, f"{size:,} words: {error}")
+    return Evidence(0.0, 1, f"{size:,} words are {len(scores.tokens):,} tokens, read whole")
+
+
+async def try_round_trip(subject: ServedSubject) -> Evidence:
+    """Join the tokens of texts, and of strings that tokenizers are known to change."""
+    hard = [text for text in HARD_TEXTS if not SPECIAL.search(text)]  # which may be read as tokens
+    changed, texts = [], [*subject.texts, *hard]
+    for text in texts:
+        try:
+            await subject.at_once(text)
+        except JoinError as error:
+            changed.append(f"{text[:30]!r}: {error}")
+    return Evidence(float(len(changed)), len(texts), changed[0] if changed else "all join")
+
+
+async def _fit(served: ServedModel, text: str) -> str:
+    """Cut a text so that it fits in the context with some words more."""
+    while True:
+        try:
+            await served.ask(f"{served.before}{_SPACER} {text}")
+        except RefusedError as error:
+            if not is_too_long(error) or len(text) < len(_SPACER):
+                raise
+            half = text[: len(text) // 2]
+            text = half.rpartition(" ")[0] or half
+        else:
+            return text
+
+
+def _make(name: str, row: Check, subject: ServedSubject, precision: str) -> Finding:
+    function: Callable[[ServedSubject], Awaitable[Evidence]] = resolve_name(row.reference)
+    tolerance = max(row.tolerance, row.rounding * _SPACING[precision])
+
+    async def make() -> Evidence:
+        return await function(subject)
+
+    try:
+        found = subject.served.client.run(make())
+    except (AnswerError, JoinError, RefusedError) as error:
+        found = Evidence(math.nan, 1, f"the server failed: {error!s:.200}")
+    sound = is_within(found.worst, tolerance)
+    return Finding(name, sound, found.worst, tolerance, *found[1:], row.explanation)
+
+
+def audit_server(
+    options: ServedOptions,
+    texts: Sequence[str],
+    names: Sequence[str] | None = None,
+    precision: str = "float32",
+    client: Client | None = None,
+) -> list[Finding]:
+    """Make the checks of `SERVED_CHECKS`, or those of some names, in the order of their table.
+
+    `precision` is that in which the server computes: tolerances follow its rounding. Of a server
+    that gives log-probabilities of generated tokens alone, nothing but this can be said.
+    """
+    refuse_unknown(names, SERVED_CHECKS)
+    wanted = {name: row for name, row in SERVED_CHECKS.items() if names is None or name in names}
+    try:
+        with ServedModel(options, strict=False, client=client) as served:
+            texts = [served.client.run(_fit(served, text)) for text in texts[:_TEXTS]]
+            subject = ServedSubject(served, texts)
+            found = [_make(name, row, subject, precision) for name, row in wanted.items()]
+    except GeneratedAloneError as error:
+        row = SERVED_CHECKS["prompt"]
+        return [Finding("prompt", False, 1.0, row.tolerance, 1, str(error), row.explanation)]
+    failed = {one.check for one in found if not one.sound}
+    return [
+        one if one.sound else one._replace(because=cause_of(one.check, failed, SERVED_CHECKS))
+        for one in found
+    ]

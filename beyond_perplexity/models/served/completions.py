@@ -1,0 +1,38 @@
+"""OpenAI's completions with the prompt echoed: vLLM, SGLang, llama-cpp-python, some providers.
+
+One token is generated and dropped: 0 means no limit in llama-cpp-python, and an error elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from beyond_perplexity.models.served.protocols import (
+    GENERATED_ALONE,
+    AnswerError,
+    Prompted,
+    log_prob_of,
+)
+
+
+def request_of(prompt: str | Sequence[int], top: int) -> dict[str, Any]:
+    """Return what the body of a request has beside the usual."""
+    return {"prompt": prompt, "echo": True, "logprobs": top}
+
+
+def read_answer(answer: Any) -> Prompted:
+    """Read the log-probabilities of an answer."""
+    held = answer["choices"][0].get("logprobs")
+    if not held:
+        raise AnswerError("gives no log-probabilities")
+    usage = answer.get("usage") or {}
+    generated = usage.get("completion_tokens", 1)
+    # The form of chats, in which llama.cpp's own server gives what it generates
+    if "content" in held or len(held["tokens"]) <= generated:
+        raise AnswerError(GENERATED_ALONE)
+    tops = [top or {} for top in held.get("top_logprobs") or ()]
+    numbers = list(map(log_prob_of, held["token_logprobs"]))
+    offsets = held.get("text_offset") or ()
+    counted = usage.get("prompt_tokens")
+    return Prompted(held["tokens"], numbers, tops, generated, counted, offsets)

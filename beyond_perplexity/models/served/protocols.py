@@ -1,0 +1,89 @@
+"""The ways in which servers give log-probabilities of a prompt: the table, and what all give.
+
+A new one is a module with `request_of` and `read_answer`, and a row here; the first row that a
+server can do is used.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
+
+GENERATED_ALONE = (
+    "gives log-probabilities of the tokens that it generates alone, and none of the text "
+    "(ggml-org/llama.cpp#27174): no perplexity can be had of it; serve the model with vLLM, SGLang "
+    "or llama-cpp-python (logits_all)"
+)
+SPECIAL = re.compile(
+    r"<\|[^<>|\s]{1,60}\|>|<\uff5c[^<>\uff5c\s]{1,60}\uff5c>|</?s>|</?(?:unk|pad|bos|eos|mask)>"
+    r"|<(?:start|end)_of_turn>|\[(?:UNK|PAD|CLS|SEP|MASK|BOS|EOS|/?INST)\]"
+)
+_MINUS_INFINITY = -9999.0  # as vLLM writes it, for JSON has no infinities
+_ROUNDING = 1e-3  # by which a log-probability may be above 0
+
+
+class AnswerError(InputError):
+    """An answer of a server has not what was asked for."""
+
+
+class Prompted(NamedTuple):
+    """What a server says of the tokens of a prompt, and of those that it generated after it."""
+
+    tokens: Sequence[str]  # empty: it does not say which
+    log_probs: Sequence[float]  # nats; NaN: not given
+    tops: Sequence[Mapping[str, float]]  # the most probable tokens at each place, where known
+    generated: int  # so many of the tokens are no part of the prompt
+    counted: int | None = None  # tokens of the prompt as the server counts them
+    offsets: Sequence[int] = ()  # characters before each token, where known
+
+
+class Protocol(NamedTuple):
+    """What is known of a protocol."""
+
+    module: str  # that has `request_of` and `read_answer`
+    words: str  # what it is called
+    verified: str  # which servers its numbers were compared with
+
+    def request(self, prompt: str | Sequence[int], top: int) -> dict[str, Any]:
+        """Return the body that asks for a prompt, and the `top` most probable tokens beside."""
+        body: dict[str, Any] = resolve_name(f"{self.module}:request_of")(prompt, top)
+        # The distribution of the model itself, if the server gives that which it draws from.
+        return {"max_tokens": 1, "temperature": 1.0, "top_p": 1.0, **body}
+
+    def read(self, answer: Any) -> Prompted:
+        """Read an answer; `AnswerError` where it has no log-probabilities of the prompt."""
+        try:
+            found: Prompted = resolve_name(f"{self.module}:read_answer")(answer)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise AnswerError(f"has another shape than {self.words} ({reason:.100})") from error
+        if len(found.tokens) != len(found.log_probs):
+            raise AnswerError("has another number of tokens than of log-probabilities")
+        return found
+
+
+_HERE = "beyond_perplexity.models.served"
+
+PROTOCOLS: Rows[Protocol] = {
+    "completions": Protocol(
+        f"{_HERE}.completions", "completions with echo and logprobs", "llama-cpp-python 0.3.36"
+    ),
+    "prompt_logprobs": Protocol(
+        f"{_HERE}.prompt_logprobs", "completions with prompt_logprobs", "none yet"
+    ),
+}
+
+
+def log_prob_of(value: object) -> float:
+    """Read a log-probability: null is NaN; what is none is an `AnswerError`."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _ROUNDING:
+        raise AnswerError(f"has {value!r:.40} for a log-probability")
+    return -math.inf if value <= _MINUS_INFINITY else min(0.0, float(value))

@@ -1,0 +1,49 @@
+"""The documents of a corpus of a run, as texts that are to be scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexities.summary import ScoredText
+from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
+from beyond_perplexity.storage.shards import read_batches
+
+READ = 8_192  # documents that are read at once
+
+
+def texts_of_split(
+    path: str, split: str, *, grouped: bool = False, raw: str | None = None
+) -> Iterator[ScoredText]:
+    """Stream the documents of a split of a file of schema ``documents``.
+
+    `grouped`: whether the documents of a title are named as a group, as they are where the split
+    keeps them whole; `raw`: file of schema ``raw``, of the same extraction: give the text before
+    cleaning.
+    """
+    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
+    batches = read_batches(path, DOCUMENTS, columns, READ)
+    for batch in _add_raw(batches, path, raw) if raw else batches:
+        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
+            title = row["title"] or None
+            yield ScoredText(row["doc_id"], row["text"], title if grouped else None, title)
+
+
+def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
+    """Add the texts before cleaning, which lie in the order of the documents."""
+    other = f"{raw}: does not hold the documents of {path} in their order; extract the corpus again"
+    strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
+    waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
+    for batch in batches:
+        while len(waiting) < len(batch) and (more := next(strings, None)) is not None:
+            waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
+        found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
+        documents = pa.Table.from_batches([batch])
+        if not found.column("doc_id").equals(documents.column("doc_id")):
+            raise InputError(other)
+        yield documents.append_column("text", found.column("text"))
+    if len(waiting) or next(strings, None) is not None:
+        raise InputError(other)

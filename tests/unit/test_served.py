@@ -210,7 +210,7 @@ WRONG = [
     ({"faults": ("shifted",)}, "shifted by one, or of another distribution", {}),
     ({"faults": ("lower",)}, "do not join to the text", {}),
     ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of trying", {}),
-    ({"lasts": 3}, "does not answer", {}),
+    ({"lasts": 7}, "does not answer", {}),
     ({}, "beginning: the server does not score the token after it", {"beginning": END}),
     ({}, "end: the server does not read 'the dog' as one token", {"end": "the dog"}),
 ]
@@ -219,8 +219,11 @@ WRONG = [
 @pytest.mark.parametrize(("server", "words", "options"), WRONG)
 def test_a_server_that_is_wrong_is_one_line(server, words, options, folder, capfd):
     with FakeServer(folder, **server) as fake:
-        check_refused(words, beyond_perplexity.perplexity, url=fake.url, texts=TEXTS, **options)
-    assert "Traceback" not in capfd.readouterr().err
+        given = {"url": fake.url, "texts": TEXTS, "concurrency": 1, **options}
+        check_refused(words, beyond_perplexity.perplexity, **given)
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert ("1 finished documents are lost; name a file of scores" in said) == ("lasts" in server)
 
 
 def test_a_key_is_sent_and_never_shown(folder, tmp_path, monkeypatch, capfd):

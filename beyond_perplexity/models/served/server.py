@@ -57,7 +57,6 @@ class ServedModel:
         stride: int | None = None,
         *,
         strict: bool = True,
-        client: Client | None = None,
     ) -> None:
         if stride is not None and not stride <= (context_length or 0):
             limit = f"1 to {context_length}" if context_length else "a context_length beside it"
@@ -66,7 +65,7 @@ class ServedModel:
         self.before, self.after = options.beginning or "", options.end or ""
         with told("beginning and end: have half a surrogate pair"):
             f"{self.before}{self.after}".encode()
-        self.client = client or Client(str(options.url), options.concurrency)
+        self.client = Client(str(options.url), options.concurrency)
         self._strict = strict
 
     def __enter__(self) -> Self:
@@ -107,6 +106,7 @@ class ServedModel:
                 raise InputError(f"context_length: is {self.most}, expected 1 to {room - 2}")
             self.most = room - 2
         compared = await self.compare_generation(PROBE) if self._strict else []
+        self._compared = bool(compared)
         if compared and median(abs(one - other) for _, one, other in compared) > _APART:
             token, given, scored = compared[0]
             raise InputError(
@@ -176,8 +176,9 @@ class ServedModel:
         end = "scored" if self.after else "not scored (name its token as end to have it)"
         room = "not said" if self.most is None else f"{self.most:,} tokens"
         ids = ", by ids" if self.takes_ids else ""
+        alone = "; not compared with what it generates" * (self._strict and not self._compared)
         asked = f"{self.model} by {PROTOCOLS[self.protocol].words}"
-        return f"{asked}; first token {first}; end {end}; context {room}{ids}"
+        return f"{asked}; first token {first}; end {end}; context {room}{ids}{alone}"
 
     # ---- scoring ----
 

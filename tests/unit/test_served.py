@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext, suppress
+from itertools import product
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,7 +29,7 @@ from beyond_perplexity.models.served import client
 from beyond_perplexity.models.served.client import api_address, seconds_asked
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import KEY
-from beyond_perplexity.models.served.protocols import Prompted
+from beyond_perplexity.models.served.protocols import PROTOCOLS, Prompted
 from beyond_perplexity.models.served.token_texts import text_scores, token_starts
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.signature import parts_of
@@ -482,3 +483,34 @@ def test_ctrl_c_ends_with_one_line_and_keeps_what_is_finished(folder, tmp_path):
         beyond_perplexity.perplexity(url=fake.url, texts=tmp_path / "a.txt", per_document=output)
         assert 400 - kept <= fake.requests < 400
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.txt"]
+
+
+HOSTILE = [None, [], {}, 0, -1, "x", [None], [[]], {"tokens": 1}, [1.5], 1e308, True, [{}] * 9]
+
+
+def parts_within(held, way=()):
+    """List the ways to all parts of an answer."""
+    items = held.items() if isinstance(held, dict) else enumerate(held)
+    for key, value in items if isinstance(held, dict | list) else ():
+        yield (*way, key)
+        if isinstance(value, dict | list):
+            yield from parts_within(value, (*way, key))
+
+
+def test_answers_of_any_shape_are_refused_in_a_line(folder):
+    """Each part of a sound answer is replaced by what it should not be."""
+    asked = {"prompt": "a b", "echo": True, "logprobs": 1, "prompt_logprobs": 1}
+    refused = tried = 0
+    with FakeServer(folder, "vllm") as fake:
+        whole = json.dumps(fake.answer(asked, True)[1])
+    for way, value, row in product(parts_within(json.loads(whole)), HOSTILE, PROTOCOLS.values()):
+        answer = held = json.loads(whole)
+        for step in way[:-1]:
+            held = held[step]
+        held[way[-1]] = value
+        tried, refused = tried + 1, refused + 1
+        with suppress(InputError):
+            text_scores(row.read(answer), "a b")
+            refused -= 1
+    assert tried > 500
+    assert refused > tried / 3

@@ -154,10 +154,11 @@ class ServedModel:
         try:
             held = answer["choices"][0]["logprobs"]
             tops = {**held["top_logprobs"][0], held["tokens"][0]: held["token_logprobs"][0]}
-        except (KeyError, IndexError, TypeError):
+            ordered = sorted(tops, key=lambda token: -float(tops[token]))
+        except (KeyError, IndexError, TypeError, ValueError):
             return []
         found: list[tuple[str, float, float]] = []
-        for token in sorted(tops, key=tops.__getitem__, reverse=True):
+        for token in ordered:
             if token_bytes(token) is None or SPECIAL.fullmatch(token) or len(found) == _COMPARED:
                 continue
             try:
@@ -191,7 +192,8 @@ class ServedModel:
     async def tokenize(self, prompt: str) -> list[int]:
         """Return the ids of a prompt, with what the server puts before it."""
         body = {"model": self.model, "prompt": prompt}
-        found = (await self.client.post("/tokenize", body)).get("tokens")
+        answer = await self.client.post("/tokenize", body)
+        found = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(found, list) or not all(type(one) is int for one in found):
             raise AnswerError("gives no token ids")
         return found

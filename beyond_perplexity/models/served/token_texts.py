@@ -53,11 +53,11 @@ def token_starts(
             loose, room = loose + 1, room + len(token.encode()) + 3
             starts.append(at)
             continue
-        found = text.find(one, at + loose, at + room + len(one))
-        if found < 0:
+        place = text.find(one, at + loose, at + room + len(one))
+        if place < 0:
             return None
-        starts.append(found)
-        at, loose, room = found + len(one), 0, 0
+        starts.append(place)
+        at, loose, room = place + len(one), 0, 0
     if not loose <= len(text) - at <= room:
         return None
     begins, hidden = np.array(starts, np.int64), np.array([one is None for one in held])

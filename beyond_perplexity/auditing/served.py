@@ -27,7 +27,7 @@ from beyond_perplexity.auditing.checks import (
     is_within,
     refuse_unknown,
 )
-from beyond_perplexity.models.served.client import Client, RefusedError
+from beyond_perplexity.models.served.client import RefusedError
 from beyond_perplexity.models.served.options import ServedOptions
 from beyond_perplexity.models.served.protocols import SPECIAL, AnswerError, Prompted
 from beyond_perplexity.models.served.server import PROBE, GeneratedAloneError, ServedModel
@@ -39,7 +39,7 @@ _CHANGES = ({"temperature": 0.5}, {"temperature": 2.0}, {"top_p": 0.5})
 _TOP = 5
 _UNKNOWN_ROOM = 8_192  # tokens of a long text where the server does not say its context
 _SPACING = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}  # of numbers around 1
-_TEXTS = 8  # of the sample, that all but the round trip look at
+_TEXTS = 8  # of the sample that are looked at
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,6 @@ def audit_server(
     texts: Sequence[str],
     names: Sequence[str] | None = None,
     precision: str = "float32",
-    client: Client | None = None,
 ) -> list[Finding]:
     """Make the checks of `SERVED_CHECKS`, or those of some names, in the order of their table.
 
@@ -260,7 +259,7 @@ def audit_server(
     refuse_unknown(names, SERVED_CHECKS)
     wanted = {name: row for name, row in SERVED_CHECKS.items() if names is None or name in names}
     try:
-        with ServedModel(options, strict=False, client=client) as served:
+        with ServedModel(options, strict=False) as served:
             texts = [served.client.run(_fit(served, text)) for text in texts[:_TEXTS]]
             subject = ServedSubject(served, texts)
             found = [_make(name, row, subject, precision) for name, row in wanted.items()]

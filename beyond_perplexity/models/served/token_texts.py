@@ -60,13 +60,13 @@ def token_starts(
         at, loose, room = place + len(one), 0, 0
     if not loose <= len(text) - at <= room:
         return None
-    found, hidden = np.array(starts, np.int64), np.array([one is None for one in held])
+    begins, hidden = np.array(starts, np.int64), np.array([one is None for one in held])
     if len(offsets) == len(tokens):
         bytes_of = np.cumsum([0, *(len(mark.encode()) for mark in text.decode())])
         known = bytes_of[np.clip(np.array(offsets) - offsets[0], 0, len(bytes_of) - 1)]
-        if (known == found)[~hidden].all():  # else they count something else than characters
-            found = np.where(hidden, known, found)
-    return found
+        if (known == begins)[~hidden].all():  # else they count something else than characters
+            begins = np.where(hidden, known, begins)
+    return begins
 
 
 def _is_before(tokens: Sequence[str], before: str) -> bool:

@@ -98,7 +98,7 @@ class FakeServer:
         if self.style == "openai":
             with suppress(UnicodeDecodeError):
                 return raw.decode()
-            return "bytes:" + "".join(f"\\x{one:02x}" for one in raw)
+            return "bytes:" + "".join(chr(b) if b < 128 else f"\\x{b:02x}" for b in raw)
         return raw.decode(errors="ignore" if self.style == "llama-cpp-python" else "replace")
 
     def scores(self, ids, body, alone):

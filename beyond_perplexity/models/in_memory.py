@@ -49,7 +49,8 @@ class CallableModel(LanguageModel):
     """A function from token ids to log-probabilities of the next token after every prefix.
 
     It is given the T ids of a row, those of its tokenizer, the beginning of a document first, and
-    returns natural logarithms, (T, N), for all N ids.
+    returns natural logarithms, (T, N), for all N ids. Where T has a limit, the function has it as
+    its attribute ``context_length``.
     """
 
     theirs: Tensor  # the function's ids of ours, (V,)
@@ -58,6 +59,7 @@ class CallableModel(LanguageModel):
     def __init__(self, call: Callable[[Sequence[int]], Any], vocabulary: Vocabulary) -> None:
         super().__init__()
         self._call, self.vocabulary_size = call, vocabulary.size
+        self.context_length = getattr(call, "context_length", None)
         theirs, impossible = list(range(vocabulary.size)), [BOS]
         if vocabulary.kind == "huggingface":
             bos, eos, unk = vocabulary.special_ids  # type: ignore[attr-defined]

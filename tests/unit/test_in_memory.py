@@ -52,7 +52,7 @@ def test_a_model_in_memory_is_scored_as_its_folder_and_left_as_it_was(gpt2):
 
 def test_a_function_is_scored_as_the_model_that_it_asks(gpt2):
     folder, model, tokenizer = gpt2
-    expected = beyond_perplexity.perplexity(folder, LONG, context_length=64, **CPU).summary
+    expected = beyond_perplexity.perplexity(folder, LONG, **CPU).summary
     asked = []
 
     @torch.no_grad()
@@ -60,9 +60,8 @@ def test_a_function_is_scored_as_the_model_that_it_asks(gpt2):
         asked.append(ids)
         return model(torch.tensor([ids])).logits[0].log_softmax(-1).numpy()
 
-    found = beyond_perplexity.perplexity(
-        log_probs, LONG, tokenizer=tokenizer, context_length=64
-    ).summary
+    log_probs.context_length = 64
+    found = beyond_perplexity.perplexity(log_probs, LONG, tokenizer=tokenizer).summary
     assert found["log_prob"] == pytest.approx(expected["log_prob"], abs=1e-3)
     assert all(ids[0] == tokenizer.eos_token_id or len(ids) == 64 for ids in asked)
     assert found["n"] == expected["n"]

@@ -68,7 +68,7 @@ def test_a_function_is_scored_as_the_model_that_it_asks(gpt2):
     told = beyond_perplexity.audit(log_probs, TEXTS[:1], tokenizer=tokenizer, check=CHECKED)
     assert told.sound, told.text
     wrong = (
-        (lambda ids: np.zeros((len(ids), 3)), "gives an array of shape"),
+        (lambda ids: np.zeros((len(ids), 3)), "the model has only 3 ids"),
         (lambda ids: log_probs(ids)[-1], "gives an array of shape"),
         (lambda ids: log_probs(ids) + 1, "add up to 2.72"),
     )

@@ -23,8 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import factored
-from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.in_memory import Prefixes
+from beyond_perplexity.models.contract import State, TokenPrefixes
 from beyond_perplexity.models.transformer import select_rows
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -290,11 +289,11 @@ class HuggingFaceByRow(HuggingFace):
 
     def initial_state(self, batch_size: int, maximum_length: int) -> Any:
         """Return the state of B empty prefixes."""
-        return Prefixes(((),) * batch_size)
+        return TokenPrefixes(((),) * batch_size)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, Any]:
         """Advance B prefixes by the tokens (B,): features (B, D), and state."""
-        assert isinstance(state, Prefixes)
+        assert isinstance(state, TokenPrefixes)
         grown = state.extended(tokens)
         return torch.cat([self.features(row)[:, -1] for row in grown.each(tokens.device)]), grown
 

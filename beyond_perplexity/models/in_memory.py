@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,36 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import LanguageModel, State, TokenPrefixes
 from beyond_perplexity.vocabulary import BOS, N_SPECIAL, Vocabulary
 
 _FAR = 1e-2  # of a sum of probabilities from 1
 _NARROW = (torch.bfloat16, torch.float16)
-
-
-@dataclass(frozen=True)
-class Prefixes(State):
-    """The tokens of B prefixes so far, of a model that reads each of them anew."""
-
-    rows: tuple[tuple[int, ...], ...]
-
-    def select(self, rows: Tensor) -> Prefixes:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
-        return Prefixes(tuple(self.rows[row] for row in rows.tolist()))
-
-    def reset(self, rows: Tensor) -> Prefixes:
-        """Return the state with the given rows put back to the empty prefix."""
-        chosen = set(rows.tolist())
-        return Prefixes(tuple(() if k in chosen else row for k, row in enumerate(self.rows)))
-
-    def extended(self, tokens: Tensor) -> Prefixes:
-        """Return the state with a token more on each prefix, int64, (B,)."""
-        pairs = zip(self.rows, tokens.tolist(), strict=True)
-        return Prefixes(tuple((*row, token) for row, token in pairs))
-
-    def each(self, device: torch.device) -> list[Tensor]:
-        """Return the prefixes, int64, (1, T) each."""
-        return [torch.tensor([row], device=device) for row in self.rows]
 
 
 class CallableModel(LanguageModel):
@@ -105,13 +79,13 @@ class CallableModel(LanguageModel):
         logits = torch.stack(rows).to(self.theirs.device)[..., self.theirs]  # (B, T, V)
         return logits.index_fill_(-1, self.impossible, -torch.inf)
 
-    def initial_state(self, batch_size: int, maximum_length: int) -> Prefixes:
+    def initial_state(self, batch_size: int, maximum_length: int) -> TokenPrefixes:
         """Return the state of B empty prefixes."""
-        return Prefixes(((),) * batch_size)
+        return TokenPrefixes(((),) * batch_size)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, Prefixes]:
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TokenPrefixes]:
         """Advance B prefixes by the tokens (B,): log-probabilities, float32, (B, V), and state."""
-        assert isinstance(state, Prefixes)
+        assert isinstance(state, TokenPrefixes)
         grown = state.extended(tokens)
         return torch.cat([self(row)[:, -1] for row in grown.each(tokens.device)]), grown
 

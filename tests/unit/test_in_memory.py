@@ -12,8 +12,8 @@ import torch
 import transformers
 
 import beyond_perplexity
+from beyond_perplexity.models.contract import TokenPrefixes
 from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.in_memory import Prefixes
 from beyond_perplexity.models.registry import open_scorer
 from beyond_perplexity.perplexities.summary import score_rows
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -161,7 +161,9 @@ def test_models_whose_rows_depend_on_their_batch_are_read_one_at_a_time(save, tm
 
 def test_prefixes_are_selected_and_put_back():
     state = (
-        Prefixes(((), (), ())).extended(torch.tensor([3, 4, 5])).extended(torch.tensor([6, 7, 8]))
+        TokenPrefixes(((), (), ()))
+        .extended(torch.tensor([3, 4, 5]))
+        .extended(torch.tensor([6, 7, 8]))
     )
     assert state.select(torch.tensor([2, 0])).rows == ((5, 8), (3, 6))
     assert state.reset(torch.tensor([1])).rows == ((3, 6), (), (5, 8))

@@ -138,10 +138,10 @@ class Answered:
 
         groups: Groups = (None, None) if self.unpaired else prompts
         with paired(*sample_sets, both(), groups=groups, classes=classes) as pair:
-            if self.unpaired or not self.cut:
+            if not self.cut:
                 return measure_rows(pair, TESTS, seed)
             with with_cut(pair, both, prompts.pairs, WHOLE_TEXT, classes) as cut:
-                return measure_rows(cut, TESTS, seed)
+                return measure_rows(cut.of_words if self.unpaired else cut, TESTS, seed)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Say which measures reject."""
@@ -191,14 +191,18 @@ class PromptCases:
         yield Answered(name, topics, 40, (3, 3), model=stopped, of=WORDS)
         for n_topics in (1, 40):
             population = Topics(n_topics=n_topics, own=15)
-            for unpaired in (False, True):
-                how = "as independent documents" if unpaired else "within prompts"
+            for how, unpaired, cut in (
+                ("within prompts", False, True),
+                ("as independent documents", True, False),
+                ("as independent cut documents", True, True),
+            ):
                 yield Answered(
                     f"power, {n_topics} topics, {how}",
                     population,
                     100,
                     model=other_words(0.03, shorter(0.85)),
                     unpaired=unpaired,
+                    cut=cut,
                     nominal="0",
                     limits=anything,
                     any_limits=anything,

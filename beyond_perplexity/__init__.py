@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beyond_perplexity.library.perplexity import perplexity
     from beyond_perplexity.library.results_folder import load_results
     from beyond_perplexity.library.similarity import similarity
+    from beyond_perplexity.library.thoughts import thoughts
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "load_results",
     "perplexity",
     "similarity",
+    "thoughts",
 ]
 
 

@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "perplexity": "of a text under a model, in all its definitions",
     "compare-perplexity": "models by their scores of the same documents",
     "estimate": "the perplexity of a latent model from importance samples of yours",
+    "thoughts": "of a reasoning model, and what they give its answers, for estimate",
     "similarity": "of pairs of texts, by an evaluator",
     "contrast": "good and bad sentences: accuracy and contrastive entropy",
     "estimate-ngram": "a modified Kneser-Ney model, from text to an ARPA file",

@@ -250,12 +250,13 @@ SERVED_CHECKS = {
         *_measured("served:try_context", 0.0, "texts"),
         "A text that is longer than the context is refused, not cut.",
         "server",
+        ("prompt", "repetition", "sampling", "top", "order", "batch", "cache", "round trip"),
     ),
     "round trip": Check(
         *_measured("served:try_round_trip", 0.0, "texts"),
         "Tokens join to the text that was sent. Lower-casing and normalization give P of another.",
         "server",
-        ("prompt", "repetition", "generation", "sampling", "order", "batch", "cache", "context"),
+        ("prompt", "repetition", "generation", "sampling", "order", "batch", "cache"),
     ),
 }
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.

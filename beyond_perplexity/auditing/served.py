@@ -27,7 +27,7 @@ from beyond_perplexity.auditing.checks import (
     is_within,
     refuse_unknown,
 )
-from beyond_perplexity.models.served.client import Client, RefusedError
+from beyond_perplexity.models.served.client import RefusedError
 from beyond_perplexity.models.served.options import ServedOptions
 from beyond_perplexity.models.served.protocols import SPECIAL, AnswerError, Prompted
 from beyond_perplexity.models.served.server import PROBE, GeneratedAloneError, ServedModel
@@ -39,7 +39,7 @@ _CHANGES = ({"temperature": 0.5}, {"temperature": 2.0}, {"top_p": 0.5})
 _TOP = 5
 _UNKNOWN_ROOM = 8_192  # tokens of a long text where the server does not say its context
 _SPACING = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}  # of numbers around 1
-_TEXTS = 8  # of the sample, that all but the round trip look at
+_TEXTS = 8  # of the sample that are looked at
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,7 @@ async def try_context(subject: ServedSubject) -> Evidence:
     """Send a text that is longer than the context: it must be refused, or read whole."""
     served = subject.served
     size = 2 * (served.most or _UNKNOWN_ROOM)
-    joined = " ".join(subject.texts)
-    words = (f"{joined} " * (1 + size // len(joined.split()))).split()[:size]
-    text = " ".join(words)
+    text = " ".join((f"{PROBE} " * (1 + size // len(PROBE.split()))).split()[:size])
     try:
         scores = text_scores(await served.ask(f"{served.before}{text}"), text, served.before)
     except RefusedError as error:
@@ -218,6 +216,20 @@ async def try_round_trip(subject: ServedSubject) -> Evidence:
     return Evidence(float(len(changed)), len(texts), changed[0] if changed else "all join")
 
 
+async def _fit(served: ServedModel, text: str) -> str:
+    """Cut a text so that it fits in the context with some words more."""
+    while True:
+        try:
+            await served.ask(f"{served.before}{_SPACER} {text}")
+        except RefusedError as error:
+            if not is_too_long(error) or len(text) < len(_SPACER):
+                raise
+            half = text[: len(text) // 2]
+            text = half.rpartition(" ")[0] or half
+        else:
+            return text
+
+
 def _make(name: str, row: Check, subject: ServedSubject, precision: str) -> Finding:
     function: Callable[[ServedSubject], Awaitable[Evidence]] = resolve_name(row.reference)
     tolerance = max(row.tolerance, row.rounding * _SPACING[precision])
@@ -238,7 +250,6 @@ def audit_server(
     texts: Sequence[str],
     names: Sequence[str] | None = None,
     precision: str = "float32",
-    client: Client | None = None,
 ) -> list[Finding]:
     """Make the checks of `SERVED_CHECKS`, or those of some names, in the order of their table.
 
@@ -248,8 +259,9 @@ def audit_server(
     refuse_unknown(names, SERVED_CHECKS)
     wanted = {name: row for name, row in SERVED_CHECKS.items() if names is None or name in names}
     try:
-        with ServedModel(options, strict=False, client=client) as served:
-            subject = ServedSubject(served, texts[:_TEXTS])
+        with ServedModel(options, strict=False) as served:
+            texts = [served.client.run(_fit(served, text)) for text in texts[:_TEXTS]]
+            subject = ServedSubject(served, texts)
             found = [_make(name, row, subject, precision) for name, row in wanted.items()]
     except GeneratedAloneError as error:
         row = SERVED_CHECKS["prompt"]

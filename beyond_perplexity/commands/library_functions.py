@@ -20,6 +20,7 @@ OPTION_SETS = {
     "contrast": "library.call_options:ContrastOptions",
     "estimate": "library.call_options:EstimateOptions",
     "similarity": "library.call_options:SimilarityOptions",
+    "thoughts": "library.call_options:DrawThoughtsOptions",
 }
 
 

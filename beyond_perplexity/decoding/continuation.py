@@ -14,12 +14,15 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.decoding.generation import make_engine
-from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding import sampling
+from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
 from beyond_perplexity.decoding.sampling import SamplingEngine, TokenDraw
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.registry import find_engines
 from beyond_perplexity.vocabulary import Vocabulary
+
+AT_ONCE = 128  # of a step; halved where the memory asks for it
 
 
 class _Continuing(SamplingEngine):
@@ -57,6 +60,9 @@ def written_behind(
     maximum_length: int,
 ) -> list[str]:
     """Draw a continuation of each prompt, of at most so many tokens with it: its text alone."""
+    if decoding_row(options.kind).beam:
+        wrong = f"is {options.given()}, which draws whole documents"
+        raise InputError(f"decoding: {wrong}; name one that draws a token at a time")
     ids = vocabulary.encode(prompts)
     longest = max(map(len, ids), default=0)
     if longest >= maximum_length:
@@ -64,12 +70,10 @@ def written_behind(
     given = np.full((len(ids), maximum_length), -1, np.int64)
     for row, own in zip(given, ids, strict=True):
         row[: len(own)] = own
-    engine = make_engine(model.eval(), options, seed, purpose, maximum_length)
-    if not isinstance(engine, SamplingEngine):
-        wrong = f"is {options.given()}, which draws whole documents"
-        raise InputError(f"decoding: {wrong}; name one that draws a token at a time")
-    engine.__class__ = type("Continuing", (_Continuing, type(engine)), {})
-    engine.given = torch.from_numpy(given).to(model.device)  # type: ignore[attr-defined]
+    own_engines = find_engines(model.config["family"]) or sampling
+    held = {"given": torch.from_numpy(given).to(model.device)}
+    kind = type("Continuing", (_Continuing, own_engines.SamplingEngine), held)
+    engine = kind(model.eval(), options, seed, purpose, maximum_length, AT_ONCE)
     drawn = engine.documents(0, len(ids))
     return vocabulary.decode([one.tokens[len(own) :] for one, own in zip(drawn, ids, strict=True)])
 

@@ -198,10 +198,8 @@ class Halved(NamedTuple):
             numbers, inverse = np.unique(own[chosen], return_inverse=True)
             n_units = len(numbers)
             if paired:  # units of both texts have the same numbers, whatever is left out
-                inverse, n_units = (
-                    own[chosen],
-                    int(max(one.max() for one in groups if one is not None)) + 1,
-                )
+                inverse = own[chosen]
+                n_units = 1 + max(int(x.max(initial=-1)) for x in groups if x is not None)
             unit = np.full(n, n_units)
             unit[chosen] = inverse
             purpose = f"held_out/{'prompts' if paired else name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,8 @@ AUDIT_COLUMNS = [*checks.Finding._fields[:-1], "unit", "because"]
 class Audit(Result):
     """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
 
-    `numbers` of other programs, and ours beside them, are empty where they were not asked for.
+    `numbers` of other programs, and ours beside them, are empty where they were not asked for;
+    `known` is the table of the checks.
 
     Attributes
     ----------
@@ -43,11 +44,11 @@ class Audit(Result):
         model: str,
         findings: Sequence[checks.Finding],
         numbers: Sequence[checks.PrintedNumber],
+        known: Mapping[str, checks.Check] = checks.CHECKS,
     ) -> None:
         import pandas as pd
 
-        units = {n: row.unit for n, row in (checks.CHECKS | checks.SERVED_CHECKS).items()}
-        rows = [{**one._asdict(), "unit": units[one.check]} for one in findings]
+        rows = [{**one._asdict(), "unit": known[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.failed_checks = [one.check for one in findings if not one.sound and not one.because]
         programs = checks.PROGRAMS
@@ -150,4 +151,4 @@ def _of_server(given: AuditOptions, names: Sequence[str] | None) -> Audit:
             numbers = translate_server(served, held)
     else:
         account.left_out["not drawn for the checks"] = account.used - len(sample)
-    return Audit(str(given.url), findings, numbers)
+    return Audit(str(given.url), findings, numbers, checks.SERVED_CHECKS)

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import option, output_path, threads_option
+from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.served.options import ServedOptions
@@ -191,7 +191,7 @@ class EstimateOptions:
     """
 
     weights: Any = option(
-        MISSING,
+        (),
         "files of samples, cut in any way",
         "path, DataFrame, Arrow table, or iterable of these",
         more="A row for every sample z_k ~ q(z | x_n): ``instance_id`` n and ``sample_id`` k "
@@ -199,9 +199,20 @@ class EstimateOptions:
         "log q(z_k | x_n), natural logarithms; ``log_p`` may be −inf. Used when there: "
         "``n_unknown``, ``log_p_penalized``, ``latent_hash``, ``model``, ``proposal``, "
         "``temperature``.",
-        nargs="+",
+        nargs="*",
+        called="--weights",
     )
     _: KW_ONLY
+    thoughts: Any = option(
+        (),
+        "in place of weights: thoughts of a reasoning model and what they give its answers, as "
+        "beyond-perplexity thoughts writes them",
+        "as `weights`, optional",
+        more="A row a thought z: ``instance``, ``sample``, ``n_tokens`` of the answer, "
+        "``log_p_answer`` = log p(y | x, z), and ``log_p_thought``, ``log_q_thought`` where "
+        "thoughts were not drawn from the model itself; see `importance.thought_files`.",
+        nargs="*",
+    )
     log_q: Any = option(
         (), "log q at all temperatures (schema log_q)", "as `weights`, optional", nargs="*"
     )
@@ -223,3 +234,55 @@ class EstimateOptions:
     seed: int = option(0, "seed of subsets, pairings and bootstraps", least=0)
     output: str | Path | None = _written("table to write as well: .csv or .parquet")
     diagnostics: str | Path | None = _written("table of every instance to write: .csv or .parquet")
+
+
+@dataclass(frozen=True)
+class DrawThoughtsOptions:
+    """Draw thoughts of a reasoning model, and score the given answers after them.
+
+    The probability of an answer is a sum over all thoughts; of the shards that are written
+    `estimate --thoughts` gives the perplexity of the answers, its bounds and diagnostics, beside
+    those with no thought and with the greedy one. A thought that reaches the most tokens without
+    its end is cut, and counts as one with no answer; the share of these is told.
+    """
+
+    model: Any = option(
+        MISSING, "model folder, ours or of Hugging Face, or a hub's name", "path", called="--model"
+    )
+    prompts: Any = option(
+        MISSING,
+        "JSONL or Parquet file with a prompt and its answer in a row",
+        "path, or table or iterable of dict",
+        called="--prompts",
+    )
+    out: Any = option(
+        MISSING, "folder for the shards; finished ones are kept", "path", type=output_folder
+    )
+    _: KW_ONLY
+    prompt: str = option("prompt", "field of the prompt (default: prompt)")
+    answer: str = option("answer", "field of the answer (default: answer)")
+    samples: int = option(64, "thoughts of each prompt (default: 64)", least=1, most=1_000_000)
+    proposal: str = option(
+        "own",
+        "what thoughts are drawn from: the model given the prompt (own), given a prompt that shows "
+        "the answer (answer), or both (mixture)",
+        choices=("own", "answer", "mixture"),
+    )
+    own_share: float = option(0.5, "share of own thoughts in the mixture (default: 0.5)")
+    most_tokens: int = option(
+        1024, "longest thought, in tokens (default: 1024)", least=1, most=10_000_000
+    )
+    end_of_thought: str = option("</think>", "what ends a thought (default: </think>)")
+    between: str | None = option(
+        None,
+        "what stands between the end of a thought and the answer (default: an empty line where "
+        "there is a chat template, else nothing)",
+    )
+    shown: str = option(
+        "{prompt}\n\nThe answer is: {answer}\nThink it through, then give that answer.",
+        "how a prompt shows its answer, with {prompt} and {answer}",
+    )
+    shard_size: int = option(16, "prompts of a shard (default: 16)", least=1, most=1_000_000)
+    seed: int = option(1, "seed of all draws (default: 1)", least=0)
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")

@@ -113,7 +113,7 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held = {name: getattr(found, name) for name in ("words", "curves", "raw")}
+    held = {name: getattr(found, name) for name in ("curves", "raw", "words")}
     text = comparison_text(found)
     if out is not None:
         page, table = out / "compare.html", out / "tendencies.csv"

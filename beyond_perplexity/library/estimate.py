@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
@@ -23,6 +24,7 @@ from beyond_perplexity.importance.reduction import (
     is_below_one,
     reduce_files,
 )
+from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import EstimateOptions
@@ -71,9 +73,13 @@ def estimate(given: EstimateOptions) -> Result:
         options = replace(options, two_sided=False)
     about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     labels = parse_options(WeightLabels, about, "arguments")
-    kinds = ("weights", "log_q", *DRAW_READERS)
+    kinds = ("weights", "thoughts", "log_q", *DRAW_READERS)
     read = {kind: calls.table_sources(getattr(given, kind), kind) for kind in kinds}
-    reduction = reduce_files(argparse.Namespace(seed=given.seed, **read), labels, options)
+    if bool(read["weights"]) == bool(read["thoughts"]):
+        raise InputError("weights: give files of weights or of thoughts, one of both")
+    thoughts = [ThoughtFile(one) for one in read["thoughts"]]
+    files = {**read, "weights": thoughts or read["weights"]}
+    reduction = reduce_files(argparse.Namespace(seed=given.seed, **files), labels, options)
     table = estimates_table(reduction)
     signature = reduction.signature(table)
     if below := sum(map(is_below_one, table.to_pylist())):
@@ -94,6 +100,10 @@ def estimate(given: EstimateOptions) -> Result:
         tables["gaps"] = partial(gaps_table, reduction)
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
     told: dict[str, Any] = {"text": report(table), "summary": {"signature": signature}}
+    if thoughts:
+        sums = sum_thoughts(thoughts)
+        told["text"] = "\n".join([told["text"], "", *sums.lines()])
+        told["summary"]["thoughts"] = sums._asdict()
     return Result("estimate", table, **told, tables=tables, figures=figures)
 
 

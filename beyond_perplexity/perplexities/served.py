@@ -67,7 +67,7 @@ def served_rows(
     for_rows, for_server = tee(texts)
     named = ((f"{account.file}: document {x.doc_id + 1}", x.text) for x in for_server)
     scored = tqdm(served.score(named, journal), desc="scored", unit=" documents", mininterval=1)
-    pairs = zip(for_rows, scored, strict=False)
+    pairs = ((item, one) for one, item in zip(scored, for_rows, strict=True))
     while part := list(islice(pairs, _AT_ONCE)):
         kept = [pair for pair in part if len(pair[1].log_probs)]
         account.left_out[ONE_TOKEN] += len(part) - len(kept)
@@ -79,8 +79,8 @@ def served_rows(
 
 def signature_parts(served: ServedModel, options: ScoringOptions) -> dict[str, object]:
     """Return the parts of the signature of a server's scores; see `docs/which-number.md`."""
-    how: dict[str, object] = {"text": "raw", "unk": "none", "stride": options.stride or "half"}
-    how["context"] = options.context_length or "model"
+    how: dict[str, object] = {"text": "raw", "special": "characters", "unk": "none"}
+    how |= {"context": options.context_length or "model", "stride": options.stride or "half"}
     if not served.first:
         how["first"] = False
     if served.before and not SPECIAL.fullmatch(served.before):

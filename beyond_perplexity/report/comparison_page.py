@@ -69,11 +69,6 @@ PAGE_FIGURES = {
         "size. Colour compares it with the 95% band of the baseline, stars are the test of all "
         "documents: inside the band white has no star, violet one; blue is farther.",
     ),
-    "words": (
-        "tendencies/words",
-        "Words and phrases",
-        "Log odds with 95% intervals, and the share of the documents of either text that have it.",
-    ),
     "length": (
         "tendencies/figure_5",
         "Length of documents",
@@ -100,6 +95,11 @@ PAGE_FIGURES = {
         "tendencies/figure_2",
         "Vocabulary",
         "Sizes, and how much of the vocabulary is shared.",
+    ),
+    "words": (
+        "tendencies/words",
+        "Words and phrases",
+        "Log odds with 95% intervals, and the share of the documents of either text that have it.",
     ),
     **{
         name: (

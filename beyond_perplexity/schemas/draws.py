@@ -24,6 +24,18 @@ LOG_Q = columns(
     "log_q", int64s("instance_id sample_id"), floats("temperature"), int64s("latent_hash")
 )
 
+# One row per thought that a model had about a prompt, and the answer after it
+# (importance/thoughts.py): log p(y | x, z), −inf where the thought was cut or the text ended in it,
+# log p(z | x) and log q(z), nats; of the instance log p(y | x) with no thought, and with the greedy
+# one. n_tokens and n_bytes are of the answer, the former with the end of the turn.
+THOUGHTS = columns(
+    "thoughts",
+    int64s("instance sample n_tokens n_bytes"),
+    floats("log_p_answer log_p_thought log_q_thought"),
+    int64s("thought_tokens cut"),
+    floats("log_p_no_thought log_p_greedy"),
+)
+
 # The latents that a beam search of each size under the proposal ends with.
 BEAMS = columns(
     "beams",

@@ -126,7 +126,9 @@ class FakeServer:
         ids = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
         if len(ids) + 1 > self.context:
             if "cut" not in self.faults:
-                said = f"This model's maximum context length is {self.context} tokens."
+                said = f"This model's maximum context length is {self.context} tokens, however you "
+                said += f"requested {len(ids) + 1} tokens ({len(ids)} in your prompt; 1 for the "
+                said += "completion). Please reduce your prompt; or completion length."
                 return 400, {"error": {"message": said, "code": "context_length_exceeded"}}
             ids = ids[: self.context - 1]
         values, rows = self.scores(ids, body, alone)

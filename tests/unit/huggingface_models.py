@@ -42,11 +42,11 @@ def save(folder, seed, kind, config):
     return model
 
 
-def make_gpt2(folder, seed=0, dropout=0.0):
+def make_gpt2(folder, seed=0, dropout=0.0, context=CONTEXT):
     """Save a GPT-2 whose one special token opens and closes documents, and is unknown."""
     rows = make_tokenizer(folder, {"bos_token": END, "eos_token": END, "unk_token": END})
     dropped = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
-    sizes = {"n_positions": CONTEXT, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    sizes = {"n_positions": context, "n_embd": 32, "n_layer": 2, "n_head": 4}
     ends = {"bos_token_id": 0, "eos_token_id": 0}
     config = GPT2Config(vocab_size=rows, initializer_range=0.6, **sizes, **dropped, **ends)
     return save(folder, seed, GPT2LMHeadModel, config)

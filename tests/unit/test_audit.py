@@ -27,7 +27,7 @@ from beyond_perplexity.auditing.audit import (
     load_audited,
     tolerance_of,
 )
-from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
+from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, SERVED_CHECKS, translate
 from beyond_perplexity.auditing.sampled_texts import CUT_AT, sample_texts
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
@@ -304,14 +304,15 @@ def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
 def test_the_page_names_every_check_with_its_tolerance():
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| `([a-z ]+)` \|.*\| (\S+) \|$", page, re.MULTILINE)
-    assert [name for name, _ in lines] == list(CHECKS)
-    assert [float(tolerance) for _, tolerance in lines] == [c.tolerance for c in CHECKS.values()]
+    rows = [*CHECKS.items(), *SERVED_CHECKS.items()]
+    assert [name for name, _ in lines] == [name for name, _ in rows]
+    assert [float(tolerance) for _, tolerance in lines] == [row.tolerance for _, row in rows]
     assert len(scores._WINDOWS) == 8
     assert f"{probabilities._ALL:,} ids" in page
     drawn = f"{probabilities._MOST_PROBABLE} most probable ids and {probabilities._DRAWN} at random"
     assert drawn in page
-    for name, row in CHECKS.items():  # what a failed check implies are checks
-        assert set(row.implies) <= set(CHECKS) - {name}
+    for table in (CHECKS, SERVED_CHECKS):  # what a failed check implies are checks
+        assert all(set(row.implies) <= set(table) - {name} for name, row in table.items())
 
 
 ASKED = ["The cat sat on the mat", "a dog <b>barks</b>", "the cat and the dog", "a mat"] * 3

@@ -836,7 +836,7 @@ def test_folder_gets_table_figures_and_a_whole_page(whole):
     assert {"p_adjusted", "baseline", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
     page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
-    assert (page.open, len(page.images)) == ([], len(PAGE_FIGURES))
+    assert (page.open, len(page.images)) == ([], len(drawn))
     assert all(image["alt"] for image in page.images)
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 

@@ -6,8 +6,13 @@ whose predictions depend on the last token alone, and the requests that a fake s
 
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from contextlib import nullcontext, suppress
+from itertools import product
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -24,7 +29,7 @@ from beyond_perplexity.models.served import client
 from beyond_perplexity.models.served.client import api_address, seconds_asked
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import KEY
-from beyond_perplexity.models.served.protocols import Prompted
+from beyond_perplexity.models.served.protocols import PROTOCOLS, Prompted
 from beyond_perplexity.models.served.token_texts import text_scores, token_starts
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.signature import parts_of
@@ -83,7 +88,7 @@ def test_a_served_model_has_the_numbers_of_its_folder(style, begins, options, fo
     ]
     assert rest[0] == rest[1]
     one, two = (parts_of(held.summary["signature"]) for held in (found, own))
-    assert one == {k: v for k, v in two.items() if k != "special"}
+    assert one == two
     beyond_perplexity.compare_perplexity({"served": found, "own": own})
 
 
@@ -177,6 +182,12 @@ def test_bytes_of_tokens_by_whatever_a_server_shows():
     for unknown in ("\ufffd", ""):
         shown = [unknown, unknown, "\u201c", unknown, unknown, " x"]
         assert token_starts(text.encode(), shown).tolist() == [0, 0, 2, 5, 5, 8]
+    shown = ["", "", "\u201c", "", "", " x"]
+    offsets = {(5, 5, 6, 7, 7, 8): [0, 0, 2, 5, 5, 8], (5, 6, 7, 8, 9, 10): [0, 0, 2, 5, 5, 8]}
+    for held, expected in offsets.items():  # from the fifth character on; the last are of lengths
+        assert token_starts(text.encode(), shown, held).tolist() == expected
+    two = "\u4e2d\u6587"  # six tokens of a byte, by the characters before each
+    assert token_starts(two.encode(), [""] * 6, (0, 0, 0, 1, 1, 1)).tolist() == [0] * 3 + [3] * 3
     assert token_starts(b"the the", ["", " the"]).tolist() == [0, 3]
     assert token_starts("éé".encode(), ["\ufffd", "\ufffd", "é"]).tolist() == [0, 0, 2]
     for wrong in (["The"], ["the", "the"], ["the", " the", "x"], ["th"], ["\ufffd", "z"]):
@@ -200,7 +211,7 @@ WRONG = [
     ({"faults": ("shifted",)}, "shifted by one, or of another distribution", {}),
     ({"faults": ("lower",)}, "do not join to the text", {}),
     ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of trying", {}),
-    ({"lasts": 3}, "does not answer", {}),
+    ({"lasts": 7}, "does not answer", {}),
     ({}, "beginning: the server does not score the token after it", {"beginning": END}),
     ({}, "end: the server does not read 'the dog' as one token", {"end": "the dog"}),
 ]
@@ -209,8 +220,11 @@ WRONG = [
 @pytest.mark.parametrize(("server", "words", "options"), WRONG)
 def test_a_server_that_is_wrong_is_one_line(server, words, options, folder, capfd):
     with FakeServer(folder, **server) as fake:
-        check_refused(words, beyond_perplexity.perplexity, url=fake.url, texts=TEXTS, **options)
-    assert "Traceback" not in capfd.readouterr().err
+        given = {"url": fake.url, "texts": TEXTS, "concurrency": 1, **options}
+        check_refused(words, beyond_perplexity.perplexity, **given)
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert ("1 finished documents are lost; name a file of scores" in said) == ("lasts" in server)
 
 
 def test_a_key_is_sent_and_never_shown(folder, tmp_path, monkeypatch, capfd):
@@ -405,3 +419,98 @@ def test_rosetta_of_a_server_has_the_numbers_of_the_folder_where_they_are_define
         {"beyond-perplexity"},
     ]
     assert "rosetta: stride recipe, llama.cpp: not defined" in capsys.readouterr().err
+
+
+WITHOUT_TORCH = """
+import sys
+for name in ("safetensors", "tokenizers", "torch", "transformers"):
+    sys.modules[name] = None
+import beyond_perplexity
+assert "httpx2" not in sys.modules
+url, path = sys.argv[1:]
+found = beyond_perplexity.perplexity(url=url, texts=["the cat sat", "a rose"], per_document=path)
+beyond_perplexity.compare_perplexity([path], output=f"{path}.all", no_count_eos=True)
+assert beyond_perplexity.audit(url=url, texts=["the cat sat"], check="top", rosetta=True).sound
+beyond_perplexity.contrast(["the cat sat"], ["the sat cat"], url=url)
+print(found.summary["documents"])
+"""
+
+
+def test_a_server_is_asked_without_torch_and_its_tokens_have_a_file(folder, tmp_path):
+    with FakeServer(folder, "vllm") as fake:
+        command = [sys.executable, "-c", WITHOUT_TORCH, fake.url, str(tmp_path / "a.parquet")]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    given = {"texts": TEXTS, "per_token": tmp_path / "served.parquet"}
+    with FakeServer(folder, "openai", begins=0) as fake:
+        beyond_perplexity.perplexity(url=fake.url, beginning=END, end=END, **given)
+    given["per_token"] = tmp_path / "own.parquet"
+    beyond_perplexity.perplexity(folder, **given)
+    tables = [pq.read_table(tmp_path / f"{name}.parquet").to_pydict() for name in ("served", "own")]
+    for name in ("doc_id", "start", "end", "position", "ending", "text"):
+        assert tables[0][name] == tables[1][name], name
+    assert tables[0]["log_prob"] == pytest.approx(tables[1]["log_prob"], abs=1e-5)
+
+
+INTERRUPTED = """
+import sys
+from beyond_perplexity.__main__ import main
+from beyond_perplexity.errors import prepare_process, run_command
+prepare_process()
+run_command(lambda: main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_ends_with_one_line_and_keeps_what_is_finished(folder, tmp_path):
+    (tmp_path / "a.txt").write_text("".join(f"the cat {number}\n" for number in range(400)))
+    output = tmp_path / "a.parquet"
+    with FakeServer(folder, latency=0.05) as fake:
+        flags = ["--url", fake.url, "--text", str(tmp_path / "a.txt"), "--concurrency", "2"]
+        command = [sys.executable, "-c", INTERRUPTED, "perplexity", *flags]
+        command += ["--per-document", str(output)]
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        while fake.requests < 30:
+            assert running.poll() is None
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=20)
+        assert running.returncode == 130
+        assert said.splitlines()[-1] == "error: stopped by Ctrl-C"
+        assert "Traceback" not in said
+        kept = int(re.search(r"keeps (\d+) finished documents", said)[1])
+        assert kept > 10
+        fake.latency, fake.requests = 0, 0
+        beyond_perplexity.perplexity(url=fake.url, texts=tmp_path / "a.txt", per_document=output)
+        assert 400 - kept <= fake.requests < 400
+    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.txt"]
+
+
+HOSTILE = [None, [], {}, 0, -1, "x", [None], [[]], {"tokens": 1}, [1.5], 1e308, True, [{}] * 9]
+
+
+def parts_within(held, way=()):
+    """List the ways to all parts of an answer."""
+    items = held.items() if isinstance(held, dict) else enumerate(held)
+    for key, value in items if isinstance(held, dict | list) else ():
+        yield (*way, key)
+        if isinstance(value, dict | list):
+            yield from parts_within(value, (*way, key))
+
+
+def test_answers_of_any_shape_are_refused_in_a_line(folder):
+    """Each part of a sound answer is replaced by what it should not be."""
+    asked = {"prompt": "a b", "echo": True, "logprobs": 1, "prompt_logprobs": 1}
+    refused = tried = 0
+    with FakeServer(folder, "vllm") as fake:
+        whole = json.dumps(fake.answer(asked, True)[1])
+    for way, value, row in product(parts_within(json.loads(whole)), HOSTILE, PROTOCOLS.values()):
+        answer = held = json.loads(whole)
+        for step in way[:-1]:
+            held = held[step]
+        held[way[-1]] = value
+        tried, refused = tried + 1, refused + 1
+        with suppress(InputError):
+            text_scores(row.read(answer), "a b")
+            refused -= 1
+    assert tried > 500
+    assert refused > tried / 3

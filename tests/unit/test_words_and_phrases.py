@@ -20,6 +20,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.stats import binom, false_discovery_control
 
+import beyond_perplexity
 from benchmarks import words as simulated
 from benchmarks.attributions import Drawing
 from benchmarks.calibration import rates
@@ -169,6 +170,19 @@ def test_effective_cases_are_those_of_leaving_units_out_and_limits_hold_the_esti
         share = total[1] / sum(total)
         assert cases[w] == pytest.approx(1 / (share * (1 - share) * variance), rel=0.03)
     assert cases[1] == pytest.approx(sum(own[:, 1].sum() for own in counts), rel=0.3)
+    # Pairs that are left out together, as answers to one prompt are.
+    both = [own[:200] for own in counts], [size[:200] for size in sizes]
+    both[0][1][:, 0] += 3 * both[0][0][:, 0]
+    codes = np.arange(200) // 2
+    paired = effective_cases(tuple(map(csr_matrix, both[0])), tuple(both[1]), (codes, codes))
+    held = [
+        [np.bincount(codes, x) for x in (own[:, 0], size)] for own, size in zip(*both, strict=True)
+    ]
+    without = [np.log((y.sum() - y) / (n.sum() - n)) for y, n in held]
+    apart = without[1] - without[0]
+    variance = 99 / 100 * np.sum((apart - apart.mean()) ** 2)
+    share = held[1][0].sum() / (held[0][0].sum() + held[1][0].sum())
+    assert paired[0] == pytest.approx(1 / (share * (1 - share) * variance), rel=0.03)
     y, n = np.stack([own.sum(axis=0) for own in counts]), np.stack([s.sum() for s in sizes])
     low, high = log_odds_limits(y, n[:, None], cases, 100.0)
     value = log_odds(y, n[:, None]).value
@@ -279,7 +293,34 @@ def test_groups_of_one_text_alone_are_swapped_or_drawn(groups) -> None:
     codes = tuple(None if own is None else np.arange(120) // 3 for own in groups)
     rows = compared(first, second, codes)
     assert "planted" in named(rows)
-    assert set(rows["permuted"]) == {"draws 20" if codes[0] is None else "swaps"}
+    assert set(rows["permuted"]) == {"one_draw" if codes[0] is None else "swaps"}
+
+
+def test_answers_to_prompts_are_compared_within_them(tmp_path) -> None:
+    """Topics that both answers to a prompt share move no limit and name no word."""
+    topics = [f"topic{k % 8} " * 6 for k in range(120)]
+    human, model = plain_texts(1, 120), plain_texts(2, 120)
+    model = [f"indeed {text}" if k % 2 else text for k, text in enumerate(model)]
+    rows = [
+        {"prompt": f"p{k}", "human": topics[k] + human[k], "model": topics[k] + model[k]}
+        for k in range(120)
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    given = {"tokenized": True, "permutations": 199, "bootstrap": 0}
+    found = beyond_perplexity.compare(pairs=path, **given).table_of("words").set_index("ngram")
+    assert named(found) == {"indeed"}
+    assert set(found["permuted"]) == {"prompts"}
+    cut = [
+        min(len(row[name].split()) for name in ("human", "model")) - 1 for row in rows
+    ]  # to equal lengths, one less than the shorter one has
+    plain = Counter(w for row, n in zip(rows, cut, strict=True) for w in row["model"].split()[:n])
+    for name in ("indeed", "topic3", "w1"):
+        assert found.loc[name, "count"] == plain[name]
+    texts = [row["human"] for row in rows], [row["model"] for row in rows]
+    alone = compared(*texts)
+    width = [(own["high"] - own["low"])["topic3"] for own in (found, alone)]
+    assert width[0] < 0.5 * width[1]
 
 
 def test_few_documents_have_no_rows_or_no_verdict_and_few_permutations_cannot_tell() -> None:

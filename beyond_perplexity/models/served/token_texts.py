@@ -53,22 +53,20 @@ def token_starts(
             loose, room = loose + 1, room + len(token.encode()) + 3
             starts.append(at)
             continue
-        found = text.find(one, at + loose, at + room + len(one))
-        if found < 0:
+        place = text.find(one, at + loose, at + room + len(one))
+        if place < 0:
             return None
-        starts.append(found)
-        at, loose, room = found + len(one), 0, 0
+        starts.append(place)
+        at, loose, room = place + len(one), 0, 0
     if not loose <= len(text) - at <= room:
         return None
+    begins, hidden = np.array(starts, np.int64), np.array([one is None for one in held])
     if len(offsets) == len(tokens):
         bytes_of = np.cumsum([0, *(len(mark.encode()) for mark in text.decode())])
-        known = np.clip(np.array(offsets) - offsets[0], 0, len(bytes_of) - 1)
-        latest = len(text)
-        for place in reversed(range(len(held))):
-            if held[place] is None and starts[place] <= bytes_of[known[place]] <= latest:
-                starts[place] = int(bytes_of[known[place]])
-            latest = starts[place] if held[place] is not None else latest
-    return np.array(starts, np.int64)
+        known = bytes_of[np.clip(np.array(offsets) - offsets[0], 0, len(bytes_of) - 1)]
+        if (known == begins)[~hidden].all():  # else they count something else than characters
+            begins = np.where(hidden, known, begins)
+    return begins
 
 
 def _is_before(tokens: Sequence[str], before: str) -> bool:
@@ -85,7 +83,7 @@ def text_scores(said: Prompted, text: str, before: str = "", after: str = "") ->
     """
     tokens = list(said.tokens)
     for generated, added, pad in product(
-        dict.fromkeys((said.generated, 0)), range(_ADDED + 1), (b"", b" ")
+        range(said.generated, -1, -1), range(_ADDED + 1), (b"", b" ")
     ):
         last = len(tokens) - generated - bool(after)
         if last <= added or (after and tokens[last] not in ("", after)):

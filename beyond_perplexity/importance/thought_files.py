@@ -1,0 +1,195 @@
+"""Files of thoughts: read as files of log weights, and summed up beside the estimates.
+
+A row for every thought z of a prompt: ``instance``, ``sample``, ``n_tokens`` of the answer, and
+``log_p_answer`` = log p(y | x, z), nats, −inf where the thought was cut or has no answer;
+``log_p_thought`` and ``log_q_thought`` where thoughts were not drawn from the model itself. Used
+where they are there: ``cut`` (0 or 1), ``log_p_no_thought`` and ``log_p_greedy`` (of the instance).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.log_space import to_perplexity
+from beyond_perplexity.storage.table_files import Kinds, RowBatch, TableFile, open_table
+
+THOUGHT_COLUMNS = ("instance", "sample", "n_tokens", "log_p_answer")
+_NAMES = {"instance_id": "instance", "sample_id": "sample"}
+_PROPOSAL = ("log_p_thought", "log_q_thought")
+_ALONE = ("log_p_no_thought", "log_p_greedy")
+_WEIGHT = ("log_p", "log_q")
+
+
+class ThoughtFile(TableFile):
+    """A file of thoughts in the place of one of log weights.
+
+    log p(x, z) is log p(y | x, z) + log p(z | x), log q(z | x) that of the thought.
+    """
+
+    def __init__(self, given: str | Path | TableFile) -> None:
+        self.file = open_table(given)
+        self.file.require(THOUGHT_COLUMNS, "files of thoughts")
+        self.path, self.metadata, self._csv = self.file.path, {}, self.file._csv
+        self._group_rows = self.file._group_rows
+        self.proposed = [name for name in _PROPOSAL if name in self.file.names]
+        if len(self.proposed) == 1:
+            other = next(name for name in _PROPOSAL if name not in self.proposed)
+            raise InputError(f"{self.path}: has {self.proposed[0]} and no {other}; give both")
+        labels = [name for name in ("model", "proposal") if name in self.file.names]
+        self.names = (*_NAMES, "n_tokens", *labels, *_WEIGHT)
+
+    def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Stream columns as they are."""
+        return self.file.columns(kinds, group)
+
+    def place(self, row: int) -> str:
+        """Name a row, counted from 0, as users do."""
+        return self.file.place(row)
+
+    def batches(self, kinds: Kinds, group: int = 0) -> Iterator[RowBatch]:
+        """Stream columns of one group of rows, with log p and log q made of those of thoughts."""
+        plain = {name: _NAMES.get(name, name) for name in kinds if name not in _WEIGHT}
+        wanted = {own: kinds[name] for name, own in plain.items()}
+        weighed = any(name in kinds for name in _WEIGHT)
+        wanted |= dict.fromkeys(["log_p_answer", *self.proposed] if weighed else [], pa.float64())
+        for batch in self.file.batches(wanted, group):
+            found = {name: batch.columns[own] for name, own in plain.items()}
+            if weighed:
+                self.check_logarithms(batch)
+                answer = batch.columns["log_p_answer"]
+                own = [batch.columns[name] for name in self.proposed] or [np.zeros_like(answer)] * 2
+                found |= {"log_p": answer + own[0], "log_q": own[1]}
+            yield RowBatch(batch.first, found)
+
+    def check_logarithms(self, batch: RowBatch) -> None:
+        """Refuse what is no logarithm of a probability."""
+        answer = batch.columns["log_p_answer"]
+        self.file.check(batch, "log_p_answer", ~(answer <= 0), "nats, at most 0, or -inf")
+        for name in self.proposed:
+            drawn = batch.columns[name]
+            wrong = ~((drawn <= 0) & np.isfinite(drawn))
+            self.file.check(batch, name, wrong, "finite nats, at most 0: the thought was drawn")
+
+
+class ThoughtSums(NamedTuple):
+    """What is said of thoughts beside the estimates; a perplexity is None where it is not known.
+
+    Attributes
+    ----------
+    prompts : int
+    silent : list of int
+        Instances to whose answer no thought gives a probability above 0.
+    no_thought, greedy : float or None
+        Perplexity of the answers with no thought, and with the greedy one; infinite where one is
+        impossible.
+    cut : float or None
+        Mean over prompts of the estimated P(cut | x).
+    all_cut_right : float or None
+        Perplexity where every cut thought would surely have given the answer: with weights p(z | x)
+        / q(z) for cut thoughts, the mean estimates p_cap(y | x) + P(cut | x).
+    """
+
+    prompts: int
+    silent: list[int]
+    no_thought: float | None
+    greedy: float | None
+    cut: float | None
+    all_cut_right: float | None
+
+    def lines(self) -> Iterator[str]:
+        """Say it in words."""
+        if self.no_thought is not None:
+            yield f"With no thought the perplexity is {self.no_thought:.6g}."
+        if self.greedy is not None:
+            yield f"With the greedy thought of each prompt it is {self.greedy:.6g}."
+        if self.cut is not None:
+            told = f"Thoughts that were cut have {self.cut:.1%} of the probability"
+            if self.cut and self.all_cut_right is not None:
+                told += ", and count as thoughts with no answer; had all of them given it, the "
+                told += f"perplexity would be {self.all_cut_right:.6g}"
+            yield told + "."
+        if self.silent:
+            named = ", ".join(map(str, self.silent[:3])) + ", ..." * (len(self.silent) > 3)
+            yield (
+                f"No thought of {len(self.silent):,} of {self.prompts:,} prompts gives the answer "
+                f"a probability (instance {named}): the perplexity is infinite; draw more or "
+                "longer thoughts, or show the answer."
+            )
+
+
+class _Prompt(NamedTuple):
+    """What is summed of a prompt; logarithms of sums over its thoughts."""
+
+    rows: int
+    answered: float  # of weights
+    cut: float  # of p(z | x) / q(z) of those that were cut
+    alone: tuple[float, ...]  # n_tokens, and of `_ALONE` what is there
+
+    def with_more(self, other: _Prompt) -> _Prompt:
+        """Add thoughts of the same prompt."""
+        answered, cut = (
+            float(np.logaddexp(own, more)) for own, more in zip(self[1:3], other[1:3], strict=True)
+        )
+        return _Prompt(self.rows + other.rows, answered, cut, self.alone)
+
+
+def _prompts(
+    file: ThoughtFile, batch: RowBatch, alone: Sequence[str]
+) -> Iterator[tuple[int, _Prompt]]:
+    """Sum up the thoughts of each prompt in a batch."""
+    file.check_logarithms(batch)
+    held = batch.columns
+    first = held["instance"]
+    drawn = np.zeros(len(first))
+    if file.proposed:
+        drawn = held["log_p_thought"] - held["log_q_thought"]
+    weights = drawn + held["log_p_answer"]
+    cut = np.where(held["cut"] == 1, drawn, -math.inf) if "cut" in held else drawn - math.inf
+    order = np.argsort(first, kind="stable")
+    names, starts = np.unique(first[order], return_index=True)
+    for name, rows in zip(names.tolist(), np.split(order, starts[1:]), strict=True):
+        numbers = tuple(float(held[column][rows[0]]) for column in ("n_tokens", *alone))
+        answered, lost = (float(np.logaddexp.reduce(held[rows])) for held in (weights, cut))
+        yield name, _Prompt(len(rows), answered, lost, numbers)
+
+
+def sum_thoughts(files: Sequence[ThoughtFile]) -> ThoughtSums:
+    """Sum up what files of thoughts say; a few numbers of a prompt are held."""
+    shared = set.intersection(*(set(file.file.names) for file in files))
+    alone = [name for name in _ALONE if name in shared]
+    found: dict[int, _Prompt] = {}
+    for file in files:
+        kinds = {"instance": pa.int64(), "n_tokens": pa.int64()}
+        kinds |= dict.fromkeys(("log_p_answer", *file.proposed, *alone), pa.float64())
+        kinds |= {"cut": pa.int64()} if "cut" in shared else {}
+        for group in range(file.n_groups):
+            for batch in file.file.batches(kinds, group):
+                for name, one in _prompts(file, batch, alone):
+                    found[name] = found[name].with_more(one) if name in found else one
+    tokens = int(sum(one.alone[0] for one in found.values()))
+
+    def perplexity(log_probs: Iterator[float]) -> float:
+        return float(to_perplexity(float(sum(log_probs)), tokens))
+
+    beside = {
+        name: perplexity(one.alone[1 + place] for one in found.values())
+        for place, name in enumerate(alone)
+    }
+    known = "cut" in shared
+    both = (np.logaddexp(x.answered, x.cut) - math.log(x.rows) for x in found.values())
+    shares = [math.exp(one.cut) / one.rows for one in found.values()]
+    return ThoughtSums(
+        len(found),
+        sorted(name for name, one in found.items() if one.answered == -math.inf),
+        beside.get(_ALONE[0]),
+        beside.get(_ALONE[1]),
+        float(np.mean(shares)) if known else None,
+        perplexity(min(0.0, float(one)) for one in both) if known else None,
+    )

@@ -1,0 +1,150 @@
+"""Thoughts of a reasoning model and what they give the right answers, from a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from tqdm import tqdm
+
+from beyond_perplexity.corpus.answers import AnswerRecord, answer_texts
+from beyond_perplexity.corpus.external import StrictProblems
+from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.library import calls
+from beyond_perplexity.library.call_options import DrawThoughtsOptions
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.schemas.draws import THOUGHTS
+from beyond_perplexity.storage.provenance import run_record, value_hash
+from beyond_perplexity.storage.shards import read_record, write_shard
+
+if TYPE_CHECKING:
+    from beyond_perplexity.importance.thoughts import ThoughtOptions
+    from beyond_perplexity.models.chat import Dialogue
+
+_KEY = "thoughts"  # of a shard's record: the hash of all that its numbers depend on
+_CHOICES = ("samples", "proposal", "own_share", "most_tokens", "end_of_thought", "between")
+
+
+def _unused(given: DrawThoughtsOptions) -> Iterator[calls.Unused]:
+    if given.proposal == "own":
+        yield "with own thoughts", ("shown",)
+    if given.proposal != "mixture":
+        yield "without a mixture", ("own_share",)
+
+
+@calls.library_function(DrawThoughtsOptions, _unused)
+def thoughts(given: DrawThoughtsOptions) -> Result:
+    """Draw thoughts of a reasoning model, and score the given answers after them.
+
+    Returns
+    -------
+    Result
+        ``table`` (schema ``thoughts``) has a row a thought, for `estimate(thoughts=...)`; the
+        folder `out` has it in shards.
+
+    Raises
+    ------
+    InputError
+        When the model or a prompt cannot be used, or the folder has thoughts of other options.
+    """
+    calls.check_path_or_name("model", given.model)
+    if "{answer}" not in given.shown or "{prompt}" not in given.shown:
+        raise InputError("shown: lacks {prompt} or {answer}; say where both stand")
+    if not 0 < given.own_share < 1:
+        raise InputError(f"own share: is {given.own_share:g}; give a share between 0 and 1")
+    source = calls.answer_source(given.prompts, "prompts", (given.prompt, given.answer))
+    with extras_named():
+        from beyond_perplexity.importance.thoughts import ThoughtOptions
+        from beyond_perplexity.models.chat import open_dialogue
+        from beyond_perplexity.models.registry import open_scorer
+    out = Path(given.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with calls.torch_kept(given.threads):
+        with extras_named():
+            model, opened = open_scorer(str(given.model), given.device)
+        model.eval()
+        dialogue = open_dialogue(opened, model, given.end_of_thought, given.between)
+        options = ThoughtOptions(given.proposal, given.own_share, given.most_tokens)  # type: ignore[arg-type]
+        records = answer_texts(source, given.prompt, given.answer).read(StrictProblems(skip=False))
+        chosen = {name: getattr(given, name) for name in (*_CHOICES, "seed", "shown")}
+        record = run_record(
+            "beyond_perplexity/library/thoughts.py",
+            {**chosen, **opened.source},
+            seed=given.seed,
+            device=str(model.device),
+            checkpoint=opened.weights,
+        )
+        drawn = partial(_shard, dialogue, options, given)
+        paths = list(_shards(records, given.shard_size, out, record, drawn))
+    table = pa.concat_tables([pa.parquet.read_table(path) for path in paths])
+    told = f"{len(table):,} thoughts of {len(set(table['instance'].to_pylist())):,} prompts"
+    told += f" are in {out}; beyond-perplexity estimate --thoughts {out}/*.parquet"
+    return Result("thoughts", table, text=told, summary={"files": [str(path) for path in paths]})
+
+
+def _shards(
+    records: Iterator[Any], size: int, out: Path, record: dict[str, object], drawn: Any
+) -> Iterator[Path]:
+    """Draw the shards that are not there yet, in the order of the prompts."""
+    kept = number = 0
+    for number, part in enumerate(iter(lambda: list(islice(records, size)), [])):
+        path = out / f"{number:05d}.parquet"
+        held = [record["options"], record["checkpoint_hash"], number * size]
+        key = value_hash([*held, *([one.prompt, one.text] for one in part)])
+        if path.exists():
+            if read_record(path).get(_KEY) != key:
+                raise InputError(
+                    f"{path}: has thoughts of other prompts, options or another model; give "
+                    "another folder, or remove it"
+                )
+            kept += 1
+        else:
+            write_shard(path, THOUGHTS, drawn(number * size, part), record | {_KEY: key})
+        yield path
+    if more := sorted(out.glob("[0-9]" * 5 + ".parquet"))[number + 1 :]:
+        raise InputError(f"{more[0]}: is of more prompts than are given; give another folder")
+    if kept:
+        remark(f"note: {kept:,} shards were there already and are kept")
+
+
+def _shard(
+    dialogue: Dialogue,
+    options: ThoughtOptions,
+    given: DrawThoughtsOptions,
+    first: int,
+    part: list[AnswerRecord],
+) -> pa.Table:
+    """Draw the thoughts of some prompts, of which the first has a number: schema ``thoughts``."""
+    from beyond_perplexity.importance import thoughts as drawing
+    from beyond_perplexity.vocabulary import EOS
+
+    ends = drawing.ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
+    tables = []
+    for instance, record in enumerate(tqdm(part, unit="prompt", mininterval=1), start=first):
+        answer, shown = dialogue.answer(record.text), np.empty(0, np.int64)
+        if options.proposal != "own":
+            text = given.shown.replace("{prompt}", record.prompt).replace("{answer}", record.text)
+            shown = dialogue.ask(text)
+        size = len(record.text.encode())
+        asked = drawing.Question(instance, dialogue.ask(record.prompt), shown, answer, size)
+        samples = range(given.samples)
+        found = drawing.draw_thoughts(dialogue.model, asked, ends, options, samples, given.seed)
+        beside = drawing.answer_beside(dialogue.model, asked, ends, options.most_tokens)
+        tables.append(_rows(asked, found, beside))
+    return pa.concat_tables(tables)
+
+
+def _rows(asked: Any, found: Any, beside: Any) -> pa.Table:
+    rows = len(found.tokens)
+    of_prompt = (asked.instance, None, len(asked.answer), asked.bytes)
+    columns = [np.arange(rows) if value is None else np.full(rows, value) for value in of_prompt]
+    columns += [found.log_p_answer, found.log_p_thought, found.log_q_thought, found.tokens]
+    columns += [found.cut.astype(np.int64)]
+    columns += [np.full(rows, value) for value in beside[:2]]
+    return pa.table(columns, THOUGHTS)

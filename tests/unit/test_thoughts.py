@@ -1,0 +1,331 @@
+"""Thoughts as latent variables: draws, weights, files, estimates.
+
+Oracles: a linear solve, and powers of a matrix, for a model that remembers one symbol; enumeration
+of all thoughts of a small Transformer by whole passes; unbiased means within their errors.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PhiConfig,
+    PhiForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+import beyond_perplexity
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
+from beyond_perplexity.importance.thoughts import (
+    Question,
+    ThoughtEnds,
+    ThoughtOptions,
+    _log_q,
+    answer_beside,
+    draw_thoughts,
+    follow_thoughts,
+)
+from beyond_perplexity.models.contract import LanguageModel, TensorState
+from beyond_perplexity.models.transformer import Transformer
+from beyond_perplexity.vocabulary import BOS, EOS
+from tests.unit import huggingface_models
+
+A, B, END, YES = 3, 4, 5, 6  # two symbols of thoughts, their marker, an answer
+SYMBOLS = (A, B, END, YES, EOS)
+
+
+class Remembering(LanguageModel):
+    """Its next token depends on the last two, of ids 0 to 6."""
+
+    vocabulary_size = 7
+
+    def __init__(self, seed=0):
+        super().__init__()
+        logits = torch.randn(7, 7, 7, generator=torch.Generator().manual_seed(seed)) * 1.5
+        logits[:, :, [BOS, 2]] = -torch.inf
+        self.register_buffer("table", logits)
+
+    config = property(lambda self: {})
+
+    def forward(self, tokens):
+        before = torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], 1)
+        return self.table[before, tokens]
+
+    def initial_state(self, batch_size, maximum_length):
+        return TensorState((torch.zeros(batch_size, dtype=torch.int64),))
+
+    def step(self, tokens, state):
+        return self.table[state.parts[0], tokens], TensorState((tokens,))
+
+
+def question(answer=(YES, EOS), shown=()):
+    return Question(
+        0, np.array([BOS, A, YES]), np.array(shown, np.int64), np.array(answer), len(answer)
+    )
+
+
+ENDS = ThoughtEnds(np.array([END]), np.array([EOS]))
+
+
+def exact(model, most, prompt=(YES, A), answer=(YES, EOS)):
+    """Sum over all thoughts of at most so many tokens, by the states (last two) of the chain."""
+    p = model.table.double().softmax(-1).numpy()
+    inside = [(x, y) for x in range(7) for y in (A, B, YES)]
+    at = {pair: k for k, pair in enumerate(inside)}
+    q, ends = np.zeros((len(inside),) * 2), np.zeros(len(inside))
+    for (x, y), k in at.items():
+        for z in (A, B, YES):
+            q[k, at[y, z]] = p[x, y, z]
+        one, *rest = answer
+        after = p[y, END, one]
+        for u, v, w in zip((END, *answer), answer, rest, strict=False):
+            after *= p[u, v, w]
+        ends[k] = p[x, y, END] * after
+    begin = np.zeros(len(inside))
+    begin[at[prompt[1], prompt[0]]] = 1
+    if most is None:
+        return float(begin @ np.linalg.solve(np.eye(len(inside)) - q, ends))
+    total, cut = 0.0, begin
+    for _ in range(most):
+        total += cut @ ends
+        cut = cut @ q
+    return float(total), float(cut.sum())
+
+
+@pytest.mark.parametrize("proposal", ["own", "answer", "mixture"])
+def test_weights_have_the_mean_of_a_linear_solve(proposal):
+    """Oracle: p with a cap, and without, of the chain; z values of 4,000 draws."""
+    model, options = Remembering(), ThoughtOptions(proposal, 0.3, 12)
+    asked = question(shown=(BOS, YES, YES))
+    found = draw_thoughts(model, asked, ENDS, options, range(4000), seed=3)
+    capped, cut = exact(model, 12)
+    weights = np.exp(found.log_p_answer + found.log_p_thought - found.log_q_thought)
+    for values, truth in (
+        (weights, capped),
+        (found.cut * np.exp(found.log_p_thought - found.log_q_thought), cut),
+    ):
+        error = values.std(ddof=1) / math.sqrt(len(values))
+        assert abs(values.mean() - truth) < 4 * error
+    assert capped < exact(model, None) < capped + cut
+    assert exact(model, 400)[0] == pytest.approx(exact(model, None))
+    if proposal == "mixture":
+        assert (weights <= np.exp(found.log_p_answer) / 0.3 + 1e-12).all()
+    part = draw_thoughts(model, asked, ENDS, options, range(70, 90), seed=3)
+    for whole, own in zip(found, part, strict=True):
+        assert np.array_equal(whole[70:90], own)
+
+
+def small_transformer():
+    torch.manual_seed(4)
+    sizes = {"width": 16, "heads": 2, "layers": 1, "context_length": 16, "feedforward_size": 16}
+    model = Transformer(7, sizes)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.8)
+    return model.double().eval()
+
+
+def log_prob(model, prompt, rest):
+    """Score what follows a prompt in one whole pass."""
+    whole = torch.tensor([[*prompt, *rest]])
+    scores = model(whole[:, :-1]).double().log_softmax(-1)[0]
+    found = scores.gather(1, whole[0, 1:, None])[len(prompt) - 1 :, 0]
+    return found.detach().numpy()
+
+
+def all_thoughts(most):
+    """List the thoughts that end with the marker in time, of all tokens but the end."""
+    inside = [k for k in range(7) if k not in (BOS, END, EOS)]
+    for n in range(most):
+        for z in itertools.product(inside, repeat=n):
+            yield (*z, END)
+
+
+@pytest.mark.parametrize("proposal", ["own", "answer", "mixture"])
+def test_all_thoughts_of_a_transformer_add_up(proposal):
+    """Oracle: whole passes over every thought of at most three tokens; Σ q w = p to 1e-9."""
+    model, asked = small_transformer(), question(shown=(BOS, YES, YES, B))
+    listed = list(all_thoughts(3))
+    padded = np.array([[*z, *[A] * (3 - len(z))] for z in listed]).T
+    forced = iter(torch.from_numpy(padded))
+
+    def choose(log_p, log_seen):
+        return next(forced, torch.full((len(listed),), A))
+
+    found, seen = follow_thoughts(model, asked, ENDS, 3, choose, len(listed))
+    assert found.tokens.tolist() == [len(z) for z in listed]
+    assert not found.cut.any()
+    prompt = asked.prompt.tolist()
+    truths = []
+    for row, z in enumerate(listed):
+        scores = log_prob(model, prompt, [*z, *asked.answer])
+        truths.append(scores.sum())
+        own = (scores[: len(z)].sum(), scores[len(z) :].sum())
+        assert (found.log_p_thought[row], found.log_p_answer[row]) == pytest.approx(own, abs=1e-5)
+        shown = log_prob(model, asked.shown.tolist(), z).sum()
+        assert seen[row] == pytest.approx(shown, abs=1e-5)
+    options = ThoughtOptions(proposal, 0.4, 3)
+    log_q = found.log_p_thought if proposal == "own" else _log_q(found.log_p_thought, seen, options)
+    weights = np.exp(found.log_p_answer + found.log_p_thought - log_q)
+    p = np.exp(truths).sum()
+    assert np.exp(log_q) @ weights == pytest.approx(p, rel=1e-9)
+    drawn = draw_thoughts(model, asked, ENDS, options, range(2000), seed=1)
+    values = np.exp(drawn.log_p_answer + drawn.log_p_thought - drawn.log_q_thought)
+    assert abs(values.mean() - p) < 4 * values.std(ddof=1) / math.sqrt(len(values))
+
+
+def test_no_thought_and_the_greedy_one_are_scored_beside():
+    """Oracle: whole passes."""
+    model, asked = small_transformer(), question()
+    found = answer_beside(model, asked, ENDS, 6)
+    prompt = asked.prompt.tolist()
+    assert found.log_p_no_thought == pytest.approx(
+        log_prob(model, [*prompt, END], asked.answer).sum(), abs=1e-5
+    )
+    thought = []
+    while len(thought) < 6 and thought[-1:] != [END]:
+        logits = model(torch.tensor([[*prompt, *thought]]))[0, -1]
+        thought.append(int(logits.argmax()))
+    assert found.greedy_cut == (thought[-1] != END and EOS not in thought)
+    if thought[-1] == END and EOS not in thought:
+        expected = log_prob(model, [*prompt, *thought], asked.answer).sum()
+        assert found.log_p_greedy == pytest.approx(expected, abs=1e-5)
+    else:
+        assert found.log_p_greedy == -math.inf
+
+
+def test_markers_of_several_tokens_stops_and_little_room():
+    model = Remembering(1)
+    two = ThoughtEnds(np.array([A, END]), np.array([EOS]))
+    forced = iter(torch.tensor([[A, A, B, A], [END, A, END, EOS], [A, END, A, A], [B, A, A, B]]))
+
+    def choose(log_p, log_seen):
+        return next(forced, torch.full((4,), B))
+
+    found, _ = follow_thoughts(model, question(), two, 4, choose, 4)
+    assert found.tokens.tolist() == [2, 3, 4, 2]
+    assert found.cut.tolist() == [False, False, True, False]
+    assert np.isneginf(found.log_p_answer).tolist() == [False, False, True, True]
+    with pytest.raises(InputError, match="more than the model's context of 16"):
+        draw_thoughts(small_transformer(), question(), ENDS, ThoughtOptions(), range(4), 1)
+
+
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|><think>{% endif %}"
+)
+SPECIAL = ("<|user|>", "<|assistant|>", "<|end|>", "<think>", "</think>")
+
+
+@pytest.fixture(scope="module")
+def reasoner(tmp_path_factory):
+    """Save a tiny Phi, random but for a liking to end thoughts, with a chat template."""
+    folder = tmp_path_factory.mktemp("reasoner")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", *SPECIAL]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    given = {"initial_alphabet": alphabet, "special_tokens": special, "show_progress": False}
+    tokenizer.train_from_iterator(
+        huggingface_models.TEXTS, trainers.BpeTrainer(vocab_size=300, **given)
+    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 2, "vocab_size": len(fast)}
+    torch.manual_seed(1)
+    model = PhiForCausalLM(PhiConfig(max_position_embeddings=96, initializer_range=0.5, **sizes))
+    model.lm_head.bias.data[fast.convert_tokens_to_ids("</think>")] = 5.0
+    model.save_pretrained(folder)
+    return folder
+
+
+ROWS = [{"prompt": f"the cat {n}", "answer": "the low"} for n in range(5)]
+
+
+def drawn(folder, out, **options):
+    given = {"samples": 20, "most_tokens": 8, "shard_size": 2, "threads": 1, **options}
+    return beyond_perplexity.thoughts(folder, ROWS, out, **given)
+
+
+def test_thoughts_of_a_chat_model_are_scored_as_transformers_does(reasoner, tmp_path):
+    """Oracle: transformers' logits of prompt, drawn thought and answer in one pass."""
+    model = AutoModelForCausalLM.from_pretrained(reasoner).eval()
+    tokenizer = AutoTokenizer.from_pretrained(reasoner)
+    table = drawn(reasoner, tmp_path / "a").table
+    assert len(table) == 100
+    asked = tokenizer.apply_chat_template(
+        [{"role": "user", "content": ROWS[3]["prompt"]}], tokenize=False, add_generation_prompt=True
+    )
+    assert asked == "<|user|>the cat 3<|end|><|assistant|><think>"
+    text = asked + "</think>" + "\n\nthe low" + "<|end|>"
+    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
+    with torch.no_grad():
+        scores = model(ids[:, :-1]).logits.double().log_softmax(-1)[0]
+    each = scores.gather(1, ids[0, 1:, None])[:, 0].numpy()
+    row = table[table["instance"] == 3].iloc[0]
+    assert row["n_tokens"] == len(tokenizer("\n\nthe low").input_ids) + 1
+    assert row["log_p_no_thought"] == pytest.approx(each[-int(row["n_tokens"]) :].sum(), abs=1e-4)
+    assert row["n_bytes"] == 7
+    # Drawn in another cut, and after a shard was lost, the numbers are the same.
+    whole = drawn(reasoner, tmp_path / "b", shard_size=5).table
+    pd.testing.assert_frame_equal(whole, table)
+    (tmp_path / "a" / "00001.parquet").unlink()
+    pd.testing.assert_frame_equal(drawn(reasoner, tmp_path / "a").table, table)
+    with pytest.raises(InputError, match=r"00000.parquet: has thoughts of other prompts, options"):
+        drawn(reasoner, tmp_path / "a", seed=9)
+    found = beyond_perplexity.estimate(thoughts=sorted(map(str, (tmp_path / "a").glob("*"))))
+    plain = table.groupby("instance").log_p_answer.apply(lambda x: np.exp(x).mean())
+    value = found.table.query("method == 'importance_sampling' and aggregation == 'instance'")
+    expected = np.exp(-np.log(plain).sum() / (5 * row["n_tokens"]))
+    assert value["value"].iloc[0] == pytest.approx(expected)
+    for part in ("With no thought", "greedy thought", "Thoughts that were cut"):
+        assert part in found.text
+
+
+def test_files_of_thoughts_are_weights_and_faults_are_one_line(tmp_path):
+    """Oracle: weights by hand."""
+    rows = pd.DataFrame(
+        {
+            "instance": [0, 0, 1, 1],
+            "sample": [0, 1, 0, 1],
+            "n_tokens": [2, 2, 3, 3],
+            "log_p_answer": [-1.0, -3.0, -2.0, -math.inf],
+            "log_p_thought": [-4.0, -5.0, -6.0, -7.0],
+            "log_q_thought": [-4.5, -4.0, -6.0, -7.5],
+            "cut": [0, 0, 0, 1],
+        }
+    )
+    path = tmp_path / "thoughts.csv"
+    rows.to_csv(path, index=False)
+    sums = sum_thoughts([ThoughtFile(path)])
+    first = (math.exp(-0.5) + math.exp(-4)) / 2
+    second, lost = math.exp(-2) / 2, math.exp(0.5) / 2
+    assert sums.cut == pytest.approx(lost / 2)
+    assert sums.all_cut_right == pytest.approx(
+        math.exp(-(math.log(first) + math.log(second + lost)) / 5)
+    )
+    found = beyond_perplexity.estimate(thoughts=rows, options={"bootstrap": 10})
+    value = found.table.query("method == 'importance_sampling' and aggregation == 'instance'")
+    expected = math.exp(-(math.log(first) + math.log(second)) / 5)
+    assert value["value"].iloc[0] == pytest.approx(expected)
+    silent = rows.assign(log_p_answer=[-1, -2, -math.inf, -math.inf])
+    said = beyond_perplexity.estimate(thoughts=silent).text
+    assert "No thought of 1 of 2 prompts gives the answer a probability (instance 1)" in said
+    cases = {
+        "weights: give files of weights or of thoughts": {},
+        "log_p_answer is 0.5, expected nats": {"thoughts": rows.assign(log_p_answer=0.5)},
+        "has log_p_thought and no log_q_thought": {"thoughts": rows.drop(columns="log_q_thought")},
+        "column 'log_p_answer' is missing": {"thoughts": rows.drop(columns="log_p_answer")},
+    }
+    for message, given in cases.items():
+        with pytest.raises(InputError, match=message):
+            beyond_perplexity.estimate(**given)

@@ -111,6 +111,8 @@ def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
     for outcome in found:
         for measure, value in outcome.items():
             happened[measure].append(value)
+    if not happened:
+        raise ValueError(f"{case.name}: nothing was measured in {repeats} repeats")
     any_limits = getattr(case, "any_limits", case.limits)
     limits = {name: any_limits if name == ANY else case.limits for name in happened}
     return [

@@ -181,7 +181,7 @@ class LevelCases:
             yield found(f"{kind}, each document 4 times", population, 50, times=4)
             yield EqualModels(f"{kind}, three equal models", population, 200, 120)
             grouped = f"{kind}, three equal models, groups of human text"
-            yield EqualModels(grouped, population, 60, 120, grouped=True)
+            yield EqualModels(grouped, population, 160, 120, grouped=True)
             name = f"{kind}, groups in a row without a name"
             yield found(name, population, 60, grouped=True)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))

@@ -13,10 +13,11 @@ from typing import Any
 
 from beyond_perplexity import __version__
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
 from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 
 # Kind of a result -> its parts, in their order; one that does not apply is left out.
-PARTS = {
+PARTS: Rows[str] = {
     "bpb": "text eos bos first before spelling special unk context stride flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
     "confidence zipf baseline holm embedding",

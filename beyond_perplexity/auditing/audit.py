@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
 
 from beyond_perplexity.auditing import checks
 from beyond_perplexity.auditing.rosetta import Speech
@@ -21,6 +19,7 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.in_memory import hold, in_float32, narrow_parts
 from beyond_perplexity.models.registry import cleaning_of, open_scorer
 from beyond_perplexity.perplexities.summary import TextKind
 from beyond_perplexity.storage.accounts import Account
@@ -28,7 +27,6 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabu
 
 # What a model that is not what it should be may raise within a check.
 _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
-_NARROW = (torch.bfloat16, torch.float16)
 
 
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[checks.Finding]:
@@ -41,7 +39,7 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     checks.refuse_unknown(names, checks.CHECKS)
     wanted = {name: row for name, row in checks.CHECKS.items() if names is None or name in names}
     found = [_make(name, row, subject) for name, row in wanted.items()]
-    if _narrow_parts(subject.model):
+    if narrow_parts(subject.model):
         with in_float32(subject.model):
             found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
     failed_checks = {one.check for one in found if not one.sound}
@@ -83,29 +81,6 @@ def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) ->
     return closer._replace(detail=f"{closer.detail} (in float32, with the same weights)")
 
 
-@contextmanager
-def in_float32(model: nn.Module) -> Iterator[None]:
-    """Turn what is bfloat16 or float16 in a model into float32, and back at the end.
-
-    Both ways are exact: every number of 16 bits is one of 32. The model itself is turned, a tensor
-    at a time, and not a copy: it takes twice the memory of its 16-bit weights.
-    """
-    held = [(part, part.dtype) for part in _narrow_parts(model)]
-    try:
-        for part, _ in held:
-            part.data = part.data.float()
-        yield
-    finally:
-        for part, kind in held:
-            part.data = part.data.to(kind)
-
-
-def _narrow_parts(model: nn.Module) -> list[Tensor]:
-    """Return parameters and buffers of 16 bits; one that is shared comes once."""
-    parts = [*model.parameters(), *model.buffers()]
-    return [part for part in parts if part.dtype in _NARROW]
-
-
 class AuditedModel(NamedTuple):
     """A model and how it reads; `cleaning` is None where it reads any text as it is."""
 
@@ -136,12 +111,13 @@ def load_audited(
     return AuditedModel(exact, opened.vocabulary, cleaning_of(opened.description))
 
 
-def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
-    """Take a model in memory with its vocabulary; ours read texts that are split at white space."""
-    if vocabulary is None:
-        raise InputError("vocabulary: is missing; give that of the model in memory")
+def held_in_memory(model: Any, tokenizer: Any) -> AuditedModel:
+    """Take a model in memory with its tokenizer; ours read texts that are split at white space."""
+    if tokenizer is None:
+        raise InputError("vocabulary: is missing; give that of the model in memory, or tokenizer")
+    own, vocabulary = hold(model, tokenizer)
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
-    return AuditedModel(model, vocabulary, WHITE_SPACE_ONLY if words else None)
+    return AuditedModel(own, vocabulary, WHITE_SPACE_ONLY if words else None)
 
 
 def audit_texts(

@@ -48,7 +48,15 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
     names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "spelling_model", "group_column")
     add_flags(
-        parser, ScoringOptions, *names, "per_document", "per_token", "per_word", "threads", "device"
+        parser,
+        ScoringOptions,
+        *names,
+        "per_document",
+        "per_token",
+        "per_word",
+        "dtype",
+        "threads",
+        "device",
     )
     return parser.parse_args(arguments)
 
@@ -63,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if wrong:
             named = wrong[0].replace("_", " ")
             raise InputError(f"{named}: cannot be combined with json; leave it out")
+        if options.dtype != "float32":
+            raise InputError("dtype: cannot be combined with json; leave it out")
         if options.device != "auto":
             raise InputError("device: cannot be combined with json, for which no torch is needed")
         summary = _summarize(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -78,7 +79,7 @@ def _unused(given: AuditOptions) -> Iterator[calls.Unused]:
     else:
         yield "with a server", ("model", "device", *(() if given.rosetta else ("end",)))
     if given.url is not None or isinstance(given.model, str | Path):
-        yield "with a model that has its own", ("vocabulary",)
+        yield "with a model that has its own", ("vocabulary", "tokenizer")
     else:
         yield "with a model in memory", ("precision", "device")
     if calls.of_strings(given.texts):
@@ -110,14 +111,14 @@ def audit(given: AuditOptions) -> Audit:
         return _of_server(given, None if check is None else list(check))
     with extras_named():
         from beyond_perplexity.auditing import audit as audited_texts
-        from beyond_perplexity.models.contract import LanguageModel
-    is_held = isinstance(model, LanguageModel)
-    if not is_held:
-        calls.check_path_or_name("model", model)
+        from beyond_perplexity.models.in_memory import modes_kept
+    is_held = not isinstance(model, str | os.PathLike)
     texts = calls.text_source(given.texts, "texts", field=given.field)
-    with calls.torch_kept(given.threads):
+    with calls.torch_kept(given.threads), modes_kept(model):
         if is_held:
-            held = audited_texts.held_in_memory(model, given.vocabulary)
+            named = given.vocabulary if given.tokenizer is None else given.tokenizer
+            with extras_named():
+                held = audited_texts.held_in_memory(model, named)
         else:
             with extras_named():
                 held = audited_texts.load_audited(model, given.device, given.precision)

@@ -48,8 +48,9 @@ class AuditOptions(ServedOptions):
     model: Any = option(
         None,
         "model folder, ours or of Hugging Face, or a hub's name",
-        "str, path or LanguageModel",
-        more="Or a model in memory.",
+        "str, path, model or callable",
+        more="Or a model in memory, of this package or of transformers, or a function from token "
+        "ids to log-probabilities of the next token after every prefix, (T,) to (T, N).",
     )
     texts: Any = option(
         None,
@@ -63,6 +64,7 @@ class AuditOptions(ServedOptions):
     )
     _: KW_ONLY
     vocabulary: Any = _in_memory("that of a model in memory", "Vocabulary")
+    tokenizer: Any = _in_memory("that of a model in memory, or a vocabulary", "tokenizer")
     field: str | None = option(
         None, "field or column of the texts, or a path to it, as answers.0.text (default: text)"
     )

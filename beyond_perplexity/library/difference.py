@@ -21,7 +21,10 @@ from beyond_perplexity.storage.accounts import accounts as held_accounts
 from beyond_perplexity.storage.shards import ParquetInput
 from beyond_perplexity.storage.table_files import HeldTable
 
-_PASSED = ("field", "group_column", "cleaned", "tokenized", "context_length", "no_count_eos")
+_PASSED = (
+    *("field", "group_column", "cleaned", "tokenized", "context_length", "no_count_eos"),
+    "tokenizer",
+)
 Sources = list[tuple[str, str]]  # path and name of each model
 
 
@@ -32,10 +35,11 @@ def score_models(given: PairOptions, folder: str) -> tuple[Sources, pa.Table | N
         from beyond_perplexity.perplexities.external import load_scoring, score_given
     texts = list(given.texts) if calls.in_memory(given.texts) else given.texts
     how: dict[str, Any] = {name: getattr(given, name) for name in (*_PASSED, "device")}
-    models = [str(given.model), str(given.against)]
-    stems = [Path(name).name.removesuffix(".gz").removesuffix(".arpa") for name in models]
-    names = stems if stems[0] != stems[1] else list(models)
-    if models[0] == models[1]:  # a model against itself
+    models = [given.model, given.against]
+    named = [str(one) if isinstance(one, str | Path) else type(one).__name__ for one in models]
+    stems = [Path(name).name.removesuffix(".gz").removesuffix(".arpa") for name in named]
+    names = stems if stems[0] != stems[1] else named
+    if named[0] == named[1]:  # as of a model against itself
         names = [stems[0], f"{stems[0]} (again)"]
     sources, opened = Sources(), []
     with calls.torch_kept(given.threads):
@@ -44,7 +48,8 @@ def score_models(given: PairOptions, folder: str) -> tuple[Sources, pa.Table | N
             source, path = calls.text_source(texts, "texts", **held), f"{len(sources)}.parquet"
             files: Any = {"per_document": False, "per_token": str(Path(folder, path))}
             with extras_named():
-                options = ScoringOptions(model, source, arpa=os.path.isfile(model), **files, **how)
+                is_file = isinstance(model, str | Path) and os.path.isfile(model)
+                options = ScoringOptions(model, source, arpa=is_file, **files, **how)
                 opened.append(load_scoring(options))
             score_given(opened[-1])
             sources.append((files["per_token"], name))

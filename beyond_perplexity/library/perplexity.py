@@ -29,24 +29,28 @@ _KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "open_vocabulary": 
 
 
 def _is_arpa(given: ScoringOptions) -> bool:
-    if given.model is None:
+    if not isinstance(given.model, str | os.PathLike):
         return False
-    calls.check_path_or_name("model", given.model)
     return os.path.isfile(given.model) if given.arpa is None else bool(given.arpa)
 
 
 def _unused(given: ScoringOptions) -> Iterator[calls.Unused]:
     if given.url is not None:
         local = "arpa", "unk_as", "unk_as_unknown", "cleaned", "tokenized", "count_bos"
-        ours = "no_count_eos", "special_tokens", "spelling_model", "per_word", "device"
+        ours = "no_count_eos", "special_tokens", "spelling_model", "per_word", "dtype", "device"
         yield "with a server", ("model", *local, *ours)
     else:
         yield "without a url", ASKED
     if given.url is None and _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
-        yield text, ("cleaned", "tokenized", "spelling_model", "special_tokens")
+        yield text, ("cleaned", "tokenized", "spelling_model", "special_tokens", "dtype")
     else:
         yield "without an ARPA file", ("unk_as", "unk_as_unknown")
+    if given.model is None or isinstance(given.model, str | os.PathLike):
+        yield "with a model that has its own", ("tokenizer",)
+    else:
+        held = "arpa", "cleaned", "tokenized", "special_tokens", "spelling_model", "dtype", "device"
+        yield "with a model in memory", held
     if given.tokenized:
         yield "on tokenized texts", ("cleaned",)
     if calls.of_strings(given.texts):
@@ -93,8 +97,9 @@ def _score(given: ScoringOptions) -> tuple[dict[str, Any], Any]:
 
         return score_served(given)
     with extras_named():
+        from beyond_perplexity.models.in_memory import modes_kept
         from beyond_perplexity.perplexities.external import load_scoring, score_given
-    with calls.torch_kept(given.threads):
+    with calls.torch_kept(given.threads), modes_kept(given.model):
         with extras_named():
             scoring = load_scoring(given)
         return score_given(scoring)

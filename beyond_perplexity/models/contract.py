@@ -98,6 +98,31 @@ class TensorState(State):
         return self.parts
 
 
+@dataclass(frozen=True)
+class TokenPrefixes(State):
+    """The tokens of B prefixes so far, of a model that reads each of them anew."""
+
+    rows: tuple[tuple[int, ...], ...]
+
+    def select(self, rows: Tensor) -> TokenPrefixes:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return TokenPrefixes(tuple(self.rows[row] for row in rows.tolist()))
+
+    def reset(self, rows: Tensor) -> TokenPrefixes:
+        """Return the state with the given rows put back to the empty prefix."""
+        chosen = set(rows.tolist())
+        return TokenPrefixes(tuple(() if k in chosen else row for k, row in enumerate(self.rows)))
+
+    def extended(self, tokens: Tensor) -> TokenPrefixes:
+        """Return the state with a token more on each prefix, int64, (B,)."""
+        pairs = zip(self.rows, tokens.tolist(), strict=True)
+        return TokenPrefixes(tuple((*row, token) for row, token in pairs))
+
+    def each(self, device: torch.device) -> list[Tensor]:
+        """Return the prefixes, int64, (1, T) each."""
+        return [torch.tensor([row], device=device) for row in self.rows]
+
+
 def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> Iterator[str]:
     for name, tensor in expected.items():
         if name not in found:

@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import huggingface_hub
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.models.huggingface_model import HuggingFace, describe_config
+from beyond_perplexity.models.huggingface_model import (
+    HuggingFace,
+    HuggingFaceByRow,
+    describe_config,
+)
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import check_finite
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.storage.inputs import told
+from beyond_perplexity.storage.inputs import read_json, told
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
 
@@ -43,7 +49,10 @@ USABLE = (
 
 # Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
 PROBE_TOLERANCE = 1e-3
+PROBE_ROUNDING = 8  # or by so many times the spacing of the model's numbers around 1
 PROBE_LENGTH = 8
+# What the configuration of a mixture of experts has, whose rows may depend on their batch.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
 @dataclass(frozen=True)
@@ -65,25 +74,71 @@ class HuggingFaceOptions:
 
 
 def bring(
-    architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None
+    architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None, *, by_row: bool = False
 ) -> tuple[HuggingFace, HuggingFaceVocabulary, dict[str, Any]]:
     """Take a model, in float32, with its tokenizer from a folder or from the hub.
 
     The third result is its source: ``path``, ``revision`` (a commit of the hub, or None) and
     ``weights`` (SHA-256 by file). Its texts are to be cleaned by `cleaning`; None: it is going to
-    write the corpus' tokens, having been trained on them.
+    write the corpus' tokens, having been trained on them. `by_row`: whether one that has no cache
+    of keys and values, or whose rows depend on their batch, is taken to read a row at a time.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = _find_folder(options)
     weights = find_weights(folder)
     external = _load_weights(folder)
     check_finite(external, weights[0] if len(weights) == 1 else folder)
-    vocabulary = _load_tokenizer(folder, external, cleaning)
-    described, special = describe_config(external.config), vocabulary.special_ids
-    model = HuggingFace(vocabulary.size, described, special, vocabulary.impossible, external).eval()
-    _probe(model, external, options.path)
+    vocabulary = _vocabulary_of(folder, _load_tokenizer(folder), *_shape(external), cleaning)
+    model = _wrap(external, vocabulary, options.path, by_row)
+    stored = read_json(folder / "config.json", "configuration of a model", "save it again")
+    model.stored = str(stored.get("dtype") or stored.get("torch_dtype") or model.stored)
     hashes = {file.name: content_hash(file) for file in weights}
     return model, vocabulary, {"path": options.path, "revision": revision, "weights": hashes}
+
+
+def adopt(external: Any, tokenizer: Any) -> tuple[HuggingFace, HuggingFaceVocabulary]:
+    """Take a model that is in memory with its tokenizer, as `bring` takes one from a folder."""
+    name = type(external).__name__
+    if not isinstance(external.get_output_embeddings(), torch.nn.Linear):
+        raise InputError(f"model: a {name} has no linear output layer, as causal models have")
+    check_finite(external, name)
+    vocabulary = _vocabulary_of(name, tokenizer, *_shape(external))
+    return _wrap(external, vocabulary, name, by_row=True), vocabulary
+
+
+def vocabulary_of_function(call: Any, tokenizer: Any) -> HuggingFaceVocabulary:
+    """Make a vocabulary for a function from ids to log-probabilities, of as many as it gives."""
+    first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    if first is None:
+        raise InputError("tokenizer: has no token that begins or ends a document (eos_token)")
+    return _vocabulary_of("tokenizer", tokenizer, np.shape(call([first]))[-1])
+
+
+def _shape(external: PreTrainedModel) -> tuple[int, Any]:
+    """Return how many ids a model has, and its settings."""
+    return external.get_output_embeddings().weight.shape[0], external.config.get_text_config()
+
+
+def _wrap(
+    external: PreTrainedModel, vocabulary: HuggingFaceVocabulary, name: str, by_row: bool
+) -> HuggingFace:
+    """Make a model of one of transformers, and try whether it can be used."""
+    settings = external.config.get_text_config()
+    given: Any = (vocabulary.size, describe_config(external.config), vocabulary.special_ids)
+    given = (*given, vocabulary.impossible, external)
+    if not by_row or not any(getattr(settings, key, None) for key in EXPERTS):
+        model = HuggingFace(*given).eval()
+        try:
+            _probe(model, external, name, stepped=True)
+        except InputError:
+            if not by_row:
+                raise
+        else:
+            return model
+    model = HuggingFaceByRow(*given).eval()
+    _probe(model, external, name, stepped=False)
+    remark(f"{name}: {model.by_row}")
+    return model
 
 
 def _find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
@@ -136,22 +191,32 @@ def _load_weights(folder: Path) -> PreTrainedModel:
     return model
 
 
-def _load_tokenizer(
-    folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
-) -> HuggingFaceVocabulary:
-    """Make a vocabulary of the fast tokenizer; where none begins a document, its end does."""
+def _load_tokenizer(folder: Path) -> Any:
+    """Load the fast tokenizer of a folder."""
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
     with told(f"{folder}: holds no fast tokenizer to load", f"; {SAVE_TOKENIZER}"):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )
-        described = json.loads(tokenizer.backend_tokenizer.to_str())
-    eos, bos = (_token_id(tokenizer, model, name) for name in ("eos", "bos"))
+        json.loads(tokenizer.backend_tokenizer.to_str())
+    return tokenizer
+
+
+def _vocabulary_of(
+    where: object,
+    tokenizer: Any,
+    rows: int,
+    settings: Any = None,
+    cleaning: Mapping[str, Any] | None = None,
+) -> HuggingFaceVocabulary:
+    """Make a vocabulary of a fast tokenizer; where none begins a document, its end does."""
+    described = json.loads(tokenizer.backend_tokenizer.to_str())
+    eos, bos = (_token_id(tokenizer, settings, name) for name in ("eos", "bos"))
     if eos is None:
-        where = "eos_token of the tokenizer, eos_token_id of the model"
-        fault = f"no token ends a document ({where})"
-        raise InputError(f"{folder}: {fault}; such a model is no distribution over documents")
+        named = "eos_token of the tokenizer, eos_token_id of the model"
+        fault = f"no token ends a document ({named})"
+        raise InputError(f"{where}: {fault}; such a model is no distribution over documents")
     bos = eos if bos is None else bos
     unk = tokenizer.unk_token_id
     known = tokenizer.backend_tokenizer.get_added_tokens_decoder()
@@ -162,28 +227,29 @@ def _load_tokenizer(
         "unk": None if unk in (bos, eos) else unk,
         "all": sorted({*added, *tokenizer.all_special_ids}),
     }
-    rows = model.get_output_embeddings().weight.shape[0]
     try:
         return HuggingFaceVocabulary(described, rows, special, cleaning)
     except InputError as error:
-        raise InputError(f"{folder}: {error}") from error
+        raise InputError(f"{where}: {error}") from error
 
 
-def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
+def _token_id(tokenizer: Any, settings: Any, name: str) -> int | None:
     """Return a special token as the tokenizer names it, else as the model's configuration does."""
     found = getattr(tokenizer, f"{name}_token_id")
     if found is None:
-        found = getattr(model.config.get_text_config(), f"{name}_token_id", None)
+        found = getattr(settings, f"{name}_token_id", None)
     if isinstance(found, list):
         found = found[0] if found else None
     return found
 
 
 @torch.no_grad()
-def _probe(model: HuggingFace, external: PreTrainedModel, name: str) -> None:
+def _probe(model: HuggingFace, external: PreTrainedModel, name: str, stepped: bool) -> None:
     """Try that our pass and our steps give the logits of the model's own forward pass."""
     what = f"{name}: {external.config.model_type} models cannot be"
-    if not {"position_ids", "past_key_values"} <= set(signature(model.body.forward).parameters):
+    if stepped and not {"position_ids", "past_key_values"} <= set(
+        signature(model.body.forward).parameters
+    ):
         raise InputError(f"{what} stepped through here; {USABLE}")
     length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
     tokens = _probe_tokens(model, length)  # (2, T)
@@ -195,7 +261,8 @@ def _probe(model: HuggingFace, external: PreTrainedModel, name: str) -> None:
         restarted = torch.stack([truth[0], truth[1, order]])  # (2, T, V)
         steps = _steps(model, tokens, order), restarted
         found = {"a whole pass": (model(tokens), truth), "single steps": steps}
-    allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
+    rounding = PROBE_ROUNDING * torch.finfo(external.dtype).eps
+    allowed = max(PROBE_TOLERANCE, rounding) * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())

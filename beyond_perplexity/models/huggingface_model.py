@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import factored
-from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.contract import State, TokenPrefixes
 from beyond_perplexity.models.transformer import select_rows
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -186,6 +186,7 @@ class HuggingFace(factored.FactoredModel):
     """
 
     family: ClassVar[str] = "huggingface"
+    stored: str = "float32"  # the type of the weights that it came with
     output: Head
 
     def __init__(
@@ -271,6 +272,30 @@ class HuggingFace(factored.FactoredModel):
         )
         features = outputs.last_hidden_state[:, 0]  # (B, D)
         return features, HuggingFaceState(state.cache, lengths + 1, state.longest + 1)
+
+
+class HuggingFaceByRow(HuggingFace):
+    """A model of transformers that reads a row at a time, and each prefix anew with every step."""
+
+    by_row: ClassVar[str] = (
+        "is read one row at a time: it is a mixture of experts, whose rows may depend on their "
+        "batch, or keeps no cache of keys and values"
+    )
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
+        whole = super().features
+        return torch.cat([whole(row[None]) for row in tokens])
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> Any:
+        """Return the state of B empty prefixes."""
+        return TokenPrefixes(((),) * batch_size)
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, Any]:
+        """Advance B prefixes by the tokens (B,): features (B, D), and state."""
+        assert isinstance(state, TokenPrefixes)
+        grown = state.extended(tokens)
+        return torch.cat([self.features(row)[:, -1] for row in grown.each(tokens.device)]), grown
 
 
 def _parted(module: _Module) -> _Module:

@@ -237,7 +237,7 @@ def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
     bring = find_named(families.FAMILIES[family].bring)
     assert bring is not None
     try:
-        model, vocabulary, source = bring({"path": name}, None)
+        model, vocabulary, source = bring({"path": name}, None, by_row=True)
     except InputError as error:
         raise InputError(str(error).removeprefix("architecture.path: ")) from error
     description = {"config": model.config, "family": family, "source": source}

@@ -13,17 +13,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import torch
 
 from beyond_perplexity.corpus.external import GroupField, read_grouped
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.in_memory import hold, in_float32, narrow_parts
 from beyond_perplexity.models.kneser_ney import open_arpa
 from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
@@ -36,9 +39,10 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, 
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary, Vocabulary
 
 _AT_ONCE = 64  # texts that are scored again
+SAMPLE = 64  # documents that are scored in float32 too
 _NAMED = 3  # tokens that are named at most
 
 
@@ -201,6 +205,16 @@ def _load_folder(options: ScoringOptions) -> Scoring:
     return Scoring(options, model, vocabulary, texts, kind, spelling_model, *files)
 
 
+def _load_held(options: ScoringOptions) -> Scoring:
+    model, vocabulary = hold(options.model, options.tokenizer)
+    words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
+    texts = _read_texts(options, WHITE_SPACE_ONLY if words else None)
+    source = {"model": type(options.model).__name__}
+    return Scoring(
+        options, model, vocabulary, texts, "cleaned" if words else "raw", None, None, source
+    )
+
+
 def _load_arpa(options: ScoringOptions) -> Scoring:
     path = Path(str(options.model))
     model, vocabulary = open_arpa(path, options.device)
@@ -223,7 +237,42 @@ def _record(scoring: Scoring) -> dict[str, object]:
 
 def load_scoring(options: ScoringOptions) -> Scoring:
     """Load the model; the texts, a path or `HeldTexts`, are not read before they are scored."""
+    if not isinstance(options.model, str | Path):
+        return _load_held(options)
     return _load_arpa(options) if options.arpa else _load_folder(options)
+
+
+def _in_both(
+    scoring: Scoring, how: Mapping[str, Any]
+) -> tuple[Iterator[ScoredText], dict[str, Any] | None]:
+    """Score the first texts in float32 and in a lower precision, which the model then has.
+
+    Gives all texts, and what the precision moves; None where it is float32.
+    """
+    model, wanted = scoring.model, scoring.options.dtype
+    narrow = narrow_parts(model)  # of a model in memory
+    stored = str(getattr(model, "stored", "float32")).removeprefix("torch.")
+    kind = narrow[0].dtype if narrow else getattr(torch, stored if wanted == "auto" else wanted)
+    if kind == torch.float32:
+        return scoring.texts, None
+    first = list(islice(scoring.texts, SAMPLE))
+
+    def bits() -> float:
+        parts = score_rows(model, scoring.vocabulary, first, **how)
+        rows = [row for part in parts for row in part]
+        nats = -sum(row.log_likelihood for row in rows)
+        return nats / max(1, sum(row.bytes + row.ended for row in rows)) / math.log(2)
+
+    with in_float32(model):
+        exact = bits()
+    model.to(kind)
+    name = str(kind).removeprefix("torch.")
+    found = {"float32": exact, name: bits()}
+    return chain(first, scoring.texts), {
+        "dtype": name,
+        "documents": len(first),
+        "bits_per_byte": found,
+    }
 
 
 @contextmanager
@@ -266,6 +315,7 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
         "stride": options.stride,
         "count_eos": not options.no_count_eos,
     }
+    texts, precision = _in_both(scoring, how)
     special = SpecialReading(scoring.model, vocabulary, how, options.special_tokens)
     kept: list[pa.Table] = []
     files = options.per_token, options.per_word
@@ -275,7 +325,7 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
         summary = measure(
             scoring.model,
             vocabulary,
-            special.watch(scoring.texts),
+            special.watch(texts),
             spell=load_spelling_model(spelling_model, vocabulary).spell if spelling_model else None,
             count_bos=options.count_bos,
             special="tokens" if options.special_tokens else "characters",
@@ -284,7 +334,8 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             **taken,
         )
         record["signature"] = {scoring.kind: summary["signature"]}
-    summary["special_tokens"] = special.describe()
+    summary["special_tokens"], summary["precision"] = special.describe(), precision
+    summary["rows"] = getattr(scoring.model, "by_row", None)
     summary["spelling_model"] = str(spelling_model) if spelling_model else None
     if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not spelling_model:
         advice = "" if options.arpa else SPELLING_ADVICE

@@ -21,10 +21,13 @@ from beyond_perplexity.models.served.options import ServedOptions
 class ScoringOptions(ServedOptions):
     """What is scored, and how; `texts` are a path or, for the scoring itself, `HeldTexts`."""
 
-    model: str | Path | None = option(
+    model: Any = option(
         None,
         "folder of a model: of a run or of Hugging Face; or its name on the hub",
-        more="Or the file of an n-gram model in ARPA format. None: `url` names a server.",
+        "str, path, model or callable, optional",
+        more="Or the file of an n-gram model in ARPA format; or a model in memory, of this package "
+        "or of transformers; or a function from token ids to log-probabilities of the next token "
+        "after every prefix, (T,) to (T, N). None: `url` names a server.",
     )
     texts: Any = option(
         None,
@@ -38,6 +41,9 @@ class ScoringOptions(ServedOptions):
         metavar="TEXT",
     )
     _: KW_ONLY
+    tokenizer: Any = option(
+        None, "that of a model in memory, or its vocabulary", "tokenizer, optional", called=""
+    )
     groups: Any = option(
         None,
         "which documents belong together, where `texts` is an iterable: intervals are over groups",
@@ -71,6 +77,12 @@ class ScoringOptions(ServedOptions):
         "read special tokens that the text says, such as <|endoftext|>, as those tokens, as "
         "lm-eval does (default: as characters)",
         more="Then the softmax is over every row of the output layer. Of models of Hugging Face.",
+    )
+    dtype: str = option(
+        "float32",
+        "type of the weights; auto: that in which they are stored. What a lower one moves is in "
+        "the result",
+        choices=("float32", "bfloat16", "auto"),
     )
     spelling_model: str | Path | None = option(
         None,
@@ -129,7 +141,10 @@ class PairOptions:
     )
     _: KW_ONLY
     model: Any = option(None, "a model to score --text under, instead of scores", "path, optional")
-    against: Any = option(None, "the model that it is compared with", "path, optional")
+    against: Any = option(None, "the model that it is compared with", "path or model, optional")
+    tokenizer: Any = option(
+        None, "that of models in memory, or their vocabulary", "tokenizer, optional", called=""
+    )
     texts: Any = option(
         None,
         "text, JSONL, CSV or Parquet, one document a line or row",

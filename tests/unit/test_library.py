@@ -458,7 +458,7 @@ IGNORED = [
     ("audit", "network texts vocabulary=vocabulary", {"precision": "float16"}, "precision: has no"),
 ]  # fmt: skip
 WRONG = [
-    ("perplexity", "network texts", {}, "model: is of type "),
+    ("perplexity", "network texts", {}, "tokenizer: is missing; give that of the model"),
     ("perplexity", "lstm texts", {"tokenized": "no"}, "tokenized: is 'no', expected True or False"),
     ("similarity", "first second", {"evaluator": 3}, "evaluator: is of type int; give a path"),
     ("contrast", "first second", {"model": 3}, "model: is of type int; give a path"),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext, suppress
+from itertools import product
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,8 +29,8 @@ from beyond_perplexity.models.served import client
 from beyond_perplexity.models.served.client import api_address, seconds_asked
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import KEY
-from beyond_perplexity.models.served.protocols import Prompted
-from beyond_perplexity.models.served.token_texts import text_scores, token_starts
+from beyond_perplexity.models.served.protocols import PROTOCOLS, Prompted
+from beyond_perplexity.models.served.token_texts import text_scores, token_bytes, token_starts
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -178,6 +179,8 @@ def test_bytes_of_tokens_by_whatever_a_server_shows():
     text = "é\u201c中 x"
     exact = ["bytes:\\xc3", "bytes:\\xa9", "\u201c", "bytes:\\xe4\\xb8", "bytes:\\xad", " x"]
     assert token_starts(text.encode(), exact).tolist() == [0, 1, 2, 5, 7, 8]
+    parts = ["bytes:a \\xc3", "<0xA9>", "bytes:", "b", "<s>"]
+    assert [token_bytes(one) for one in parts] == [b"a \xc3", b"\xa9", b"bytes:", b"b", b"<s>"]
     for unknown in ("\ufffd", ""):
         shown = [unknown, unknown, "\u201c", unknown, unknown, " x"]
         assert token_starts(text.encode(), shown).tolist() == [0, 0, 2, 5, 5, 8]
@@ -210,7 +213,7 @@ WRONG = [
     ({"faults": ("shifted",)}, "shifted by one, or of another distribution", {}),
     ({"faults": ("lower",)}, "do not join to the text", {}),
     ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of trying", {}),
-    ({"lasts": 3}, "does not answer", {}),
+    ({"lasts": 7}, "does not answer", {}),
     ({}, "beginning: the server does not score the token after it", {"beginning": END}),
     ({}, "end: the server does not read 'the dog' as one token", {"end": "the dog"}),
 ]
@@ -219,8 +222,11 @@ WRONG = [
 @pytest.mark.parametrize(("server", "words", "options"), WRONG)
 def test_a_server_that_is_wrong_is_one_line(server, words, options, folder, capfd):
     with FakeServer(folder, **server) as fake:
-        check_refused(words, beyond_perplexity.perplexity, url=fake.url, texts=TEXTS, **options)
-    assert "Traceback" not in capfd.readouterr().err
+        given = {"url": fake.url, "texts": TEXTS, "concurrency": 1, **options}
+        check_refused(words, beyond_perplexity.perplexity, **given)
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert ("1 finished documents are lost; name a file of scores" in said) == ("lasts" in server)
 
 
 def test_a_key_is_sent_and_never_shown(folder, tmp_path, monkeypatch, capfd):
@@ -479,3 +485,34 @@ def test_ctrl_c_ends_with_one_line_and_keeps_what_is_finished(folder, tmp_path):
         beyond_perplexity.perplexity(url=fake.url, texts=tmp_path / "a.txt", per_document=output)
         assert 400 - kept <= fake.requests < 400
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.txt"]
+
+
+HOSTILE = [None, [], {}, 0, -1, "x", [None], [[]], {"tokens": 1}, [1.5], 1e308, True, [{}] * 9]
+
+
+def parts_within(held, way=()):
+    """List the ways to all parts of an answer."""
+    items = held.items() if isinstance(held, dict) else enumerate(held)
+    for key, value in items if isinstance(held, dict | list) else ():
+        yield (*way, key)
+        if isinstance(value, dict | list):
+            yield from parts_within(value, (*way, key))
+
+
+def test_answers_of_any_shape_are_refused_in_a_line(folder):
+    """Each part of a sound answer is replaced by what it should not be."""
+    asked = {"prompt": "a b", "echo": True, "logprobs": 1, "prompt_logprobs": 1}
+    refused = tried = 0
+    with FakeServer(folder, "vllm") as fake:
+        whole = json.dumps(fake.answer(asked, True)[1])
+    for way, value, row in product(parts_within(json.loads(whole)), HOSTILE, PROTOCOLS.values()):
+        answer = held = json.loads(whole)
+        for step in way[:-1]:
+            held = held[step]
+        held[way[-1]] = value
+        tried, refused = tried + 1, refused + 1
+        with suppress(InputError):
+            text_scores(row.read(answer), "a b")
+            refused -= 1
+    assert tried > 500
+    assert refused > tried / 3

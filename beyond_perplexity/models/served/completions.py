@@ -15,6 +15,8 @@ from beyond_perplexity.models.served.protocols import (
     log_prob_of,
 )
 
+_MOST_GENERATED = 64  # tokens, of a server that does not mind that one is asked for
+
 
 def request_of(prompt: str | Sequence[int], top: int) -> dict[str, Any]:
     """Return what the body of a request has beside the usual."""
@@ -27,12 +29,13 @@ def read_answer(answer: Any) -> Prompted:
     if not held:
         raise AnswerError("gives no log-probabilities")
     usage = answer.get("usage") or {}
-    generated = usage.get("completion_tokens", 1)
+    generated = min(max(0, int(usage.get("completion_tokens", 1))), _MOST_GENERATED)
     # The form of chats, in which llama.cpp's own server gives what it generates
     if "content" in held or len(held["tokens"]) <= generated:
         raise AnswerError(GENERATED_ALONE)
-    tops = [top or {} for top in held.get("top_logprobs") or ()]
+    listed = [top or {} for top in held.get("top_logprobs") or ()]
+    tops = [{token: log_prob_of(one) for token, one in top.items()} for top in listed]
     numbers = list(map(log_prob_of, held["token_logprobs"]))
-    offsets = held.get("text_offset") or ()
-    counted = usage.get("prompt_tokens")
+    offsets = [int(one) for one in held.get("text_offset") or ()]
+    counted = None if usage.get("prompt_tokens") is None else int(usage["prompt_tokens"])
     return Prompted(held["tokens"], numbers, tops, generated, counted, offsets)

@@ -33,7 +33,7 @@ class Journal:
         self.path = None if output is None else output.with_name(output.name + _SUFFIX)
         self.settings: object = None  # all that decides scores, besides the text; JSON-safe
         self._places: dict[bytes, int] = {}  # of each record in the file, by its key
-        self._size = 0
+        self._size = self._lost = 0
 
     def __enter__(self) -> Self:
         if self.path is None:
@@ -59,6 +59,9 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.path is None:
+            if kind is not None and self._lost:
+                advice = "name a file of scores (per document), beside which they are kept"
+                remark(f"{self._lost:,} finished documents are lost; {advice}")
             return
         self._file.close()
         self._reader.close()
@@ -85,6 +88,7 @@ class Journal:
     def keep(self, text: str, scores: TokenScores) -> None:
         """Write a record, whole or not at all."""
         if self.path is None:
+            self._lost += 1
             return
         held: list[Any] = [one.tolist() for one in scores[:2]]
         content = json.dumps([*held, *scores[2:]]).encode()

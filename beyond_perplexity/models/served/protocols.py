@@ -63,8 +63,10 @@ class Protocol(NamedTuple):
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise AnswerError(f"has another shape than {self.words} ({reason:.100})") from error
-        if len(found.tokens) != len(found.log_probs):
-            raise AnswerError("has another number of tokens than of log-probabilities")
+        if not len(found.tokens) == len(found.log_probs) > 0:
+            raise AnswerError("has another number of tokens than of log-probabilities, or none")
+        if not all(isinstance(token, str) for token in found.tokens):
+            raise AnswerError("has a token that is no string")
         return found
 
 

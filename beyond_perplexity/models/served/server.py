@@ -57,7 +57,6 @@ class ServedModel:
         stride: int | None = None,
         *,
         strict: bool = True,
-        client: Client | None = None,
     ) -> None:
         if stride is not None and not stride <= (context_length or 0):
             limit = f"1 to {context_length}" if context_length else "a context_length beside it"
@@ -66,7 +65,7 @@ class ServedModel:
         self.before, self.after = options.beginning or "", options.end or ""
         with told("beginning and end: have half a surrogate pair"):
             f"{self.before}{self.after}".encode()
-        self.client = client or Client(str(options.url), options.concurrency)
+        self.client = Client(str(options.url), options.concurrency)
         self._strict = strict
 
     def __enter__(self) -> Self:
@@ -107,6 +106,7 @@ class ServedModel:
                 raise InputError(f"context_length: is {self.most}, expected 1 to {room - 2}")
             self.most = room - 2
         compared = await self.compare_generation(PROBE) if self._strict else []
+        self._compared = bool(compared)
         if compared and median(abs(one - other) for _, one, other in compared) > _APART:
             token, given, scored = compared[0]
             raise InputError(
@@ -154,10 +154,11 @@ class ServedModel:
         try:
             held = answer["choices"][0]["logprobs"]
             tops = {**held["top_logprobs"][0], held["tokens"][0]: held["token_logprobs"][0]}
-        except (KeyError, IndexError, TypeError):
+            ordered = sorted(tops, key=lambda token: -float(tops[token]))
+        except (KeyError, IndexError, TypeError, ValueError):
             return []
         found: list[tuple[str, float, float]] = []
-        for token in sorted(tops, key=tops.__getitem__, reverse=True):
+        for token in ordered:
             if token_bytes(token) is None or SPECIAL.fullmatch(token) or len(found) == _COMPARED:
                 continue
             try:
@@ -176,8 +177,9 @@ class ServedModel:
         end = "scored" if self.after else "not scored (name its token as end to have it)"
         room = "not said" if self.most is None else f"{self.most:,} tokens"
         ids = ", by ids" if self.takes_ids else ""
+        alone = "; not compared with what it generates" * (self._strict and not self._compared)
         asked = f"{self.model} by {PROTOCOLS[self.protocol].words}"
-        return f"{asked}; first token {first}; end {end}; context {room}{ids}"
+        return f"{asked}; first token {first}; end {end}; context {room}{ids}{alone}"
 
     # ---- scoring ----
 
@@ -190,7 +192,8 @@ class ServedModel:
     async def tokenize(self, prompt: str) -> list[int]:
         """Return the ids of a prompt, with what the server puts before it."""
         body = {"model": self.model, "prompt": prompt}
-        found = (await self.client.post("/tokenize", body)).get("tokens")
+        answer = await self.client.post("/tokenize", body)
+        found = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(found, list) or not all(type(one) is int for one in found):
             raise AnswerError("gives no token ids")
         return found

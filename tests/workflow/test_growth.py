@@ -105,8 +105,8 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
             CORPUS_WITH_MODEL,  # a trigram has no training
             jobs(
                 jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
-                tabulate=23,
-                plot=30,
+                tabulate=24,
+                plot=31,
                 write_overview=1,
             ),
         ),

@@ -71,20 +71,17 @@ class ServedSubject:
 
 def _compare(pairs: Iterable[tuple[np.ndarray, np.ndarray, str]]) -> Evidence:
     """Return the largest difference of two numbers of a token, nats; the shorter row decides."""
-    worst, compared, detail = 0.0, 0, "all are equal"
+    found = Evidence(0.0, 0, "all are equal")
     for one, other, where in pairs:
-        count = min(len(one), len(other))
+        held, again = (row[: min(len(one), len(other))] for row in (one, other))
         with np.errstate(invalid="ignore"):
-            off = np.abs(one[:count] - other[:count])
-        off[one[:count] == other[:count]] = 0.0  # infinities
-        compared += count
-        if count and not off.max() <= worst:
-            place = int(off.argmax())
-            worst = float(off[place])
-            detail = (
-                f"{where}: token {place + 1} has {other[place]:.4f} nats, {one[place]:.4f} else"
-            )
-    return Evidence(worst, compared, detail)
+            off = np.where(held == again, 0.0, np.abs(held - again))  # equal infinities, too
+        found = found._replace(compared=found.compared + len(off))
+        if not max(off, default=0.0) <= found.worst:
+            k = int(off.argmax())
+            said = f"{where}: token {k + 1} has {again[k]:.4f} nats, {held[k]:.4f} else"
+            found = found._replace(worst=float(off[k]), detail=said)
+    return found
 
 
 async def try_prompt(subject: ServedSubject) -> Evidence:
@@ -96,16 +93,12 @@ async def try_prompt(subject: ServedSubject) -> Evidence:
 
 async def try_generation(subject: ServedSubject) -> Evidence:
     """Compare a token as it is generated with the same token as the end of a prompt, nats."""
-    worst, compared, detail = 0.0, 0, "as they are generated"
+    pairs = []
     for text in [PROBE, *subject.texts[:3]]:
         for token, given, scored in await subject.served.compare_generation(text.rstrip()):
-            compared += 1
-            if not abs(given - scored) <= worst:
-                worst = abs(given - scored)
-                detail = (
-                    f"{token!r:.30} is generated with {given:.4f} nats, scored with {scored:.4f}"
-                )
-    return Evidence(worst, compared, detail if compared else "no next token stays one in a text")
+            where = f"generated and at the end of a text, {token!r:.30}"
+            pairs.append((np.array([given]), np.array([scored]), where))
+    return _compare(pairs) if pairs else Evidence(0.0, 0, "no next token stays one in a text")
 
 
 async def try_sampling(subject: ServedSubject) -> Evidence:
@@ -121,15 +114,12 @@ async def try_sampling(subject: ServedSubject) -> Evidence:
 
 async def try_top(subject: ServedSubject) -> Evidence:
     """Add up the probabilities of the most probable tokens at each place: by how much above 1."""
-    worst, compared, detail = 0.0, 0, "no sum is above 1"
+    sums = [0.0]
     for text in subject.texts:
         said = await subject.served.ask(f"{subject.served.before}{text}", _TOP)
-        sums = [math.fsum(map(math.exp, top.values())) for top in said.tops if top]
-        compared += len(sums)
-        if sums and not max(sums) - 1 <= worst:
-            worst = max(sums) - 1
-            detail = f"the {_TOP} most probable tokens have {max(sums):.4f} together"
-    return Evidence(worst, compared, detail if compared else "the server names no other tokens")
+        sums += [math.fsum(map(math.exp, top.values())) for top in said.tops if top]
+    detail = f"the {_TOP} most probable tokens have {max(sums):.4f} together at most"
+    return Evidence(max(0.0, max(sums) - 1), len(sums) - 1, detail)
 
 
 async def try_repetition(subject: ServedSubject) -> Evidence:
@@ -178,8 +168,7 @@ def _begun(said: Prompted, text: str, before: str) -> int:
 async def try_beginning(subject: ServedSubject) -> Evidence:
     """Count the tokens before a text: there shall be one, so that its first token is scored."""
     served = subject.served
-    own = _begun(await served.ask(PROBE), PROBE, "")
-    many = own
+    many = _begun(await served.ask(PROBE), PROBE, "")
     if SPECIAL.fullmatch(served.before):
         many = _begun(await served.ask(f"{served.before}{PROBE}"), PROBE, served.before)
     if many > 1:

@@ -49,7 +49,7 @@ class FakeServer:
     asked: list = field(default_factory=list)  # bodies of completions
 
     def __enter__(self):
-        self.model = GPT2LMHeadModel.from_pretrained(self.folder).eval()
+        self.model = load_model(self.folder)
         self.tokenizer = Tokenizer.from_file(f"{self.folder}/tokenizer.json")
         self.rows = lru_cache(None)(self._rows)
         self.lock, self.under_way, self.seen, self.last = threading.Lock(), 0, set(), ""
@@ -98,7 +98,7 @@ class FakeServer:
         if self.style == "openai":
             with suppress(UnicodeDecodeError):
                 return raw.decode()
-            return "bytes:" + "".join(f"\\x{one:02x}" for one in raw)
+            return "bytes:" + "".join(chr(b) if b < 128 else f"\\x{b:02x}" for b in raw)
         return raw.decode(errors="ignore" if self.style == "llama-cpp-python" else "replace")
 
     def scores(self, ids, body, alone):
@@ -184,6 +184,12 @@ class FakeServer:
             offsets = [len(one.decode(errors="ignore")) for one in joined]
         numbers = {"token_logprobs": numbers, "top_logprobs": held, "text_offset": offsets}
         return {"tokens": shown, **numbers}
+
+
+@lru_cache(None)
+def load_model(folder):
+    """Load a model once for all servers."""
+    return GPT2LMHeadModel.from_pretrained(folder).eval()
 
 
 class Server(ThreadingHTTPServer):

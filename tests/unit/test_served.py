@@ -30,7 +30,7 @@ from beyond_perplexity.models.served.client import api_address, seconds_asked
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import KEY
 from beyond_perplexity.models.served.protocols import PROTOCOLS, Prompted
-from beyond_perplexity.models.served.token_texts import text_scores, token_starts
+from beyond_perplexity.models.served.token_texts import text_scores, token_bytes, token_starts
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.signature import parts_of
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -179,6 +179,8 @@ def test_bytes_of_tokens_by_whatever_a_server_shows():
     text = "é\u201c中 x"
     exact = ["bytes:\\xc3", "bytes:\\xa9", "\u201c", "bytes:\\xe4\\xb8", "bytes:\\xad", " x"]
     assert token_starts(text.encode(), exact).tolist() == [0, 1, 2, 5, 7, 8]
+    parts = ["bytes:a \\xc3", "<0xA9>", "bytes:", "b", "<s>"]
+    assert [token_bytes(one) for one in parts] == [b"a \xc3", b"\xa9", b"bytes:", b"b", b"<s>"]
     for unknown in ("\ufffd", ""):
         shown = [unknown, unknown, "\u201c", unknown, unknown, " x"]
         assert token_starts(text.encode(), shown).tolist() == [0, 0, 2, 5, 5, 8]

@@ -12,7 +12,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.served.protocols import SPECIAL, Prompted
 from beyond_perplexity.models.token_scores import TokenScores
 
-_BYTES = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)")  # as OpenAI shows a part of a character
+# As OpenAI shows a part of a character, and as SentencePiece does.
+_BYTES = re.compile(r"bytes:((?:[\0-\x5b\x5d-\x7f]|\\x[0-9a-fA-F]{2})*)")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _REPLACED = "\ufffd"  # as others do
 _ADDED = 3  # tokens that a server may put before a text
 _UNSAID = 64  # bytes of a first token that is not shown
@@ -24,8 +26,10 @@ class JoinError(InputError):
 
 def token_bytes(token: str) -> bytes | None:
     """Return the bytes of a token; None where a part of a character stands in it."""
-    if found := _BYTES.fullmatch(token):
-        return bytes.fromhex(found[1].replace("\\x", ""))
+    if (found := _BYTES.fullmatch(token)) and "\\x" in token:
+        return found[1].encode().decode("unicode_escape").encode("latin-1")
+    if found := _BYTE.fullmatch(token):
+        return bytes.fromhex(found[1])
     return None if not token or _REPLACED in token else token.encode()
 
 

@@ -31,8 +31,8 @@ FAULTS = (
 class FakeServer:
     """A server at `url` for as long as a ``with`` lasts.
 
-    `style`: whose answers; `busy` requests are answered 429 first; after `lasts` requests it hangs
-    up; `pages`: it answers HTML.
+    `style`: whose answers; `busy` requests are answered with `refusal` first; after `lasts`
+    requests it hangs up; `pages`: it answers HTML.
     """
 
     folder: str
@@ -43,6 +43,7 @@ class FakeServer:
     latency: float = 0.0
     key: str = ""
     busy: int = 0
+    refusal: int = 429
     lasts: float = math.inf
     pages: bool = False
     name: str = "tiny"
@@ -255,7 +256,7 @@ class Handler(BaseHTTPRequestHandler):
         fake, path = self.fake, urlsplit(self.path).path  # a proxy is sent whole addresses
         if fake.busy > fake.waited:
             fake.waited += 1
-            return 429, {"error": {"message": "slow down"}}
+            return fake.refusal, {"error": {"message": "slow down"}}
         if path == "/tokenize" and fake.style == "vllm":
             ids = fake.encode(body["prompt"])
             return 200, {"tokens": ids, "count": len(ids), "max_model_len": fake.context}

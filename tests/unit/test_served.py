@@ -14,6 +14,7 @@ import time
 from contextlib import nullcontext, suppress
 from itertools import product
 
+import httpx2
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -212,7 +213,7 @@ WRONG = [
     ({"faults": ("generated",)}, r"generates alone.*ggml-org/llama\.cpp#27174", {}),
     ({"faults": ("shifted",)}, "shifted by one, or of another distribution", {}),
     ({"faults": ("lower",)}, "do not join to the text", {}),
-    ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of trying", {}),
+    ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of waiting", {}),
     ({"lasts": 7}, "does not answer", {}),
     ({}, "beginning: the server does not score the token after it", {"beginning": END}),
     ({}, "end: the server does not read 'the dog' as one token", {"end": "the dog"}),
@@ -258,6 +259,17 @@ def test_a_key_is_sent_and_never_shown(folder, tmp_path, monkeypatch, capfd):
     assert "answers 429 (slow down); it is asked again" in said
     monkeypatch.setenv(KEY, "sk-é")
     check_refused("has characters that no key has", command, ["--url", "h", *given])
+
+
+def test_a_server_that_is_slow_and_then_broken_is_asked_again(folder, monkeypatch):
+    """An answer takes longer than a broken server is waited for."""
+    with FakeServer(folder, latency=0.1, busy=2, refusal=502) as fake:
+        found = beyond_perplexity.perplexity(url=fake.url, texts=TEXTS[:1])
+    assert found.summary["documents"] == 1
+    monkeypatch.setattr(client, "_TIMEOUT", httpx2.Timeout(0.3))
+    with FakeServer(folder, latency=2.0) as fake:
+        given = {"url": fake.url, "texts": TEXTS[:1]}
+        check_refused(r"ReadTimeout.* after 0 seconds", beyond_perplexity.perplexity, **given)
 
 
 def test_addresses_and_waits():

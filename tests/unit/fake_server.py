@@ -38,6 +38,7 @@ class FakeServer:
     folder: str
     style: str = "llama-cpp-python"  # vllm, openai
     faults: tuple = ()
+    echoes: bool = True  # else echo is ignored, as by some versions of vLLM
     begins: int = 1  # how many tokens it puts before a text
     context: int = 64
     latency: float = 0.0
@@ -147,7 +148,7 @@ class FakeServer:
                 for token, number, row in zip(ids[1:], values[1:], tops[1:-1], strict=True)
             )]  # fmt: skip
         if body.get("logprobs") is not None:
-            echo = body.get("echo") and "generated" not in self.faults
+            echo = body.get("echo") and self.echoes and "generated" not in self.faults
             first = 0 if echo else len(ids)
             if self.style == "llama-cpp-python":
                 while first < len(ids) and chosen[first] == 0:

@@ -18,12 +18,13 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import StrictProblems, check_file
-from beyond_perplexity.corpus.formats import AUTOMATIC, find_format
+from beyond_perplexity.corpus.formats import AUTOMATIC, guess_format
 from beyond_perplexity.corpus.readers import Problems, Record, UnusableError, close_account
-from beyond_perplexity.corpus.text_fields import missing_field
+from beyond_perplexity.corpus.text_fields import follow_path, missing_field
 from beyond_perplexity.corpus.text_files import (
     HeldTexts,
     PlacedRows,
+    csv_rows,
     group_name,
     json_rows,
     parquet_rows,
@@ -54,6 +55,7 @@ class HeldRows(NamedTuple):
 def _columns(
     place: object, schema: pa.Schema, fields: Sequence[str], group: str | None
 ) -> list[str]:
+    fields = [name if name in schema.names else name.partition(".")[0] for name in fields]
     for name in fields:
         if name not in schema.names:
             raise InputError(
@@ -71,13 +73,22 @@ def _rows(
             return table_rows(given.name, given.rows, columns, problems)
         return ((f"{given.name}: row {at}", row) for at, row in enumerate(given.rows, start=1))
     check_file(given)
-    row = find_format(given, kind)
-    if not row.named_fields:
-        raise InputError(f"{given}: is plain text and has no '{fields[0]}'; give JSONL or Parquet")
-    if ".parquet" in row.suffixes:
-        columns = partial(_columns, given, fields=fields, group=group)
-        return parquet_rows(given, columns, problems)
-    return json_rows(given, problems)
+    name = guess_format(given) if kind == AUTOMATIC else kind
+    if name == "jsonl":
+        return json_rows(given, problems)
+    tables = {"parquet": parquet_rows, "csv": csv_rows}
+    if name not in tables:
+        wrong = f"has no rows with a field '{fields[0]}'"
+        raise InputError(f"{given}: {wrong}; give JSONL, Parquet or CSV")
+    return tables[name](given, partial(_columns, given, fields=fields, group=group), problems)
+
+
+def _at(row: dict[str, object], name: str) -> object:
+    if name not in row and "." in name:
+        return follow_path(row, name)
+    if name not in row:
+        raise UnusableError(missing_field(name, row, _ADVICE))
+    return row[name]
 
 
 def _answers(
@@ -85,10 +96,9 @@ def _answers(
 ) -> Iterator[AnswerRecord]:
     if not isinstance(row, dict):
         raise UnusableError(f"no object with the fields '{prompt}' and '{field}'")
-    for name in (prompt, field):
-        if name not in row or (name == prompt and row[name] is None):
-            raise UnusableError(missing_field(name, row, _ADVICE))
-    held, asked = row[field], row[prompt]
+    held, asked = _at(row, field), _at(row, prompt)
+    if asked is None:
+        raise UnusableError(f"field '{prompt}' is null")
     # A chat or a number is a prompt as well as a string.
     key = asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True, default=str)
     take_record(place, key, None)  # which refuses what is no text

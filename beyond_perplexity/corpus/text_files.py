@@ -149,6 +149,13 @@ def read_csv(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
     """Read CSV, or TSV by its name: a header row, a column of texts, optional ``title``."""
+    columns = partial(_text_columns, path, group_key=None, field=field)
+    rows = csv_rows(path, columns, problems)
+    yield from _records(rows, problems, "unusable row", field, group_key)
+
+
+def csv_rows(path: Path, columns: ChosenColumns, problems: Problems) -> PlacedRows:
+    """Read CSV, or TSV by its name, row after row; `columns` sees the header row."""
     tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
     csv.field_size_limit(LONGEST_LINE_BYTES)
     with open_input(path) as file:
@@ -157,15 +164,14 @@ def read_csv(
         try:
             names = list(reader.fieldnames or ())
             refuse_twice(path, names)
-            _text_columns(path, pa.schema([(name, pa.string()) for name in names]), None, field)
-            rows = _csv_rows(path, reader, problems)
-            yield from _records(rows, problems, "unusable row", field, group_key)
+            columns(pa.schema([(name, pa.string()) for name in names]))
+            yield from _checked_cells(path, reader, problems)
         except (csv.Error, UnicodeDecodeError) as error:
             place = f"{path}: line {reader.line_num + 1}"
             problems.report("not CSV in UTF-8", place, str(error))
 
 
-def _csv_rows(
+def _checked_cells(
     path: Path, reader: csv.DictReader[str], problems: Problems
 ) -> Iterator[tuple[str, object]]:
     for row in reader:

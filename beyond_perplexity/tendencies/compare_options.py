@@ -43,7 +43,7 @@ class CompareOptions:
     _: KW_ONLY
     pairs: Any = option(
         None,
-        "instead of both: JSONL or Parquet, a prompt with answers of people and of a model a row",
+        "instead of both: JSONL, Parquet or CSV, a prompt with answers of people and a model a row",
         "path, iterable of dict, DataFrame or Arrow table, optional",
         more="An answer is a string, or several are a list.",
     )

@@ -208,6 +208,7 @@ def test_pairs_in_files_and_memory_say_the_same_and_find_what_was_planted(tmp_pa
     table = found.table
     pq_file, frame = tmp_path / "a.parquet", pd.DataFrame(rows)
     frame.to_parquet(pq_file)
+    frame.to_csv(tmp_path / "a.csv", index=False)
     sides = [
         [{"prompt": row["prompt"], "text": row[side]} for row in rows]
         for side in ("human", "model")
@@ -216,6 +217,8 @@ def test_pairs_in_files_and_memory_say_the_same_and_find_what_was_planted(tmp_pa
     for other in (
         compared(pairs=pq_file, prompt="prompt"),
         compared(pairs=iter(rows)),
+        compared(pairs=[{"of": [row], **row} for row in rows], human="of.0.human"),
+        compared(pairs=tmp_path / "a.csv"),
         compared(pairs=pa.Table.from_pandas(frame)),
         compared(*files, prompt="prompt"),
         compared(pd.DataFrame(sides[0]), sides[1], prompt="prompt"),
@@ -319,7 +322,7 @@ def test_texts_or_pairs_must_be_given(tmp_path) -> None:
         compared("a.txt", "b.txt", human="people")
     path = tmp_path / "a.txt"
     path.write_text("w1 w2\n", encoding="utf-8")
-    with pytest.raises(InputError, match="is plain text and has no 'prompt'"):
+    with pytest.raises(InputError, match="has no rows with a field 'prompt'"):
         compared(path, path, prompt="prompt")
 
 

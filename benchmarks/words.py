@@ -226,7 +226,7 @@ class WordCases:
 
     def __iter__(self) -> Iterator[AlikeWords | Halves | Planted | WordIntervals]:
         small = Topics(size=5.0)
-        for shorter in (0.0, 0.2, 0.4):
+        for shorter in (0.0, 0.2):
             for name, (grouped, n, m) in KINDS.items():
                 human, model = (
                     Drawing(small, size, own, factor)
@@ -246,6 +246,7 @@ class WordCases:
                 name = f"planted in {shares[0]:.0%} and {shares[1]:.0%} of {units} {unit}"
                 yield WordIntervals(name, small, units, whole, shares)
         if self._articles:
-            for n, whole in ((400, False), (25, True)):
+            half = len(self._articles.everything) // 2
+            for n, whole in ((min(400, half), False), (25, True)):
                 unit = "articles" if whole else "documents"
                 yield Halves(f"real, halves of {n} {unit}", self._articles, n, whole)

@@ -24,9 +24,10 @@ _SHOWN = (12, 5, 3)
 _TITLE = "Words and phrases that are over- and under-used"
 _NOTE = (
     "Log odds: natural, of the samples less the reference, with the prior of Monroe, Colaresi and "
-    "Quinn (2008) and intervals over documents or groups: above 0 the samples have more. Adjusted "
-    f"p: for all of them, by max-T. q: false discovery rate, approximate. {STAR_NOTE}. What nearly "
-    "always stands in a longer phrase is not shown beside it."
+    "Quinn (2008) and intervals over documents or groups; above 0 samples have more. In samples "
+    "and reference: share of the documents that have it. Adjusted p: for all of them, by max-T. "
+    f"q: false discovery rate, approximate. {STAR_NOTE}. What nearly always stands in a longer "
+    "phrase is not shown beside it."
 )
 
 
@@ -71,8 +72,8 @@ def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = F
             "Log odds", of=lambda row: shown_signed(row["log_odds"], 2) + stars(row["p_adjusted"])
         ),
         interval_column(),
-        Column("Documents: samples", of="document_share", form=shown_share),
-        Column("reference", of="document_share_reference", form=shown_share),
+        Column("In samples", of="document_share", form=shown_share),
+        Column("In reference", of="document_share_reference", form=shown_share),
         Column("Adjusted p", of="p_adjusted", form=shown_p),
         Column("q", of="q_value", form=shown_p),
         Column("In context", text=True, wraps=True, of=_context),

@@ -297,7 +297,7 @@ NEEDS = {
         *("describe_latents", "draw", "embed_graph", "estimate_partition", "generate"),
         *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "train"),
     ],
-    ("scipy",): ["embed", "measure_tendencies"],
+    ("scipy",): ["embed", "measure_tendencies", "measure_words"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
     ("pandas",): [

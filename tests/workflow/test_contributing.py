@@ -75,7 +75,7 @@ def test_a_tendency_counts_and_measures_again_and_trains_nothing(grown) -> None:
     """Two models with two decodings, each counted by one job; three random subsets."""
     jobs = grown.plans[2]
     counted = {"count_samples": 4, "count_reference": 2, "count_resample": 3}
-    merged = {"measure_tendencies": 4, "measure_resample": 3}
+    merged = {"measure_tendencies": 4, "measure_words": 4, "measure_resample": 3}
     once = {"describe_reference": 1, "measure_sensitivity": 1, "write_overview": 1}
     once["measure_embeddings"] = 1  # whose rows join the others; nothing is embedded again
     once["relate_measures"] = 1

@@ -13,7 +13,7 @@ import yaml
 
 from tests.unit.planned import load
 
-SHOWN = {"tabulate": 14, "plot": 16, "write_overview": 1}  # all show the names of the models
+SHOWN = {"tabulate": 15, "plot": 17, "write_overview": 1}  # all show the names of the models
 # One job embeds all that is written; what is written is related to all other measures.
 WRITTEN = {"embed": 1, "measure_embeddings": 1, "relate_measures": 1}
 
@@ -52,7 +52,7 @@ def jobs(*others: dict[str, int], **counts: int) -> dict[str, int]:
     return {rule: n for held in (*others, counts) for rule, n in held.items()}
 
 
-MEASURED = jobs(generate=4, count_samples=2, measure_tendencies=2)
+MEASURED = jobs(generate=4, count_samples=2, measure_tendencies=2, measure_words=2)
 # What there is of a reference: in the vocabulary, and raw.
 REFERENCE = jobs(
     count_reference=2,
@@ -80,8 +80,9 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
                 count_samples=4,  # the new shard alone: the job of the first two was full
                 merge_statistics=4,
                 measure_tendencies=4,
-                tabulate=11,
-                plot=14,
+                measure_words=4,
+                tabulate=12,
+                plot=15,
                 write_overview=1,
             ),
         ),
@@ -104,8 +105,8 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
             CORPUS_WITH_MODEL,  # a trigram has no training
             jobs(
                 jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
-                tabulate=22,
-                plot=29,
+                tabulate=23,
+                plot=30,
                 write_overview=1,
             ),
         ),
@@ -118,7 +119,8 @@ def test_a_larger_run_makes_what_is_new(finished, changes, expected) -> None:
 def test_a_seed_draws_everything_anew(finished) -> None:
     """It is that of the order of the documents too, which everything else is made from."""
     printed = plan(finished, {"seed": 2})
-    texts = jobs(generate=8, count_samples=4, measure_tendencies=4, compare_perplexity=1)
+    texts = jobs(generate=8, count_samples=4, measure_tendencies=4, measure_words=4)
+    texts["compare_perplexity"] = 1
     contrasts = jobs(score_contrast=8, measure_contrast=4, compare_contrast=1, estimate_partition=1)
     meaning = jobs(predict_words=2, score_semantics=8, measure_semantics=2, compare_semantics=1)
     assert count_jobs(printed) == jobs(
@@ -135,7 +137,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     drawing = {rule for rule, block in blocks if re.search(r"--seed 2\b", block)}
     assert drawing == {
         *("extract_corpus", "train", "generate", "count_resample"),
-        *("measure_tendencies", "measure_sensitivity"),
+        *("measure_tendencies", "measure_words", "measure_sensitivity"),
         *("score_contrast", "compare_contrast", "estimate_partition"),
         *("train_evaluator", "predict_words", "probe_evaluator", "measure_semantics"),
         *("compare_semantics", "relate_measures", "embed", "measure_embeddings"),

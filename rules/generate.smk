@@ -106,7 +106,9 @@ rule continue_prompts:
         gpu=gpus,
     params:
         **COMPARING,
-        code=code_of("continue_prompts", of(RUN.samples.generating_code, "model", "decoding")),
+        code=code_of(
+            "continue_prompts", of(RUN.samples.generating_code, "model", "decoding")
+        ),
         folder=subpath(input.model, parent=True),
         decoding=of(RUN.samples.decoding_options, "decoding"),
         prompts=config["generation"]["prompts"],

@@ -35,13 +35,18 @@ from beyond_perplexity.inference import answers_of, ks_distance, mean_difference
 from beyond_perplexity.inference.held_out import combine_pairs
 from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
 from beyond_perplexity.models.huggingface_bring import bring
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.report import TABLES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.embedding_measures import randomized_distances, rows_of_pair
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
-from tests.unit import huggingface_models, planned, small_models
+from scripts import continue_prompts as script
+from tests.unit import huggingface_models, planned, small_models, text_pairs, threads
+from tests.unit.small_corpora import write_documents
 
 WITHOUT: Any = (None, None)
 
@@ -470,3 +475,46 @@ def test_a_run_continues_prompts_where_it_is_asked_to() -> None:
         config = planned.load(changes={"generation.prompts": asked | {key: value}})
         config["decodings"]["beam"] = {"kind": "beam", "size": 2}
         assert said in planned.refused(config)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_job_writes_answers_and_measures_of_the_same_prompts(tmp_path, grouped) -> None:
+    """Oracles: documents cut by hand, and `compare` of what was written."""
+    vocabulary, rng = ClosedVocabulary(WORDS, 3), np.random.default_rng(9)
+    model = small_models.make("gru", {"embedding_size": 8, "hidden_size": 8}, vocabulary.size)
+    save_model(tmp_path / "model", model, vocabulary, {})
+    texts = [" ".join(rng.choice(WORDS, rng.integers(3, 16))) for _ in range(80)]
+    titles, splits = [f"page {k // 2}" for k in range(80)], ["test", "train"] * 20 + ["test"] * 40
+    documents = write_documents(tmp_path / "documents.parquet", texts, splits, titles)
+    answered, measures = tmp_path / "answers.parquet", tmp_path / "measures.parquet"
+    flags = {
+        "model": tmp_path / "model",
+        "documents": documents,
+        "tokens": 5,
+        "count": 40,
+        "decoding": '{"kind": "ancestral"}',
+        "name": "m/a",
+        "seed": 2,
+        "maximum-length": 20,
+        "options": '{"permutations": 19, "bootstrap": 0}',
+        "device": "cpu",
+        "answers": answered,
+        "measures": measures,
+        **({"group-column": "title"} if grouped else {}),
+    }
+    with threads.set_threads(torch.get_num_threads()):
+        given = [part for key, value in flags.items() for part in (f"--{key}", value)]
+        text_pairs.run_script(script, *given)
+    rows = pd.read_parquet(answered)
+    held = [k for k in range(80) if splits[k] == "test" and len(texts[k].split()) > 5][:40]
+    assert rows["prompt"].tolist() == [" ".join(texts[k].split()[:5]) for k in held]
+    assert rows["human"].tolist() == [" ".join(texts[k].split()[5:]) for k in held]
+    groups = [titles[k] if grouped else str(k) for k in held]
+    assert rows["group"].tolist() == groups
+    how = {"pairs": answered, "permutations": 19, "bootstrap": 0, "seed": 2, "tokenized": True}
+    expected = beyond_perplexity.compare(**how, group_column=None if grouped else "").table
+    found = pd.read_parquet(measures)
+    assert set(found["source"]) == {"m/a"}
+    shown = ["tendency", "measure", "value", "p_value", "baseline", "verdict"]
+    pd.testing.assert_frame_equal(found[shown], expected[shown], check_dtype=False)
+    check_schema(measures, TENDENCY_MEASURES)

@@ -138,7 +138,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     assert drawing == {
         *("extract_corpus", "train", "generate", "count_resample"),
         *("measure_tendencies", "measure_words", "measure_sensitivity"),
-        *("score_contrast", "compare_contrast", "estimate_partition"),
+        *("score_contrast", "estimate_partition"),
         *("train_evaluator", "predict_words", "probe_evaluator", "measure_semantics"),
-        *("compare_semantics", "relate_measures", "embed", "measure_embeddings"),
+        *("relate_measures", "embed", "measure_embeddings"),
     }

@@ -426,6 +426,8 @@ def test_pairs_are_scored_by_a_server_as_by_the_model_in_its_folder(folder):
     with FakeServer(folder, "openai", begins=0) as fake:
         found = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END, end=END)
         without = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END)
+        other = beyond_perplexity.contrast(*sides, url=fake.url, beginning="\n")
+        assert parts_of(other.summary["signature"])["before"] == "\\n"
         words = "beginning: is missing; pairs may differ in the first token"
         check_refused(words, beyond_perplexity.contrast, *sides, url=fake.url)
     for name in ("accuracy", "contrastive_entropy", "per_word"):

@@ -69,7 +69,7 @@ def served_rows(
     scored = tqdm(served.score(named, journal), desc="scored", unit=" documents", mininterval=1)
     pairs = ((item, one) for one, item in zip(scored, for_rows, strict=True))
     while part := list(islice(pairs, _AT_ONCE)):
-        kept = [pair for pair in part if len(pair[1].log_probs)]
+        kept = [pair for pair in part if len(pair[1].tokens) > pair[1].ended]
         account.left_out[ONE_TOKEN] += len(part) - len(kept)
         if take and kept:
             items, scores = zip(*kept, strict=True)

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -87,14 +87,6 @@ def _classes(pieces: TextPieces, ranks: Mapping[str, int]) -> np.ndarray:
 _Row = dict[str, Any]
 
 
-class _Carrier(NamedTuple):
-    """A document that carries much of a difference; the largest are kept."""
-
-    size: float
-    number: int
-    name: str
-
-
 class Parts:
     """Bits of documents under some models, by class; a few numbers a document are held."""
 
@@ -103,7 +95,8 @@ class Parts:
         self._bits = [array("d") for _ in names]  # by document, then class
         self._sizes = array("q")
         self._groups = array("q")
-        self._carriers: dict[tuple[int, int], list[_Carrier]] = {
+        # Of each pair the documents that carry most: bits, place (negated), name
+        self._carriers: dict[tuple[int, int], list[tuple[float, int, str]]] = {
             pair: [] for pair in combinations(range(len(names)), 2)
         }
         self.kind = ""
@@ -135,7 +128,7 @@ class Parts:
             totals.append(float(bits.sum()))
         for (i, j), carriers in self._carriers.items():
             name = f"{item.title or f'doc_id {item.doc_id}'}: {item.text[:_SHOWN]}"
-            heapq.heappush(carriers, _Carrier(abs(totals[i] - totals[j]), -len(self._groups), name))
+            heapq.heappush(carriers, (abs(totals[i] - totals[j]), -len(self._groups), name))
             if len(carriers) > MOST_DOCUMENTS:
                 heapq.heappop(carriers)
         group = item.title if item.group is None else item.group
@@ -165,9 +158,9 @@ class Parts:
                 part = np.stack([one[place] for one in columns])
                 rows += [_row(part, whole[0], groups, split, name)] if part.any() else []
         others = whole
-        for carrier in sorted(self._carriers[first, second], reverse=True):
-            alone = whole * (np.arange(shape[0]) == -carrier.number)
-            rows.append(_row(alone, whole[0], groups, DOCUMENT, carrier.name))
+        for _, number, name in sorted(self._carriers[first, second], reverse=True):
+            alone = whole * (np.arange(shape[0]) == -number)
+            rows.append(_row(alone, whole[0], groups, DOCUMENT, name))
             others = others - alone
         rows += [_row(others, whole[0], groups, DOCUMENT, "all others")] if others.any() else []
         _add_up(rows)

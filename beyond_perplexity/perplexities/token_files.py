@@ -17,6 +17,7 @@ from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import check_schema
 
 READ_TOKENS = 1 << 16  # tokens that are read at once
+ROUNDED_UP = 1e-3  # nats above 0 that the decimals of an ARPA file may make of a certain token
 
 
 class TokenDocument(NamedTuple):
@@ -86,7 +87,7 @@ def _document(path: str, table: pa.Table, row: int) -> TokenDocument:
         "position": position != np.arange(len(position)),
         "text": np.arange(len(position)) == (0 if first["text"] is None else -1),
         "start": (np.diff(starts, prepend=0) < 0) | (starts > size),
-        "log_prob": ~(log_probs <= 0),
+        "log_prob": ~(log_probs <= ROUNDED_UP),
     }
     for name, bad in wrong.items():
         if bad.any():

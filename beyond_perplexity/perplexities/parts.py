@@ -239,7 +239,7 @@ def compare_tokens(
                 "text under every model"
             )
         parts.add(documents)
-        for held, (item, kind, scores, _) in zip(rows, documents, strict=True):
+        for held, (item, kind, scores) in zip(rows, documents, strict=True):
             row = {"doc_id": item.doc_id, "group": item.group, "title": item.title}
             row |= {"scored_text": kind, "bytes": len(item.text.encode()), "ended": scores.ended}
             row |= {"log_likelihood": float(scores.log_probs.sum())}

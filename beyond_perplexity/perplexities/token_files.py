@@ -28,6 +28,11 @@ class TokenDocument(NamedTuple):
     scores: TokenScores
 
 
+def begin_of(scores: TokenScores) -> int:
+    """Return the byte from which on a text is scored; a server may not score the first token."""
+    return int(scores.starts[0]) if len(scores.starts) else 0
+
+
 def tokens_table(
     items: Sequence[ScoredText], kind: TextKind, scores: Sequence[TokenScores]
 ) -> pa.Table:

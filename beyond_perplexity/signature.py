@@ -23,7 +23,7 @@ PARTS: Rows[str] = {
     "confidence zipf baseline holm embedding",
     "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "
     "bootstrap confidence",
-    "contrast": "text eos units distortion substitutes levels draws base flips",
+    "contrast": "text eos before units distortion substitutes levels draws base flips",
 }
 _BREAKS = re.compile(r"[|\s]+")
 # What a part means that a signature leaves out, and others of its kind have.

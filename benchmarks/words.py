@@ -198,7 +198,9 @@ class WordIntervals:
         documents, tokens = (np.array([f(own) for own in sides]) for f in (len, _tokens))
         counts = (documents * self.shares)[:, None]
         truth = {PLANTED: log_odds(counts, tokens[:, None]).value[0]}
-        plain = words[words["ngram"] != PLANTED].sort_values("count")["ngram"].to_list()
+        both_texts = words["count"] + words["count_reference"]  # a choice that knows no side
+        ordered = words.assign(all=both_texts).sort_values("all", kind="stable")["ngram"].to_list()
+        plain = [name for name in ordered if name != PLANTED]
         chosen = {
             "planted": PLANTED,
             "frequent": plain[-1 - repeat % 10],

@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures import numbers, style
+from beyond_perplexity.figures import style
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.verdicts import DIFFERS
 
@@ -24,9 +24,7 @@ _WITHIN = 0.9
 _LOOKED_AT = 10  # times as many as are shown, for longer ones
 _OVER, _UNDER = PALETTE[0], PALETTE[3]
 _COLOURS = "RdBu"  # also for red-green blindness: blue where the samples have more
-_DARK = 0.62  # of the colour scale: beyond it the ink of a number is white
 _LETTER = 0.06  # inches, of a name
-_MANY = 14  # sample sets: beyond, cells have no room for numbers
 
 
 def named_words(words: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -110,12 +108,6 @@ def _matrix(table: pd.DataFrame, labels: Labels) -> Figure:
     height = 0.5 + _LETTER * longest + 0.18 * max(len(shown), 6)
     figure, axis = style.single_panel(style.PAGE_WIDTH, height)
     image = axis.imshow(values, cmap=_COLOURS, norm=Normalize(-most, most), aspect="auto")
-    for line, column in zip(*np.nonzero(~np.isnan(values)), strict=True):
-        value = values[line, column]
-        if len(sources) <= _MANY:
-            ink = "#FFFFFF" if abs(value) > _DARK * most else "#000000"
-            text = numbers.shown_signed(value, 1)
-            axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
     axis.set_yticks(range(len(shown)), [_short(name) for name in shown.index])
     axis.set_xticks(range(len(names)), names)
     style.name_columns_above(axis)

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from beyond_perplexity.arguments import check_options, described
 from beyond_perplexity.corpus.answers import HeldRows
+from beyond_perplexity.corpus.text_fields import SHAPES
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import safe_cell
@@ -233,11 +234,13 @@ def text_source(
     if isinstance(given, str | os.PathLike):
         _refuse_groups(groups, name, "is a file")
         return Path(given)
-    column = field or TEXT_COLUMN
-    table = arrow_table(given, name, (column, group_column or GROUP_COLUMN, _TITLE))
+    column, grouped = field or TEXT_COLUMN, group_column or GROUP_COLUMN
+    held = [column, column.partition(".")[0], *([] if field else (one.key for one in SHAPES))]
+    named = *held, grouped, grouped.partition(".")[0], _TITLE
+    table = arrow_table(given, name, named)
     if table is not None:
         _refuse_groups(groups, name, "is a table")
-        if column not in table.schema.names:
+        if not set(held) & set(table.schema.names):
             raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
         return table_texts(table, name)
     if groups is not None and (isinstance(groups, Mapping) or not isinstance(groups, Iterable)):

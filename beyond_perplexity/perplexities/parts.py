@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from beyond_perplexity.perplexities.text_pieces import (
     cut_pieces,
     share_out,
 )
-from beyond_perplexity.perplexities.token_files import TokenDocument, read_tokens
+from beyond_perplexity.perplexities.token_files import TokenDocument, begin_of, read_tokens
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
 from beyond_perplexity.storage.accounts import Account
 
@@ -87,14 +87,6 @@ def _classes(pieces: TextPieces, ranks: Mapping[str, int]) -> np.ndarray:
 _Row = dict[str, Any]
 
 
-class _Carrier(NamedTuple):
-    """A document that carries much of a difference; the largest are kept."""
-
-    size: float
-    number: int
-    name: str
-
-
 class Parts:
     """Bits of documents under some models, by class; a few numbers a document are held."""
 
@@ -103,7 +95,8 @@ class Parts:
         self._bits = [array("d") for _ in names]  # by document, then class
         self._sizes = array("q")
         self._groups = array("q")
-        self._carriers: dict[tuple[int, int], list[_Carrier]] = {
+        # Of each pair the documents that carry most: bits, place (negated), name
+        self._carriers: dict[tuple[int, int], list[tuple[float, int, str]]] = {
             pair: [] for pair in combinations(range(len(names)), 2)
         }
         self.kind = ""
@@ -111,8 +104,10 @@ class Parts:
     def add(self, documents: Sequence[TokenDocument]) -> None:
         """Add a document, as every model scores it."""
         item, self.kind = documents[0].item, documents[0].kind
+        begin = begin_of(documents[0].scores)
         for one, name in zip(documents, self.names, strict=True):
-            if one.item[:2] != item[:2] or one.scores.ended != documents[0].scores.ended:
+            same = begin_of(one.scores) == begin and one.scores.ended == documents[0].scores.ended
+            if one.item[:2] != item[:2] or not same:
                 raise InputError(
                     f"{name}: doc_id {one.item.doc_id} is another document, text or end than "
                     f"doc_id {item.doc_id} of {self.names[0]}; score the same text in the same way"
@@ -126,7 +121,8 @@ class Parts:
                 )
         content, pieces = item.text.encode(), cut_pieces(item.text)
         classes = _classes(pieces, self._ranks)
-        sizes = np.append(np.diff(pieces.ends, prepend=0), int(documents[0].scores.ended))
+        scored = np.diff(np.maximum(pieces.ends, begin), prepend=begin)
+        sizes = np.append(scored, int(documents[0].scores.ended))
         self._sizes.extend(self._by_class(classes, sizes).astype(np.int64).tolist())
         totals = []
         for held, one in zip(self._bits, documents, strict=True):
@@ -135,7 +131,7 @@ class Parts:
             totals.append(float(bits.sum()))
         for (i, j), carriers in self._carriers.items():
             name = f"{item.title or f'doc_id {item.doc_id}'}: {item.text[:_SHOWN]}"
-            heapq.heappush(carriers, _Carrier(abs(totals[i] - totals[j]), -len(self._groups), name))
+            heapq.heappush(carriers, (abs(totals[i] - totals[j]), -len(self._groups), name))
             if len(carriers) > MOST_DOCUMENTS:
                 heapq.heappop(carriers)
         group = item.title if item.group is None else item.group
@@ -165,9 +161,9 @@ class Parts:
                 part = np.stack([one[place] for one in columns])
                 rows += [_row(part, whole[0], groups, split, name)] if part.any() else []
         others = whole
-        for carrier in sorted(self._carriers[first, second], reverse=True):
-            alone = whole * (np.arange(shape[0]) == -carrier.number)
-            rows.append(_row(alone, whole[0], groups, DOCUMENT, carrier.name))
+        for _, number, name in sorted(self._carriers[first, second], reverse=True):
+            alone = whole * (np.arange(shape[0]) == -number)
+            rows.append(_row(alone, whole[0], groups, DOCUMENT, name))
             others = others - alone
         rows += [_row(others, whole[0], groups, DOCUMENT, "all others")] if others.any() else []
         _add_up(rows)
@@ -246,9 +242,10 @@ def compare_tokens(
                 "text under every model"
             )
         parts.add(documents)
-        for held, (item, kind, scores, _) in zip(rows, documents, strict=True):
+        for held, (item, kind, scores) in zip(rows, documents, strict=True):
             row = {"doc_id": item.doc_id, "group": item.group, "title": item.title}
-            row |= {"scored_text": kind, "bytes": len(item.text.encode()), "ended": scores.ended}
+            size = len(item.text.encode()) - begin_of(scores)
+            row |= {"scored_text": kind, "bytes": size, "ended": scores.ended}
             row |= {"log_likelihood": float(scores.log_probs.sum())}
             held.append(row | {"unknown": scores.tokens.count("<unk>")})
     kept = [field for field in DOCUMENT_SCORES if field.name in rows[0][0]]

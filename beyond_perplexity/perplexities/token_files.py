@@ -17,15 +17,20 @@ from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import check_schema
 
 READ_TOKENS = 1 << 16  # tokens that are read at once
+ROUNDED_UP = 1e-3  # nats above 0 that the decimals of an ARPA file may make of a certain token
 
 
 class TokenDocument(NamedTuple):
-    """A document, and what a model says of its tokens; `row` is that of the first in the file."""
+    """A document, and what a model says of its tokens."""
 
     item: ScoredText
     kind: TextKind
     scores: TokenScores
-    row: int = 1
+
+
+def begin_of(scores: TokenScores) -> int:
+    """Return the byte from which on a text is scored; a server may not score the first token."""
+    return int(scores.starts[0]) if len(scores.starts) else 0
 
 
 def tokens_table(
@@ -86,7 +91,7 @@ def _document(path: str, table: pa.Table, row: int) -> TokenDocument:
         "position": position != np.arange(len(position)),
         "text": np.arange(len(position)) == (0 if first["text"] is None else -1),
         "start": (np.diff(starts, prepend=0) < 0) | (starts > size),
-        "log_prob": ~(log_probs <= 0),
+        "log_prob": ~(log_probs <= ROUNDED_UP),
     }
     for name, bad in wrong.items():
         if bad.any():
@@ -99,4 +104,4 @@ def _document(path: str, table: pa.Table, row: int) -> TokenDocument:
     ended = bool(table.column("ending")[-1].as_py())
     scores = TokenScores(log_probs, starts, table.column("token").to_pylist(), ended)
     item = ScoredText(*(first[name] for name in ("doc_id", "text", "group", "title")))
-    return TokenDocument(item, first["scored_text"], scores, row)
+    return TokenDocument(item, first["scored_text"], scores)

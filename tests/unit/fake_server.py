@@ -31,18 +31,20 @@ FAULTS = (
 class FakeServer:
     """A server at `url` for as long as a ``with`` lasts.
 
-    `style`: whose answers; `busy` requests are answered 429 first; after `lasts` requests it hangs
-    up; `pages`: it answers HTML.
+    `style`: whose answers; `busy` requests are answered with `refusal` first; after `lasts`
+    requests it hangs up; `pages`: it answers HTML.
     """
 
     folder: str
     style: str = "llama-cpp-python"  # vllm, openai
     faults: tuple = ()
+    echoes: bool = True  # else echo is ignored, as by some versions of vLLM
     begins: int = 1  # how many tokens it puts before a text
     context: int = 64
     latency: float = 0.0
     key: str = ""
     busy: int = 0
+    refusal: int = 429
     lasts: float = math.inf
     pages: bool = False
     name: str = "tiny"
@@ -146,7 +148,7 @@ class FakeServer:
                 for token, number, row in zip(ids[1:], values[1:], tops[1:-1], strict=True)
             )]  # fmt: skip
         if body.get("logprobs") is not None:
-            echo = body.get("echo") and "generated" not in self.faults
+            echo = body.get("echo") and self.echoes and "generated" not in self.faults
             first = 0 if echo else len(ids)
             if self.style == "llama-cpp-python":
                 while first < len(ids) and chosen[first] == 0:
@@ -255,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         fake, path = self.fake, urlsplit(self.path).path  # a proxy is sent whole addresses
         if fake.busy > fake.waited:
             fake.waited += 1
-            return 429, {"error": {"message": "slow down"}}
+            return fake.refusal, {"error": {"message": "slow down"}}
         if path == "/tokenize" and fake.style == "vllm":
             ids = fake.encode(body["prompt"])
             return 200, {"tokens": ids, "count": len(ids), "max_model_len": fake.context}

@@ -4,6 +4,7 @@ Oracles: the package's own scores of the same model from its folder, transformer
 whose predictions depend on the last token alone, and the requests that a fake server counted.
 """
 
+import errno
 import json
 import os
 import re
@@ -13,7 +14,9 @@ import sys
 import time
 from contextlib import nullcontext, suppress
 from itertools import product
+from types import SimpleNamespace
 
+import httpx2
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -67,17 +70,21 @@ def rows_of(found):
 
 
 SOUND = (
-    ("vllm", 1, {"end": END}),
-    ("openai", 0, {"beginning": END, "end": END}),
-    ("vllm", 0, {"beginning": END, "end": END, "concurrency": 1}),
+    ("vllm", {}, {"end": END}),
+    ("vllm", {"echoes": False}, {"end": END}),
+    ("openai", {"begins": 0}, {"beginning": END, "end": END}),
+    ("vllm", {"begins": 0}, {"beginning": END, "end": END, "concurrency": 1}),
+    ("vllm", {"begins": 0, "echoes": False}, {"beginning": END, "end": END}),
 )
 
 
-@pytest.mark.parametrize(("style", "begins", "options"), SOUND)
-def test_a_served_model_has_the_numbers_of_its_folder(style, begins, options, folder):
+@pytest.mark.parametrize(("style", "server", "options"), SOUND)
+def test_a_served_model_has_the_numbers_of_its_folder(style, server, options, folder):
     own = beyond_perplexity.perplexity(folder, TEXTS)
-    with FakeServer(folder, style, begins=begins) as fake:
+    with FakeServer(folder, style, **server) as fake:
         found = beyond_perplexity.perplexity(url=fake.url, texts=TEXTS, **options)
+    protocol = "completions" if server.get("echoes", True) else "prompt_logprobs"
+    assert found.summary["served"]["protocol"] == protocol
     assert found.table["unit"].tolist() == own.table["unit"].tolist()
     for name in ("perplexity", "bits", "n", "perplexity_low", "perplexity_high"):
         assert found.table[name].tolist() == pytest.approx(own.table[name].tolist(), nan_ok=True)
@@ -98,9 +105,13 @@ def logits_of(folder, ids):
         return model(torch.tensor([ids])).logits[0].double().log_softmax(-1).numpy()
 
 
-@pytest.mark.parametrize(("style", "begins"), [("llama-cpp-python", 1), ("openai", 0), ("vllm", 0)])
-def test_a_first_token_that_is_not_scored_is_no_byte(style, begins, folder):
-    with FakeServer(folder, style, begins=begins) as fake:
+UNSCORED = [("llama-cpp-python", 1, True), ("openai", 0, True), ("vllm", 0, True)]
+UNSCORED += [("vllm", 0, False)]
+
+
+@pytest.mark.parametrize(("style", "begins", "echoes"), UNSCORED)
+def test_a_first_token_that_is_not_scored_is_no_byte(style, begins, echoes, folder):
+    with FakeServer(folder, style, begins=begins, echoes=echoes) as fake:
         found = beyond_perplexity.perplexity(url=fake.url, texts=[*TEXTS, "x"])
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
     total = size = 0
@@ -141,8 +152,18 @@ def bigram(folder, target):
     Tokenizer.from_file(f"{folder}/tokenizer.json").save(f"{target}/tokenizer.json")
 
 
-@pytest.mark.parametrize("style", ["vllm", "openai", "llama-cpp-python"])
-def test_windows_score_each_token_of_a_long_document_once(style, folder, tmp_path):
+@pytest.mark.parametrize("echoes", [True, False])
+def test_windows_by_any_protocol(echoes, folder, tmp_path):
+    check_windows("vllm", folder, tmp_path, echoes)
+
+
+@pytest.mark.parametrize("style", ["openai", "llama-cpp-python"])
+def test_windows_of_strings(style, folder, tmp_path):
+    check_windows(style, folder, tmp_path, True)
+
+
+def check_windows(style, folder, tmp_path, echoes):
+    """Each token of a long document is scored once."""
     bigram(folder, str(tmp_path))
     ids = Tokenizer.from_file(f"{folder}/tokenizer.json").encode(LONG).ids
     assert len(ids) > 2 * CONTEXT
@@ -151,7 +172,7 @@ def test_windows_score_each_token_of_a_long_document_once(style, folder, tmp_pat
     expected = [pairs[one][two] for one, two in zip([0, *ids], [*ids, 0], strict=True)]
     assert rows[0] == pytest.approx(pairs[0])
     begins = int(style != "openai")
-    with FakeServer(str(tmp_path), style, begins=begins) as fake:
+    with FakeServer(str(tmp_path), style, begins=begins, echoes=echoes) as fake:
         given = {"url": fake.url, "texts": [LONG, "the cat"], "concurrency": 2}
         found = [beyond_perplexity.perplexity(**given)]
         for context, stride in ((None, None), (32, 20), (24, 24), (40, 30)):
@@ -212,7 +233,7 @@ WRONG = [
     ({"faults": ("generated",)}, r"generates alone.*ggml-org/llama\.cpp#27174", {}),
     ({"faults": ("shifted",)}, "shifted by one, or of another distribution", {}),
     ({"faults": ("lower",)}, "do not join to the text", {}),
-    ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of trying", {}),
+    ({"busy": 9**9}, r"answers 429 \(slow down\) after \d seconds of waiting", {}),
     ({"lasts": 7}, "does not answer", {}),
     ({}, "beginning: the server does not score the token after it", {"beginning": END}),
     ({}, "end: the server does not read 'the dog' as one token", {"end": "the dog"}),
@@ -258,6 +279,17 @@ def test_a_key_is_sent_and_never_shown(folder, tmp_path, monkeypatch, capfd):
     assert "answers 429 (slow down); it is asked again" in said
     monkeypatch.setenv(KEY, "sk-é")
     check_refused("has characters that no key has", command, ["--url", "h", *given])
+
+
+def test_a_server_that_is_slow_and_then_broken_is_asked_again(folder, monkeypatch):
+    """An answer takes longer than a broken server is waited for."""
+    with FakeServer(folder, latency=0.1, busy=2, refusal=502) as fake:
+        found = beyond_perplexity.perplexity(url=fake.url, texts=TEXTS[:1])
+    assert found.summary["documents"] == 1
+    monkeypatch.setattr(client, "_TIMEOUT", httpx2.Timeout(0.3))
+    with FakeServer(folder, latency=2.0) as fake:
+        given = {"url": fake.url, "texts": TEXTS[:1]}
+        check_refused(r"ReadTimeout.* after 0 seconds", beyond_perplexity.perplexity, **given)
 
 
 def test_addresses_and_waits():
@@ -324,8 +356,18 @@ def test_a_journal_keeps_whole_records_of_the_same_settings(tmp_path):
         assert journal.find("x").starts.tolist() == [0, 3]
         raise KeyError
     assert path.read_bytes().count(b"\n") == 3
-    with Journal(output):
-        pass
+    with Journal(output) as journal:
+        whole, held = path.read_bytes(), journal._file
+
+        def write_half(line):
+            if len(line) < 20:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return held.write(line[: len(line) // 2])
+
+        journal._file = SimpleNamespace(write=write_half, truncate=held.truncate, close=held.close)
+        with pytest.raises(OSError, match="No space") as full:
+            journal.keep("z", scores)
+        assert (path.read_bytes(), full.value.filename) == (whole, str(path))
     assert not path.exists()
 
 
@@ -370,9 +412,12 @@ def test_an_audit_finds_a_planted_fault_by_its_check_alone(fault, style, folder)
     assert found.failed_checks == [FOUND[fault]], found.text
 
 
-@pytest.mark.parametrize(("style", "begins"), [("llama-cpp-python", 1), ("vllm", 1), ("openai", 0)])
-def test_an_audit_of_a_sound_server_has_no_failed_check(style, begins, folder):
-    with FakeServer(folder, style, begins=begins) as fake:
+EACH = [("llama-cpp-python", 1, True), ("vllm", 1, True), ("vllm", 1, False), ("openai", 0, True)]
+
+
+@pytest.mark.parametrize(("style", "begins", "echoes"), EACH)
+def test_an_audit_of_a_sound_server_has_no_failed_check(style, begins, echoes, folder):
+    with FakeServer(folder, style, begins=begins, echoes=echoes) as fake:
         given = {"url": fake.url, "texts": TEXTS, "beginning": None if begins else END}
         found = beyond_perplexity.audit(**given)
         check_refused("there is no 'windows'; the checks are: prompt, ", beyond_perplexity.audit,
@@ -393,6 +438,8 @@ def test_pairs_are_scored_by_a_server_as_by_the_model_in_its_folder(folder):
     with FakeServer(folder, "openai", begins=0) as fake:
         found = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END, end=END)
         without = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END)
+        other = beyond_perplexity.contrast(*sides, url=fake.url, beginning="\n")
+        assert parts_of(other.summary["signature"])["before"] == "\\n"
         words = "beginning: is missing; pairs may differ in the first token"
         check_refused(words, beyond_perplexity.contrast, *sides, url=fake.url)
     for name in ("accuracy", "contrastive_entropy", "per_word"):

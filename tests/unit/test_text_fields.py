@@ -7,6 +7,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -213,6 +214,10 @@ def test_rows_in_memory_are_read_as_lines_are_whatever_they_come_from(tmp_path):
         assert found.files[0]["read"] == 2
     found = beyond_perplexity.perplexity(tmp_path / "m", [chat("one two"), chat("two")], **how)
     assert found.summary["log_prob"] == plain["log_prob"]
+    frame = pd.DataFrame([chat("one two"), chat("two")])
+    for texts, given in ((frame, {}), (pa.Table.from_pylist(rows), {"field": "a.b"})):
+        found = beyond_perplexity.perplexity(tmp_path / "m", texts, **given, **how)
+        assert found.summary["log_prob"] == plain["log_prob"]
     check_refused(
         "texts: text 1: .*no 'c' behind 'a'; there are 'b'",
         lambda: beyond_perplexity.perplexity(tmp_path / "m", rows, field="a.c", **how),

@@ -105,8 +105,8 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
             CORPUS_WITH_MODEL,  # a trigram has no training
             jobs(
                 jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
-                tabulate=23,
-                plot=30,
+                tabulate=24,
+                plot=31,
                 write_overview=1,
             ),
         ),
@@ -138,7 +138,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     assert drawing == {
         *("extract_corpus", "train", "generate", "count_resample"),
         *("measure_tendencies", "measure_words", "measure_sensitivity"),
-        *("score_contrast", "compare_contrast", "estimate_partition"),
+        *("score_contrast", "estimate_partition"),
         *("train_evaluator", "predict_words", "probe_evaluator", "measure_semantics"),
-        *("compare_semantics", "relate_measures", "embed", "measure_embeddings"),
+        *("relate_measures", "embed", "measure_embeddings"),
     }

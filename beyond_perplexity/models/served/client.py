@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -134,13 +133,15 @@ class Client:
     async def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         host = self.url if not path.startswith("/") else re.sub(r"(/v\d+)?$", "", self.url)
         address = f"{host}/{path.lstrip('/')}"
-        begun, pause = time.monotonic(), self._pause
+        waited, pause = 0.0, self._pause
         async with self._free:
             while True:
                 answer, fault = None, ""
                 try:
                     answer = await self._http.request(method, address, json=body)
                 except httpx2.TransportError as error:
+                    late = isinstance(error, httpx2.TimeoutException)
+                    waited += late * (_TIMEOUT.read or 0.0)  # that was long enough
                     fault = f"does not answer ({type(error).__name__}: {self._safe(str(error))})"
                 status = answer.status_code if answer is not None else 0
                 self._answered |= answer is not None
@@ -151,14 +152,15 @@ class Client:
                 asked = seconds_asked(answer.headers) if answer is not None else 0.0
                 wait = max(pause, asked)
                 fault = fault or f"answers {status}{self._reason(answer)}"
-                if time.monotonic() - begun + wait > patience:
-                    waits = f", and asks to wait {asked:,.0f} seconds" if asked else ""
-                    tried = f"after {time.monotonic() - begun:,.0f} seconds of trying"
-                    raise InputError(f"{self.url}: {fault}{waits} {tried}; call this again later")
+                if waited + wait > patience:
+                    fault += f", and asks to wait {asked:,.0f} seconds" if asked else ""
+                    was = f"after {waited:,.0f} seconds of waiting"
+                    raise InputError(f"{self.url}: {fault} {was}; call this again later")
                 if not self._told:
                     self._told = True
                     remark(f"{self.url}: {fault}; it is asked again, for some minutes at most")
                 await asyncio.sleep(wait)
+                waited += wait
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _read(self, answer: httpx2.Response, address: str) -> Any:
@@ -170,7 +172,7 @@ class Client:
             raise RefusedError(f"{address}: answers {status}{self._reason(answer)}")
         try:
             return answer.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             kind = "HTML" if answer.text.lstrip()[:1] == "<" else "no JSON"
             advice = "give the address of its API, such as http://localhost:8000/v1"
             raise InputError(f"{address}: answers {kind}; {advice}") from error
@@ -181,7 +183,7 @@ class Client:
             return ""
         try:
             held = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             text = answer.text.strip()
             return (
                 " with a page of HTML" if text[:1] == "<" else f" ({self._safe(text)})" * bool(text)

@@ -18,7 +18,7 @@ from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 
 # Kind of a result -> its parts, in their order; one that does not apply is left out.
 PARTS: Rows[str] = {
-    "bpb": "text eos bos first before spelling special unk context stride flips infinite",
+    "bpb": "text eos bos first before spelling special unk context stride dtype flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
     "confidence zipf baseline holm embedding",
     "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "

@@ -36,6 +36,7 @@ from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure
 from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
+from beyond_perplexity.signature import changed
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
@@ -333,6 +334,9 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             **how,
             **taken,
         )
+        if precision:
+            line = changed(summary["signature"], dtype=precision["dtype"])
+            summary["signature"] = line
         record["signature"] = {scoring.kind: summary["signature"]}
     summary["special_tokens"], summary["precision"] = special.describe(), precision
     summary["rows"] = getattr(scoring.model, "by_row", None)

@@ -260,6 +260,8 @@ def test_bits_of_a_token_over_several_pieces_are_shared_out_by_its_bytes():
     scores = likelihoods.TokenScores(-bits * math.log(2), starts, [""] * 5, True)
     found = share_out(scores, text.encode(), pieces.ends)
     np.testing.assert_allclose(found, [1 + 2, 4, 5 + 2, 3])
+    later = scores._replace(starts=np.array([1, 1, 6, 6, 8]))  # the first byte is not scored
+    np.testing.assert_allclose(share_out(later, text.encode(), pieces.ends), [3, 4, 7, 3])
     blanks = likelihoods.TokenScores(np.array([-1.0, -1.0]), np.array([0, 1]), ["", ""], False)
     np.testing.assert_allclose(
         share_out(blanks, b"a  ", cut_pieces("a  ").ends) * math.log(2), [1, 1, 0]

@@ -278,9 +278,15 @@ def _in_both(
 
 @contextmanager
 def _writing(
-    scoring: Scoring, record: dict[str, object], kept: list[pa.Table]
+    scoring: Scoring,
+    record: dict[str, object],
+    of_token: dict[str, object],
+    kept: list[pa.Table],
 ) -> Iterator[dict[str, Any]]:
-    """Open the files that are asked for, and give what fills them, as `measure` takes it."""
+    """Open the files that are asked for, and give what fills them, as `measure` takes it.
+
+    `of_token` is the record of files whose rows are less than documents.
+    """
     options, found = scoring.options, dict[str, Any]()
     of_tokens: list[Callable[..., object]] = []
     takers: list[Callable[[pa.Table], object]] = [kept.append] if options.per_document else []
@@ -289,10 +295,10 @@ def _writing(
             writer = ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
             takers.append(stack.enter_context(writer).write)
         if options.per_token:
-            rows = stack.enter_context(ShardWriter(options.per_token, TOKEN_SCORES, record))
+            rows = stack.enter_context(ShardWriter(options.per_token, TOKEN_SCORES, of_token))
             of_tokens.append(lambda *scored: rows.write(tokens_table(*scored)))
         if options.per_word:
-            words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, record))
+            words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, of_token))
             given = scoring.model, scoring.vocabulary, (options.context_length, options.stride)
             of_tokens.append(lambda *scored: words.write(word_surprisals(*given, *scored)))
         if of_tokens:
@@ -322,7 +328,8 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     files = options.per_token, options.per_word
     writes = any(files) or not isinstance(options.per_document, bool)
     record = _record(scoring) if writes else {}
-    with _writing(scoring, record, kept) as taken:
+    of_token = dict(record)
+    with _writing(scoring, record, of_token, kept) as taken:
         summary = measure(
             scoring.model,
             vocabulary,
@@ -335,9 +342,12 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             **taken,
         )
         if precision:
-            line = changed(summary["signature"], dtype=precision["dtype"])
-            summary["signature"] = line
-        record["signature"] = {scoring.kind: summary["signature"]}
+            summary["signature"] = changed(summary["signature"], dtype=precision["dtype"])
+        line = summary["signature"]
+        record["signature"] = {scoring.kind: line}
+        # A spelling model knows whole words of documents: tokens are without it.
+        line = changed(line, spelling="no") if "open_vocabulary" in summary else line
+        of_token["signature"] = {scoring.kind: line}
     summary["special_tokens"], summary["precision"] = special.describe(), precision
     summary["rows"] = getattr(scoring.model, "by_row", None)
     summary["spelling_model"] = str(spelling_model) if spelling_model else None

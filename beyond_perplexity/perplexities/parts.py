@@ -31,7 +31,9 @@ from beyond_perplexity.perplexities.text_pieces import (
 )
 from beyond_perplexity.perplexities.token_files import TokenDocument, begin_of, read_tokens
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
+from beyond_perplexity.signature import refuse_mixed, signature_in
 from beyond_perplexity.storage.accounts import Account
+from beyond_perplexity.storage.shards import ParquetInput
 
 END_PART, NOT_A_WORD = "end of the document", "no word"
 WHOLE_PART, DOCUMENT = "whole", "document"  # rows of no split by classes
@@ -248,5 +250,10 @@ def compare_tokens(
             row |= {"scored_text": kind, "bytes": size, "ended": scores.ended}
             row |= {"log_likelihood": float(scores.log_probs.sum())}
             held.append(row | {"unknown": scores.tokens.count("<unk>")})
+    signed = {}
+    for path, name in zip(paths, names, strict=True):
+        with ParquetInput(path) as file:
+            signed[name] = signature_in(path, file.metadata.metadata, parts.kind)
+    refuse_mixed(signed)
     kept = [field for field in DOCUMENT_SCORES if field.name in rows[0][0]]
     return parts.table(), [pa.Table.from_pylist(held, pa.schema(kept)) for held in rows]

@@ -539,6 +539,18 @@ def test_models_on_a_text_and_files_of_tokens_give_the_same_tables_and_a_page(
     assert held["100 most frequent words"] < held["words not in the reference"]
 
 
+def test_a_closed_vocabulary_is_not_compared_with_an_open_one(two_models, tmp_path):
+    own = BPEVocabulary.build([[item.text for item in items_of(30)]], 275)
+    model = make("lstm", TINIEST, own.size, open_vocabulary=True)
+    registry.save_model(tmp_path / "open", model, own, {})
+    lines = [{"text": f"{item.text} strange"} for item in items_of(40)]
+    text = tmp_path / "test.jsonl"
+    text.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given = {"against": two_models / "a", "texts": text, "tokenized": True, "device": "cpu"}
+    words = "a: has signature .* differ in spelling"
+    check_refused(words, beyond_perplexity.compare_perplexity, model=tmp_path / "open", **given)
+
+
 def test_what_does_not_go_together_is_refused(two_models, tmp_path):
     compare = beyond_perplexity.compare_perplexity
     model, text = two_models / "a", two_models / "test.jsonl"

@@ -18,12 +18,12 @@ from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 
 # Kind of a result -> its parts, in their order; one that does not apply is left out.
 PARTS: Rows[str] = {
-    "bpb": "text eos bos first before spelling special unk context stride flips infinite",
+    "bpb": "text eos bos first before spelling special unk context stride dtype flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
     "confidence zipf baseline holm embedding",
     "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "
     "bootstrap confidence",
-    "contrast": "text eos units distortion substitutes levels draws base flips",
+    "contrast": "text eos before units distortion substitutes levels draws base flips",
 }
 _BREAKS = re.compile(r"[|\s]+")
 # What a part means that a signature leaves out, and others of its kind have.

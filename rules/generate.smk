@@ -107,7 +107,7 @@ rule continue_prompts:
     params:
         **COMPARING,
         code=code_of(
-            "continue_prompts", of(RUN.samples.generating_code, "model", "decoding")
+            "continue_prompts", of(RUN.samples.continuing_code, "model", "decoding")
         ),
         folder=subpath(input.model, parent=True),
         decoding=of(RUN.samples.decoding_options, "decoding"),

@@ -40,7 +40,9 @@ def translate_server(served: ServedModel, texts: Sequence[str]) -> list[PrintedN
 
 def _own(texts: Sequence[str], scores: Sequence[TokenScores]) -> Iterator[_Number]:
     held = enumerate(zip(texts, scores, strict=True))
-    rows = [row_of(ScoredText(k, text), one) for k, (text, one) in held if len(one.log_probs)]
+    rows = [
+        row_of(ScoredText(k, text), one) for k, (text, one) in held if len(one.tokens) > one.ended
+    ]
     ended = all(one.ended for one in scores)
     found = summarize_rows([rows], None, {"text": "raw"}, count_eos=ended)
     how = f"of what is scored; the end {'is scored and counts in N' if ended else 'is not scored'}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def compare_perplexity(given: PairOptions) -> Result:
         located = _are_tokens(given.scores)
         if all(models) or located:
             with extras_named():
-                own = resolve_name(_DIFFERENCE)
+                own = import_module(_DIFFERENCE)
         if all(models):
             sources, agreed = own.score_models(given, folder)
             tables |= {} if agreed is None else {"agreement": agreed}

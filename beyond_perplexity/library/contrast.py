@@ -72,7 +72,8 @@ def contrast(given: ContrastOptions) -> Result:
         When a pair or the model cannot be used, or the extra ``models`` is not installed.
     """
     is_file = isinstance(given.originals, str | os.PathLike)
-    ends = {} if given.url is None or given.end else {"eos": False}
+    ends: dict[str, object] = {} if given.url is None or given.end else {"eos": False}
+    ends |= given.signed
     signature = sign("contrast", text=_read_as(given), distortion="pairs", **ends)
     record: dict[str, Any] = {}
     if given.url is not None:

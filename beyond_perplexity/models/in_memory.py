@@ -49,10 +49,6 @@ class CallableModel(LanguageModel):
         found._buffers = dict(self._buffers, impossible=torch.tensor(list(impossible)))
         return found
 
-    def loss(self, batch: Any, epoch: float = 0.0) -> Tensor:
-        """Refuse: a function is not trained."""
-        raise InputError("model: is a function, which cannot be trained")
-
     @property
     def config(self) -> dict[str, Any]:
         """What a record says of it."""

@@ -36,6 +36,7 @@ from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure
 from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
+from beyond_perplexity.signature import changed
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
@@ -277,9 +278,15 @@ def _in_both(
 
 @contextmanager
 def _writing(
-    scoring: Scoring, record: dict[str, object], kept: list[pa.Table]
+    scoring: Scoring,
+    record: dict[str, object],
+    of_token: dict[str, object],
+    kept: list[pa.Table],
 ) -> Iterator[dict[str, Any]]:
-    """Open the files that are asked for, and give what fills them, as `measure` takes it."""
+    """Open the files that are asked for, and give what fills them, as `measure` takes it.
+
+    `of_token` is the record of files whose rows are less than documents.
+    """
     options, found = scoring.options, dict[str, Any]()
     of_tokens: list[Callable[..., object]] = []
     takers: list[Callable[[pa.Table], object]] = [kept.append] if options.per_document else []
@@ -288,10 +295,10 @@ def _writing(
             writer = ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
             takers.append(stack.enter_context(writer).write)
         if options.per_token:
-            rows = stack.enter_context(ShardWriter(options.per_token, TOKEN_SCORES, record))
+            rows = stack.enter_context(ShardWriter(options.per_token, TOKEN_SCORES, of_token))
             of_tokens.append(lambda *scored: rows.write(tokens_table(*scored)))
         if options.per_word:
-            words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, record))
+            words = stack.enter_context(ShardWriter(options.per_word, WORD_SURPRISALS, of_token))
             given = scoring.model, scoring.vocabulary, (options.context_length, options.stride)
             of_tokens.append(lambda *scored: words.write(word_surprisals(*given, *scored)))
         if of_tokens:
@@ -321,7 +328,8 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
     files = options.per_token, options.per_word
     writes = any(files) or not isinstance(options.per_document, bool)
     record = _record(scoring) if writes else {}
-    with _writing(scoring, record, kept) as taken:
+    of_token = dict(record)
+    with _writing(scoring, record, of_token, kept) as taken:
         summary = measure(
             scoring.model,
             vocabulary,
@@ -333,7 +341,13 @@ def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
             **how,
             **taken,
         )
-        record["signature"] = {scoring.kind: summary["signature"]}
+        if precision:
+            summary["signature"] = changed(summary["signature"], dtype=precision["dtype"])
+        line = summary["signature"]
+        record["signature"] = {scoring.kind: line}
+        # A spelling model knows whole words of documents: tokens are without it.
+        line = changed(line, spelling="no") if "open_vocabulary" in summary else line
+        of_token["signature"] = {scoring.kind: line}
     summary["special_tokens"], summary["precision"] = special.describe(), precision
     summary["rows"] = getattr(scoring.model, "by_row", None)
     summary["spelling_model"] = str(spelling_model) if spelling_model else None

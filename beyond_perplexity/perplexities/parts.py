@@ -29,9 +29,11 @@ from beyond_perplexity.perplexities.text_pieces import (
     cut_pieces,
     share_out,
 )
-from beyond_perplexity.perplexities.token_files import TokenDocument, read_tokens
+from beyond_perplexity.perplexities.token_files import TokenDocument, begin_of, read_tokens
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
+from beyond_perplexity.signature import refuse_mixed, signature_in
 from beyond_perplexity.storage.accounts import Account
+from beyond_perplexity.storage.shards import ParquetInput
 
 END_PART, NOT_A_WORD = "end of the document", "no word"
 WHOLE_PART, DOCUMENT = "whole", "document"  # rows of no split by classes
@@ -104,8 +106,10 @@ class Parts:
     def add(self, documents: Sequence[TokenDocument]) -> None:
         """Add a document, as every model scores it."""
         item, self.kind = documents[0].item, documents[0].kind
+        begin = begin_of(documents[0].scores)
         for one, name in zip(documents, self.names, strict=True):
-            if one.item[:2] != item[:2] or one.scores.ended != documents[0].scores.ended:
+            same = begin_of(one.scores) == begin and one.scores.ended == documents[0].scores.ended
+            if one.item[:2] != item[:2] or not same:
                 raise InputError(
                     f"{name}: doc_id {one.item.doc_id} is another document, text or end than "
                     f"doc_id {item.doc_id} of {self.names[0]}; score the same text in the same way"
@@ -119,7 +123,8 @@ class Parts:
                 )
         content, pieces = item.text.encode(), cut_pieces(item.text)
         classes = _classes(pieces, self._ranks)
-        sizes = np.append(np.diff(pieces.ends, prepend=0), int(documents[0].scores.ended))
+        scored = np.diff(np.maximum(pieces.ends, begin), prepend=begin)
+        sizes = np.append(scored, int(documents[0].scores.ended))
         self._sizes.extend(self._by_class(classes, sizes).astype(np.int64).tolist())
         totals = []
         for held, one in zip(self._bits, documents, strict=True):
@@ -239,10 +244,16 @@ def compare_tokens(
                 "text under every model"
             )
         parts.add(documents)
-        for held, (item, kind, scores, _) in zip(rows, documents, strict=True):
+        for held, (item, kind, scores) in zip(rows, documents, strict=True):
             row = {"doc_id": item.doc_id, "group": item.group, "title": item.title}
-            row |= {"scored_text": kind, "bytes": len(item.text.encode()), "ended": scores.ended}
+            size = len(item.text.encode()) - begin_of(scores)
+            row |= {"scored_text": kind, "bytes": size, "ended": scores.ended}
             row |= {"log_likelihood": float(scores.log_probs.sum())}
             held.append(row | {"unknown": scores.tokens.count("<unk>")})
+    signed = {}
+    for path, name in zip(paths, names, strict=True):
+        with ParquetInput(path) as file:
+            signed[name] = signature_in(path, file.metadata.metadata, parts.kind)
+    refuse_mixed(signed)
     kept = [field for field in DOCUMENT_SCORES if field.name in rows[0][0]]
     return parts.table(), [pa.Table.from_pylist(held, pa.schema(kept)) for held in rows]

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.protocols import SPECIAL
+from beyond_perplexity.models.served.options import SPECIAL
 from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.perplexities.options import ScoringOptions
@@ -69,7 +69,7 @@ def served_rows(
     scored = tqdm(served.score(named, journal), desc="scored", unit=" documents", mininterval=1)
     pairs = ((item, one) for one, item in zip(scored, for_rows, strict=True))
     while part := list(islice(pairs, _AT_ONCE)):
-        kept = [pair for pair in part if len(pair[1].log_probs)]
+        kept = [pair for pair in part if len(pair[1].tokens) > pair[1].ended]
         account.left_out[ONE_TOKEN] += len(part) - len(kept)
         if take and kept:
             items, scores = zip(*kept, strict=True)
@@ -83,9 +83,7 @@ def signature_parts(served: ServedModel, options: ScoringOptions) -> dict[str, o
     how |= {"context": options.context_length or "model", "stride": options.stride or "half"}
     if not served.first:
         how["first"] = False
-    if served.before and not SPECIAL.fullmatch(served.before):
-        how["before"] = served.before
-    return how
+    return how | options.signed
 
 
 def _read(

@@ -95,10 +95,10 @@ def share_out(scores: TokenScores, content: bytes, ends: np.ndarray) -> np.ndarr
     if not n:
         return found
     starts, bits = scores.starts[:n], bits[:n]
-    lengths = np.diff(np.concatenate([[0], starts[1:], [size]]))
+    lengths, begin = np.diff(np.append(starts, size)), int(starts[0])  # what is before has none
     token = np.repeat(np.arange(n), lengths)  # of each byte
-    piece = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-    weights = 1.0 - _BLANKS[np.frombuffer(content, np.uint8)]
+    piece = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[begin:]
+    weights = 1.0 - _BLANKS[np.frombuffer(content, np.uint8)[begin:]]
     whole = np.bincount(token, weights, n)
     weights[whole[token] == 0] = 1.0
     whole = np.where(whole > 0, whole, lengths)

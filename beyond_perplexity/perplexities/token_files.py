@@ -21,12 +21,16 @@ ROUNDED_UP = 1e-3  # nats above 0 that the decimals of an ARPA file may make of 
 
 
 class TokenDocument(NamedTuple):
-    """A document, and what a model says of its tokens; `row` is that of the first in the file."""
+    """A document, and what a model says of its tokens."""
 
     item: ScoredText
     kind: TextKind
     scores: TokenScores
-    row: int = 1
+
+
+def begin_of(scores: TokenScores) -> int:
+    """Return the byte from which on a text is scored; a server may not score the first token."""
+    return int(scores.starts[0]) if len(scores.starts) else 0
 
 
 def tokens_table(
@@ -100,4 +104,4 @@ def _document(path: str, table: pa.Table, row: int) -> TokenDocument:
     ended = bool(table.column("ending")[-1].as_py())
     scores = TokenScores(log_probs, starts, table.column("token").to_pylist(), ended)
     item = ScoredText(*(first[name] for name in ("doc_id", "text", "group", "title")))
-    return TokenDocument(item, first["scored_text"], scores, row)
+    return TokenDocument(item, first["scored_text"], scores)

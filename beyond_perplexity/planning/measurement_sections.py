@@ -59,7 +59,8 @@ class Perplexity(sections.SectionModel):
 
     split: The split that is scored.
     parts_of: Models of one corpus whose differences are split by kinds of words, places and
-        documents, pair by pair; each must find every document possible, as a trigram does not.
+        documents, pair by pair. Each must find every document possible, as a trigram does not, and
+        all are of closed vocabularies, whose unknown words are free, or none is.
     """
 
     split: SplitName = "test"

@@ -166,6 +166,10 @@ class Samples:
         own = DECODINGS[kind].module.replace(".", "/") + ".py"
         return [*self._models.generating_code(model), own]
 
+    def continuing_code(self, model: str, decoding: str) -> list[str]:
+        """List the same for continuations of prompts, and what is counted of them."""
+        return [*self.generating_code(model, decoding), *(s.word_class for s in SHARES.values())]
+
     def shard_files(self, model: str, decoding: str) -> list[str]:
         """List the shards of a sample set."""
         folder = f"<results>/samples/{model}/{decoding}"

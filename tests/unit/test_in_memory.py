@@ -178,6 +178,8 @@ def test_a_lower_precision_says_what_it_moves(gpt2, tmp_path):
     assert (held["dtype"], held["documents"]) == ("bfloat16", len(LONG))
     assert held["bits_per_byte"]["float32"] == pytest.approx(exact["bits"]["byte"], rel=1e-6)
     assert held["bits_per_byte"]["bfloat16"] == pytest.approx(found["bits"]["byte"], rel=1e-6)
+    assert "|dtype:bfloat16|" in found["signature"]
+    assert found["signature"].replace("|dtype:bfloat16", "") == exact["signature"]
     assert found["bits"]["byte"] != exact["bits"]["byte"]
     assert found["log_prob"] == pytest.approx(exact["log_prob"], rel=0.02)
     half = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)

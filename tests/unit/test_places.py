@@ -260,6 +260,8 @@ def test_bits_of_a_token_over_several_pieces_are_shared_out_by_its_bytes():
     scores = likelihoods.TokenScores(-bits * math.log(2), starts, [""] * 5, True)
     found = share_out(scores, text.encode(), pieces.ends)
     np.testing.assert_allclose(found, [1 + 2, 4, 5 + 2, 3])
+    later = scores._replace(starts=np.array([1, 1, 6, 6, 8]))  # the first byte is not scored
+    np.testing.assert_allclose(share_out(later, text.encode(), pieces.ends), [3, 4, 7, 3])
     blanks = likelihoods.TokenScores(np.array([-1.0, -1.0]), np.array([0, 1]), ["", ""], False)
     np.testing.assert_allclose(
         share_out(blanks, b"a  ", cut_pieces("a  ").ends) * math.log(2), [1, 1, 0]
@@ -535,6 +537,18 @@ def test_models_on_a_text_and_files_of_tokens_give_the_same_tables_and_a_page(
     ranked = beyond_perplexity.compare_perplexity(files, frequencies=other).table_of("parts")
     held = ranked[ranked["split"] == "frequency"].set_index("part")["documents"]
     assert held["100 most frequent words"] < held["words not in the reference"]
+
+
+def test_a_closed_vocabulary_is_not_compared_with_an_open_one(two_models, tmp_path):
+    own = BPEVocabulary.build([[item.text for item in items_of(30)]], 275)
+    model = make("lstm", TINIEST, own.size, open_vocabulary=True)
+    registry.save_model(tmp_path / "open", model, own, {})
+    lines = [{"text": f"{item.text} strange"} for item in items_of(40)]
+    text = tmp_path / "test.jsonl"
+    text.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given = {"against": two_models / "a", "texts": text, "tokenized": True, "device": "cpu"}
+    words = "a: has signature .* differ in spelling"
+    check_refused(words, beyond_perplexity.compare_perplexity, model=tmp_path / "open", **given)
 
 
 def test_what_does_not_go_together_is_refused(two_models, tmp_path):

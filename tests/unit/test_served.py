@@ -4,6 +4,7 @@ Oracles: the package's own scores of the same model from its folder, transformer
 whose predictions depend on the last token alone, and the requests that a fake server counted.
 """
 
+import errno
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import time
 from contextlib import nullcontext, suppress
 from itertools import product
+from types import SimpleNamespace
 
 import httpx2
 import numpy as np
@@ -60,7 +62,8 @@ def quick(monkeypatch):
     """Wait for milliseconds where a user waits for seconds."""
     monkeypatch.setattr(client.Client.__init__, "__kwdefaults__",
                         {"pause": 0.001, "patience": 0.3, "repair": 0.05})  # fmt: skip
-    monkeypatch.delenv(KEY, raising=False)
+    for name in (KEY, "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def rows_of(found):
@@ -354,8 +357,18 @@ def test_a_journal_keeps_whole_records_of_the_same_settings(tmp_path):
         assert journal.find("x").starts.tolist() == [0, 3]
         raise KeyError
     assert path.read_bytes().count(b"\n") == 3
-    with Journal(output):
-        pass
+    with Journal(output) as journal:
+        whole, held = path.read_bytes(), journal._file
+
+        def write_half(line):
+            if len(line) < 20:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return held.write(line[: len(line) // 2])
+
+        journal._file = SimpleNamespace(write=write_half, truncate=held.truncate, close=held.close)
+        with pytest.raises(OSError, match="No space") as full:
+            journal.keep("z", scores)
+        assert (path.read_bytes(), full.value.filename) == (whole, str(path))
     assert not path.exists()
 
 
@@ -426,6 +439,8 @@ def test_pairs_are_scored_by_a_server_as_by_the_model_in_its_folder(folder):
     with FakeServer(folder, "openai", begins=0) as fake:
         found = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END, end=END)
         without = beyond_perplexity.contrast(*sides, url=fake.url, beginning=END)
+        other = beyond_perplexity.contrast(*sides, url=fake.url, beginning="\n")
+        assert parts_of(other.summary["signature"])["before"] == "\\n"
         words = "beginning: is missing; pairs may differ in the first token"
         check_refused(words, beyond_perplexity.contrast, *sides, url=fake.url)
     for name in ("accuracy", "contrastive_entropy", "per_word"):

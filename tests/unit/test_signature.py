@@ -160,8 +160,12 @@ def test_a_closed_vocabulary_that_is_spelled_is_comparable_with_an_open_one(mode
         beyond_perplexity.compare_perplexity({"open": opened, "closed": free})
     known = beyond_perplexity.perplexity(models / "closed", ["a a", "a"], **CPU)
     assert parts_of(known.summary["signature"])["spelling"] == "yes"  # it accounts for all
-    spelled, parts = scored(models, "closed", spelling_model=built_spelling_model(models, tmp_path))
+    how = {"spelling_model": built_spelling_model(models, tmp_path)}
+    spelled, parts = scored(models, "closed", **how, per_token=tmp_path / "tokens.parquet")
     assert parts == DEFAULT
+    # the spelling is of documents: tokens are without it
+    line = read_record(tmp_path / "tokens.parquet")["signature"]["cleaned"]
+    assert line == free.summary["signature"]
     beyond_perplexity.compare_perplexity({"open": opened, "closed": spelled})
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY, dataclass
 
 from beyond_perplexity.arguments import option
 
 KEY = "OPENAI_API_KEY"  # of the environment
+# What looks like a special token of some model.
+SPECIAL = re.compile(
+    r"<\|[^<>|\s]{1,60}\|>|<\uff5c[^<>\uff5c\s]{1,60}\uff5c>|</?s>|</?(?:unk|pad|bos|eos|mask)>"
+    r"|<(?:start|end)_of_turn>|\[(?:UNK|PAD|CLS|SEP|MASK|BOS|EOS|/?INST)\]"
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,13 @@ class ServedOptions:
         "text of the token that ends a document, such as </s>: it is scored then, of a server",
         metavar="TEXT",
     )
+
+    @property
+    def signed(self) -> dict[str, object]:
+        """The part of a signature: a beginning that is not a model's own."""
+        if not self.beginning or SPECIAL.fullmatch(self.beginning):
+            return {}
+        return {"before": self.beginning.encode("unicode_escape").decode()}
 
 
 ASKED = ("served_model", "concurrency", "beginning", "end")  # what means nothing without a server

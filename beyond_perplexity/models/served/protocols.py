@@ -7,7 +7,6 @@ server can do is used.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
@@ -19,10 +18,6 @@ GENERATED_ALONE = (
     "gives log-probabilities of the tokens that it generates alone, and none of the text "
     "(ggml-org/llama.cpp#27174): no perplexity can be had of it; serve the model with vLLM, SGLang "
     "or llama-cpp-python (logits_all)"
-)
-SPECIAL = re.compile(
-    r"<\|[^<>|\s]{1,60}\|>|<\uff5c[^<>\uff5c\s]{1,60}\uff5c>|</?s>|</?(?:unk|pad|bos|eos|mask)>"
-    r"|<(?:start|end)_of_turn>|\[(?:UNK|PAD|CLS|SEP|MASK|BOS|EOS|/?INST)\]"
 )
 _MINUS_INFINITY = -9999.0  # as vLLM writes it, for JSON has no infinities
 _ROUNDING = 1e-3  # by which a log-probability may be above 0

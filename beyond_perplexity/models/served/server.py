@@ -11,11 +11,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.served.client import Client, RefusedError
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.options import SPECIAL, ServedOptions
 from beyond_perplexity.models.served.protocols import (
     GENERATED_ALONE,
     PROTOCOLS,
-    SPECIAL,
     AnswerError,
     Prompted,
 )

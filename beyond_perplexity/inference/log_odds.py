@@ -70,7 +70,7 @@ def effective_cases(
     counts: tuple[csr_matrix, csr_matrix],
     sizes: tuple[np.ndarray, np.ndarray],
     clusters: tuple[np.ndarray, np.ndarray] | None = None,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Count the independent occurrences that say as much as those in units of two texts.
 
     A unit with y_u of the y occurrences and n_u of the n tokens of its text adds y_u / y - n_u / n
@@ -90,8 +90,11 @@ def effective_cases(
 
     Returns
     -------
-    numpy.ndarray of float64, shape (W,)
+    cases : numpy.ndarray of float64, shape (W,)
         Infinite where all units have the same rate.
+    df : numpy.ndarray of float64, shape (W,)
+        Degrees of freedom of V: 3 (sum c^2)^2 / sum c^4 - 1 of what clusters hold, c, so that the
+        few that a rare feature hangs on count (Satterthwaite; see `intervals.error_of`).
 
     References
     ----------
@@ -121,12 +124,19 @@ def effective_cases(
     y = y + 0.5
     variance += 0.5 * dispersion * np.sum(1 / y**2, axis=0)
     share = y[1] / y.sum(axis=0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(1 / (share * (1 - share) * variance))
+    fourth = errors.power(4).T @ np.ones(n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.maximum(3 * (errors.power(2).T @ np.ones(n)) ** 2 / fourth - 1, 1.0)
+        df = np.where(fourth > 0, df, n)
+        return np.asarray(1 / (share * (1 - share) * variance)), df
 
 
 def log_odds_limits(
-    counts: np.ndarray, sizes: np.ndarray, cases: np.ndarray, df: float, prior: float = PRIOR
+    counts: np.ndarray,
+    sizes: np.ndarray,
+    cases: np.ndarray,
+    df: np.ndarray | float,
+    prior: float = PRIOR,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give log odds ratios with their prior 95% intervals that hold where a text lacks a feature.
 
@@ -139,8 +149,8 @@ def log_odds_limits(
         As of `log_odds`.
     cases : numpy.ndarray, shape (W,)
         See `effective_cases`.
-    df : float
-        Degrees of freedom: effective units of the text that has fewer, less one.
+    df : numpy.ndarray, shape (W,), or float
+        Degrees of freedom; at most the effective units of the text that has fewer, less one.
 
     Returns
     -------
@@ -158,7 +168,7 @@ def log_odds_limits(
     >>> print(f"{low[0]:.2f} to {high[0]:.2f}, {log_odds(counts, sizes).value[0]:.2f}")
     1.54 to 3.72, 3.72
     """
-    z = float(student_quantile((1 + INTERVAL_LEVEL) / 2, df))
+    z = student_quantile((1 + INTERVAL_LEVEL) / 2, df)
     total = counts.sum(axis=0)
     share, part = counts[1] / total, z * z / cases
     centre = (share + part / 2) / (1 + part)

@@ -91,9 +91,11 @@ class _Units:
     def limits(self, counts: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the limits of the log odds of counts and totals, (2, W): (W,) each."""
         given = (((c[0], c[1]), (n[0], n[1])) for c, n in self._of_limits)
-        cases = np.concatenate([effective_cases(*both, self._clusters) for both in given])
+        found = [effective_cases(*both, self._clusters) for both in given]
+        cases, own = (np.concatenate(parts) for parts in zip(*found, strict=True))
         df = min(map(effective_groups, self._of_limits[0][1])) - 1
-        return log_odds_limits(counts, totals, cases, df if df > 0 else np.nan)
+        most = np.minimum(own, df) if df > 0 else np.nan
+        return log_odds_limits(counts, totals, cases, most)
 
     def tests(self, n: int, seed: int) -> dict[str, np.ndarray]:
         """Test all n-grams on n randomizations: t, p-values and q-values, (W,) each."""

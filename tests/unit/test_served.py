@@ -62,7 +62,8 @@ def quick(monkeypatch):
     """Wait for milliseconds where a user waits for seconds."""
     monkeypatch.setattr(client.Client.__init__, "__kwdefaults__",
                         {"pause": 0.001, "patience": 0.3, "repair": 0.05})  # fmt: skip
-    monkeypatch.delenv(KEY, raising=False)
+    for name in (KEY, "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def rows_of(found):

@@ -159,7 +159,9 @@ def test_effective_cases_are_those_of_leaving_units_out_and_limits_hold_the_esti
     for own in counts:
         own[:, 1] = rng.random(len(own)) < 0.2  # at most once in a document
     counts[0][:, 2] = 0
-    cases = effective_cases(tuple(map(csr_matrix, counts)), tuple(sizes))
+    cases, df = effective_cases(tuple(map(csr_matrix, counts)), tuple(sizes))
+    # As many for k equal occurrences.
+    assert df[1] == pytest.approx(3 * sum(own[:, 1].sum() for own in counts), rel=0.3)
     for w in (0, 1):  # the jackknife of the log of the ratio of rates
         variance = 0.0
         for own, size in zip(counts, sizes, strict=True):
@@ -174,7 +176,7 @@ def test_effective_cases_are_those_of_leaving_units_out_and_limits_hold_the_esti
     both = [own[:200] for own in counts], [size[:200] for size in sizes]
     both[0][1][:, 0] += 3 * both[0][0][:, 0]
     codes = np.arange(200) // 2
-    paired = effective_cases(tuple(map(csr_matrix, both[0])), tuple(both[1]), (codes, codes))
+    paired, _ = effective_cases(tuple(map(csr_matrix, both[0])), tuple(both[1]), (codes, codes))
     held = [
         [np.bincount(codes, x) for x in (own[:, 0], size)] for own, size in zip(*both, strict=True)
     ]

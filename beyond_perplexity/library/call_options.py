@@ -279,7 +279,7 @@ class DrawThoughtsOptions:
         "there is a chat template, else nothing)",
     )
     shown: str = option(
-        "{prompt}\n\nThe answer is: {answer}\nThink it through, then give that answer.",
+        "{prompt} The answer is: {answer} Think it through, then give that answer.",
         "how a prompt shows its answer, with {prompt} and {answer}",
     )
     shard_size: int = option(16, "prompts of a shard (default: 16)", least=1, most=1_000_000)

@@ -298,6 +298,7 @@ NEEDS = {
         *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "train"),
     ],
     ("scipy",): ["embed", "measure_tendencies", "measure_words"],
+    ("pandas", "scipy", "torch"): ["continue_prompts"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
     ("pandas",): [

@@ -295,7 +295,8 @@ HEAVY = {
 NEEDS = {
     ("torch",): [
         *("describe_latents", "draw", "embed_graph", "estimate_partition", "generate"),
-        *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "train"),
+        *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "score_tokens"),
+        "train",
     ],
     ("scipy",): ["embed", "measure_tendencies", "measure_words"],
     ("pandas", "scipy", "torch"): ["continue_prompts"],

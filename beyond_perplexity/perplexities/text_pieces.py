@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.models.likelihoods import TokenScores
+from beyond_perplexity.models.token_scores import TokenScores
 
 PIECE_KINDS = ("word", "name", "number", "punctuation", "code", "white space")
 WORD, NAME, _NUMBER, _PUNCTUATION, _CODE, _SPACE = range(len(PIECE_KINDS))

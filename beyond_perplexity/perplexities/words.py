@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import ScoreWindow, TokenScores, check_window, run_windows
+from beyond_perplexity.models.likelihoods import ScoreWindow, check_window, run_windows
+from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.models.token_starts import word_beginnings
 from beyond_perplexity.perplexities.agreement import counted_parts, next_inputs
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind

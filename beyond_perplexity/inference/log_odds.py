@@ -99,6 +99,16 @@ def effective_cases(
     References
     ----------
     Efron and Stein (1981). The jackknife estimate of variance.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> alone = csr_matrix(np.ones((40, 1)))  # once in each unit: no rate varies
+    >>> twice = csr_matrix(np.array([2.0, 0.0] * 20)[:, None])
+    >>> sizes = np.full(40, 100)
+    >>> cases, df = effective_cases((alone, twice), (sizes, sizes))
+    >>> cases.round(1), df.round(1)
+    (array([158.]), array([119.]))
     """
     from scipy.sparse import csr_matrix, diags  # late, as everywhere in this package
 

@@ -24,7 +24,7 @@ def encode_with_starts(
     vocabulary: Vocabulary, texts: Sequence[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Encode texts: of each the ids, (n,), and the byte where each token begins, int64, (n,)."""
-    if vocabulary.kind == "huggingface":
+    if hasattr(vocabulary, "with_special_tokens"):  # a tokenizer of Hugging Face
         from beyond_perplexity.models.huggingface_vocabulary import encodings_of
 
         for text, (ids, encoding, is_bytes) in zip(
@@ -78,7 +78,7 @@ def shown_tokens(text: str, ids: np.ndarray, starts: np.ndarray) -> list[str]:
 
 def word_beginnings(vocabulary: Vocabulary) -> np.ndarray | None:
     """Return which ids begin a word or end a document, bool, (V,); None where tokens are words."""
-    if vocabulary.kind == "huggingface":
+    if hasattr(vocabulary, "with_special_tokens"):  # a tokenizer of Hugging Face
         from beyond_perplexity.models.huggingface_vocabulary import tokens_of
 
         tokens, prefix = tokens_of(vocabulary)

@@ -17,6 +17,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -40,7 +41,7 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_grouped_sentences,
     read_sentence_texts,
 )
-from beyond_perplexity.perplexities import summary as documents
+from beyond_perplexity.perplexities import split_texts
 from beyond_perplexity.perplexities.split_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.planning.run import Run
@@ -61,7 +62,8 @@ from tests.unit.text_pairs import run_script
 
 MANY, FEW = 20_000, 11
 MARKED = "a zebra"
-SUFFIXES = {"text": ".txt", "jsonl": ".jsonl", "parquet": ".parquet"}
+SUFFIXES = {"text": ".txt", "jsonl": ".jsonl", "parquet": ".parquet", "csv": ".csv"}
+SUFFIXES |= {"dataset": ".folder"}
 FORMS = pytest.mark.parametrize("form", TEXT_FORMATS)
 
 
@@ -81,8 +83,17 @@ def texts_of(count, last=MARKED):
 
 
 def write(path, texts):
+    table = pa.table({"text": texts})
     if path.suffix == ".parquet":
-        pq.write_table(pa.table({"text": texts}), path)
+        pq.write_table(table, path)
+        return path
+    if path.suffix == ".csv":
+        pa.csv.write_csv(table, path)
+        return path
+    if path.suffix == ".folder":
+        path.mkdir()
+        for number, part in enumerate((table.slice(0, 7), table.slice(7))):
+            pq.write_table(part, path / f"part-{number}.parquet")
         return path
     as_json = ".jsonl" in path.suffixes
     lines = [json.dumps({"text": text}) if as_json else text for text in texts]
@@ -116,7 +127,7 @@ def said(capsys):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    held = (external, "BATCH"), (pairs, "_BATCH"), (partition, "POOL"), (documents, "POOL")
+    held = (external, "BATCH"), (pairs, "_BATCH"), (partition, "POOL")
     for module, name in (*held, (likelihoods, "POOL")):
         monkeypatch.setattr(module, name, 2)
 
@@ -461,7 +472,7 @@ def test_raw_text_of_others_is_refused_but_may_be_cut_otherwise(corpus, tmp_path
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))
     for rows in (3, 7, 1000):
-        monkeypatch.setattr(documents, "READ", rows)
+        monkeypatch.setattr(split_texts, "READ", rows)
         found = texts_of_split(path, "test", raw=str(tmp_path / "raw.parquet"))
         assert [item.text for item in found] == texts_of_split_held(corpus, raw=True)
 

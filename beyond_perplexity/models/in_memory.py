@@ -35,8 +35,8 @@ class CallableModel(LanguageModel):
         self._call, self.vocabulary_size = call, vocabulary.size
         self.context_length = getattr(call, "context_length", None)
         theirs, impossible = list(range(vocabulary.size)), [BOS]
-        if vocabulary.kind == "huggingface":
-            bos, eos, unk = vocabulary.special_ids  # type: ignore[attr-defined]
+        if hasattr(vocabulary, "special_ids"):
+            bos, eos, unk = vocabulary.special_ids
             others = range(vocabulary.size - N_SPECIAL)
             theirs = [bos, eos, eos if unk is None else unk, *others]
             impossible = vocabulary.impossible  # type: ignore[attr-defined]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from beyond_perplexity import verdicts
@@ -150,3 +152,29 @@ def baselines_of(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     names = dict.fromkeys(rows["vocabulary"])
     return {name: shown_range(chosen[chosen["vocabulary"] == name]["baseline"]) for name in names}
+
+
+# Of a shorter n-gram's occurrences in a longer one, from which on it says nothing more.
+_WITHIN = 0.9
+_LOOKED_AT = 10  # times as many as are shown, for longer ones
+
+
+def named_words(words: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Take the named n-grams of each source: the farthest ones that it over-uses and under-uses.
+
+    A shorter n-gram that nearly always stands in a longer one which is named is left out.
+    """
+    parts = [words.head(0)]
+    for source, over in product(words["source"].unique(), (True, False)):
+        chosen = (words["source"] == source) & (words["verdict"] == verdicts.DIFFERS)
+        rows = words[chosen & ((words["log_odds"] > 0) == over)].head(_LOOKED_AT * most)
+        counts = (rows["count"] + rows["count_reference"]).to_list()
+        held = list(zip(rows["ngram"].map(" {} ".format), counts, strict=True))
+        kept = [
+            not any(name != other and name in other and n >= _WITHIN * count for other, n in held)
+            for name, count in held
+        ]
+        parts.append(
+            rows[np.array(kept, bool)].head(most).sort_values("log_odds", ascending=not over)
+        )
+    return pd.concat([part for part in parts if len(part)] or parts)

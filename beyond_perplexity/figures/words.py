@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -14,38 +13,15 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import style
 from beyond_perplexity.figures.labels import PALETTE, Labels
+from beyond_perplexity.figures.numbers import named_words
 from beyond_perplexity.verdicts import DIFFERS
 
 _MOST = 15  # n-grams of either direction
 _ROWS = 36  # of several sample sets
 _LETTERS = 34
-# Of a shorter n-gram's occurrences in a longer one, from which on it says nothing more.
-_WITHIN = 0.9
-_LOOKED_AT = 10  # times as many as are shown, for longer ones
 _OVER, _UNDER = PALETTE[0], PALETTE[3]
 _COLOURS = "RdBu"  # also for red-green blindness: blue where the samples have more
 _LETTER = 0.06  # inches, of a name
-
-
-def named_words(words: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Take the named n-grams of each source: the farthest ones that it over-uses and under-uses.
-
-    A shorter n-gram that nearly always stands in a longer one which is named is left out.
-    """
-    parts = [words.head(0)]
-    for source, over in product(words["source"].unique(), (True, False)):
-        chosen = (words["source"] == source) & (words["verdict"] == DIFFERS)
-        rows = words[chosen & ((words["log_odds"] > 0) == over)].head(_LOOKED_AT * most)
-        counts = (rows["count"] + rows["count_reference"]).to_list()
-        held = list(zip(rows["ngram"].map(" {} ".format), counts, strict=True))
-        kept = [
-            not any(name != other and name in other and n >= _WITHIN * count for other, n in held)
-            for name, count in held
-        ]
-        parts.append(
-            rows[np.array(kept, bool)].head(most).sort_values("log_odds", ascending=not over)
-        )
-    return pd.concat([part for part in parts if len(part)] or parts)
 
 
 def _short(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from beyond_perplexity.report.bits_per_byte import describe_differences
 from beyond_perplexity.report.difference_parts import (
     describe_parts,
     draw_difference,
-    write_difference,
 )
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
@@ -126,7 +126,9 @@ def _found(
         text += "\n\n" + describe_parts(frames, labels)
         figures += ["perplexity_parts", "perplexity_by_position"]
     if given.out:
-        text += write_difference(Path(given.out), frames, figures, labels, signature)
+        # By its name, so that how a page looks counts for no job of a run.
+        write = resolve_name("beyond_perplexity.report.difference_parts:write_difference")
+        text += write(Path(given.out), frames, figures, labels, signature)
     return Result(
         "compare_perplexity",
         table,

@@ -10,12 +10,12 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
+    named_words,
     shown_p,
     shown_share,
     shown_signed,
     stars,
 )
-from beyond_perplexity.figures.words import named_words
 from beyond_perplexity.report.layout import Column, Table, empty_table, interval_column, lay_out
 from beyond_perplexity.verdicts import DIFFERS, is_known, no_verdict_text
 

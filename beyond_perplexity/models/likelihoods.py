@@ -6,11 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import padded_width, rows_of_batch
@@ -106,70 +107,31 @@ def cut_windows(
         yield ScoreWindow(document, whole[end - context : end + 1], counted)
 
 
+def padded_windows(windows: Sequence[ScoreWindow], width: int | None = None) -> np.ndarray:
+    """Fill windows up at their ends to a width: inputs and targets, int64, (2, B, T)."""
+    width = width or max(len(window.tokens) for window in windows) - 1
+    pair = np.full((2, len(windows), width), EOS, np.int64)
+    for row, window in enumerate(windows):
+        end = len(window.tokens) - 1
+        pair[0, row, :end], pair[1, row, :end] = window.tokens[:-1], window.tokens[1:]
+    return pair
+
+
+def counted_parts(windows: Sequence[ScoreWindow], values: Tensor) -> Iterator[np.ndarray]:
+    """Yield what values, (B T, ...), of all positions hold of the counted ones of each window."""
+    held = values.view(len(windows), -1, *values.shape[1:]).cpu().numpy()
+    for row, window in zip(held, windows, strict=True):
+        end = len(window.tokens) - 1
+        yield row[end - window.counted : end]
+
+
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield log p of the counted predictions of each window, float64; `width`: of the rows."""
-    width = width or max(len(window.tokens) for window in windows) - 1
-    pair = np.full((2, len(windows), width), EOS, np.int64)  # inputs, targets
-    for row, window in enumerate(windows):
-        end = len(window.tokens) - 1
-        pair[0, row, :end], pair[1, row, :end] = window.tokens[:-1], window.tokens[1:]
-    inputs, targets = torch.from_numpy(pair).to(model.device)
+    inputs, targets = torch.from_numpy(padded_windows(windows, width)).to(model.device)
     flat = torch.cat(list(model.target_log_probs(inputs, targets, LOGIT_ROWS)))
-    scores = flat.view(len(windows), width).cpu().numpy()
-    for row, window in enumerate(windows):
-        end = len(window.tokens) - 1
-        yield scores[row, end - window.counted : end]
-
-
-@torch.no_grad()
-def score_encoded(
-    model: LanguageModel,
-    encoded: Iterable[np.ndarray],
-    *,
-    context_length: int | None = None,
-    stride: int | None = None,
-    count_eos: bool = True,
-    batch_tokens: int = 8192,
-) -> Iterator[DocumentScore]:
-    """Score documents, ids without ``<s>`` and ``</s>``, in their order, without holding them all.
-
-    The model is put to evaluation mode. `context_length`, `stride`: see `check_window`;
-    `count_eos`: whether log P has ``</s>``; without, it is that of all texts that begin so;
-    `batch_tokens`: positions of a batch at most; changes results by rounding only.
-    """
-    model.eval()
-    context, stride = check_window(model, context_length, stride)
-    stream = iter(encoded)
-    while pool := list(islice(stream, POOL)):
-        cut = (cut_windows(document, ids, context, stride) for document, ids in enumerate(pool))
-        windows = sorted(chain.from_iterable(cut), key=lambda window: len(window.tokens))
-        totals, impossible = np.zeros(len(pool)), np.zeros(len(pool), np.int64)
-        while windows:
-            rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
-            batch, windows = windows[-rows:], windows[:-rows]
-            for window, found in zip(batch, score_windows(model, batch), strict=True):
-                ended = window.tokens[-1] == EOS  # no text holds that token
-                scores = found[:-1] if ended and not count_eos else found
-                totals[window.document] += scores.sum()
-                impossible[window.document] += np.count_nonzero(np.isneginf(scores))
-        for ids, total, zeros in zip(pool, totals, impossible, strict=True):
-            unknown = int(np.count_nonzero(ids == UNK))
-            yield DocumentScore(float(total), len(ids), unknown, int(zeros))
-
-
-def score_documents(
-    model: LanguageModel, vocabulary: Vocabulary, texts: Iterable[str], **options: Any
-) -> Iterator[DocumentScore]:
-    """Score texts (tokens joined by one blank), in their order; options as in `score_encoded`."""
-
-    def encoded() -> Iterator[np.ndarray]:
-        stream = iter(texts)
-        while part := list(islice(stream, POOL)):
-            yield from vocabulary.encode(part)
-
-    return score_encoded(model, encoded(), **options)
+    yield from counted_parts(windows, flat)
 
 
 # Gives of each window the values of its counted predictions, (counted, ...).
@@ -184,7 +146,7 @@ def run_windows(
     stride: int | None,
     batch_tokens: int = 8192,
 ) -> Iterator[tuple[np.ndarray, list[tuple[int, np.ndarray]]]]:
-    """Run the windows of documents in the batches of `score_encoded`.
+    """Run the windows of documents in batches of about so many positions.
 
     Of each document its ids and, in the order in which they were run, the values of its windows,
     with the number of the first prediction that they are of.
@@ -208,6 +170,53 @@ def run_windows(
         yield from zip(pool, found, strict=True)
 
 
+def score_encoded(
+    model: LanguageModel,
+    encoded: Iterable[np.ndarray],
+    *,
+    context_length: int | None = None,
+    stride: int | None = None,
+    count_eos: bool = True,
+    batch_tokens: int = 8192,
+) -> Iterator[DocumentScore]:
+    """Score documents, ids without ``<s>`` and ``</s>``, in their order, without holding them all.
+
+    The model is put to evaluation mode. `context_length`, `stride`: see `check_window`;
+    `count_eos`: whether log P has ``</s>``; without, it is that of all texts that begin so;
+    `batch_tokens`: positions of a batch at most; changes results by rounding only.
+    """
+    model.eval()
+    sizes = *check_window(model, context_length, stride), batch_tokens
+    for ids, windows in run_windows(encoded, partial(score_windows, model), *sizes):
+        yield _document_score(ids, windows, count_eos)[0]
+
+
+def _document_score(
+    ids: np.ndarray, windows: Iterable[tuple[int, np.ndarray]], count_eos: bool
+) -> tuple[DocumentScore, np.ndarray]:
+    """Add up the windows of a document, in the order in which they were run; and log p of each."""
+    log_probs, total = np.empty(len(ids) + count_eos), 0.0
+    for first, found in windows:
+        kept = found[: len(log_probs) - first]
+        log_probs[first : first + len(kept)] = kept
+        total += kept.sum()
+    unknown, zeros = np.count_nonzero(ids == UNK), np.count_nonzero(np.isneginf(log_probs))
+    return DocumentScore(float(total), len(ids), int(unknown), int(zeros)), log_probs
+
+
+def score_documents(
+    model: LanguageModel, vocabulary: Vocabulary, texts: Iterable[str], **options: Any
+) -> Iterator[DocumentScore]:
+    """Score texts (tokens joined by one blank), in their order; options as in `score_encoded`."""
+
+    def encoded() -> Iterator[np.ndarray]:
+        stream = iter(texts)
+        while part := list(islice(stream, POOL)):
+            yield from vocabulary.encode(part)
+
+    return score_encoded(model, encoded(), **options)
+
+
 def score_texts_by_token(
     model: LanguageModel,
     vocabulary: Vocabulary,
@@ -226,13 +235,7 @@ def score_texts_by_token(
         encoded = list(encode_with_starts(vocabulary, part))
         scored = run_windows((ids for ids, _ in encoded), partial(score_windows, model), *sizes)
         for text, (_, starts), (ids, windows) in zip(part, encoded, scored, strict=True):
-            log_probs, total = np.empty(len(ids) + count_eos), 0.0
-            for first, found in windows:
-                kept = found[: len(log_probs) - first]
-                log_probs[first : first + len(kept)] = kept
-                total += kept.sum()
-            unknown, zeros = np.count_nonzero(ids == UNK), np.count_nonzero(np.isneginf(log_probs))
-            score = DocumentScore(float(total), len(ids), int(unknown), int(zeros))
+            score, log_probs = _document_score(ids, windows, count_eos)
             shown = shown_tokens(text, ids, starts) + ["</s>"] * count_eos
             begins = np.append(starts, len(text.encode()))[: len(shown)].astype(np.int64)
             yield score, TokenScores(log_probs, begins, shown, count_eos)

@@ -15,30 +15,20 @@ from torch import Tensor
 
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import POOL, ScoreWindow, check_window, run_windows
-from beyond_perplexity.perplexities.summary import ScoredText
+from beyond_perplexity.models.likelihoods import (
+    POOL,
+    ScoreWindow,
+    check_window,
+    counted_parts,
+    padded_windows,
+    run_windows,
+)
+from beyond_perplexity.perplexities.summary import ScoredText, unit_key
 from beyond_perplexity.schemas.perplexity import MODEL_AGREEMENT
-from beyond_perplexity.vocabulary import EOS, Vocabulary
+from beyond_perplexity.vocabulary import Vocabulary
 
 AGREEMENT_MEASURES = ("KL(first || second)", "KL(second || first)", "same argmax")
 _LOGIT_ROWS = 512  # positions whose logits are held at once, of both models, in float64
-
-
-def next_inputs(model: LanguageModel, windows: Sequence[ScoreWindow]) -> Tensor:
-    """Return what a model reads of windows, int64, (B, T), filled up at the ends."""
-    width = max(len(window.tokens) for window in windows) - 1
-    inputs = np.full((len(windows), width), EOS, np.int64)
-    for row, window in enumerate(windows):
-        inputs[row, : len(window.tokens) - 1] = window.tokens[:-1]
-    return torch.from_numpy(inputs).to(model.device)
-
-
-def counted_parts(windows: Sequence[ScoreWindow], values: Tensor) -> Iterator[np.ndarray]:
-    """Yield what values, (B T, ...), of all positions hold of the counted ones of each window."""
-    held = values.view(len(windows), -1, *values.shape[1:]).cpu().numpy()
-    for row, window in zip(held, windows, strict=True):
-        end = len(window.tokens) - 1
-        yield row[end - window.counted : end]
 
 
 def _divergences(first: Tensor, second: Tensor) -> Tensor:
@@ -54,7 +44,8 @@ def _divergences(first: Tensor, second: Tensor) -> Tensor:
 def _run(
     first: LanguageModel, second: LanguageModel, windows: Sequence[ScoreWindow]
 ) -> Iterator[np.ndarray]:
-    chunks = (one.next_logits(next_inputs(one, windows), _LOGIT_ROWS) for one in (first, second))
+    inputs = torch.from_numpy(padded_windows(windows)[0])  # (B, T)
+    chunks = (one.next_logits(inputs.to(one.device), _LOGIT_ROWS) for one in (first, second))
     values = torch.cat([_divergences(*pair) for pair in zip(*chunks, strict=True)])  # (B T, 3)
     yield from counted_parts(windows, values)
 
@@ -83,8 +74,7 @@ def agreement(
         for item, (ids, values) in zip(part, found, strict=True):
             sums.extend(np.sum([own.sum(0) for _, own in values], 0).tolist())
             counts.append(len(ids) + 1)
-            group = item.title if item.group is None else item.group
-            groups.append(intervals.group_key(group, len(groups)))
+            groups.append(unit_key(item, len(groups)))
     columns = np.asarray(sums).reshape(-1, len(AGREEMENT_MEASURES)).T  # (3, D)
     *held, sizes = intervals.sum_groups(np.asarray(groups), *columns, np.asarray(counts))
     rows = []

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.p_values import holm
+from beyond_perplexity.inference.p_values import adjust_rows
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
+from beyond_perplexity.perplexities.summary import unit_key
 from beyond_perplexity.perplexities.text_pieces import (
     NAME,
     PIECE_KINDS,
@@ -136,8 +137,7 @@ class Parts:
             heapq.heappush(carriers, (abs(totals[i] - totals[j]), -len(self._groups), name))
             if len(carriers) > MOST_DOCUMENTS:
                 heapq.heappop(carriers)
-        group = item.title if item.group is None else item.group
-        self._groups.append(intervals.group_key(group, len(self._groups)))
+        self._groups.append(unit_key(item, len(self._groups)))
 
     @staticmethod
     def _by_class(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -170,9 +170,7 @@ class Parts:
         rows += [_row(others, whole[0], groups, DOCUMENT, "all others")] if others.any() else []
         _add_up(rows)
         for split in PART_SPLITS | {WHOLE_PART: ()}:
-            tested = [row for row in rows if row["split"] == split and row["low"] is not None]
-            for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
-                row["p_adjusted"] = float(p)
+            adjust_rows([row for row in rows if row["split"] == split])
         named = {"scored_text": self.kind, "first": self.names[first], "second": self.names[second]}
         return [row | named for row in rows]
 

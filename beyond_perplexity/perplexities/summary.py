@@ -151,6 +151,12 @@ def score_rows(
         yield rows
 
 
+def unit_key(document: ScoredText | DocumentRow, number: int) -> int:
+    """Return the key of what intervals are over: a document's group, else its page, else itself."""
+    group = document.title if document.group is None else document.group
+    return intervals.group_key(group, number)
+
+
 def rows_table(rows: list[DocumentRow]) -> pa.Table:
     """Turn rows into a table of schema ``document_scores``."""
     return pa.table([*zip(*rows, strict=True)], DOCUMENT_SCORES)
@@ -177,8 +183,7 @@ class Totals:
         for name, column in self.columns.items():
             value = getattr(row, name)
             column.append(math.nan if value is None else value)
-        group = row.title if row.group is None else row.group
-        self.groups.append(intervals.group_key(group, len(self.groups)))
+        self.groups.append(unit_key(row, len(self.groups)))
 
     def sums(self) -> dict[str, float]:
         """Add up every column in the order of the documents."""

@@ -29,10 +29,15 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import ScoreWindow, check_window, run_windows
+from beyond_perplexity.models.likelihoods import (
+    ScoreWindow,
+    check_window,
+    counted_parts,
+    padded_windows,
+    run_windows,
+)
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.models.token_starts import word_beginnings
-from beyond_perplexity.perplexities.agreement import counted_parts, next_inputs
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind
 from beyond_perplexity.schemas.perplexity import WORD_SURPRISALS
 from beyond_perplexity.vocabulary import Vocabulary
@@ -45,7 +50,8 @@ def _masses(
     model: LanguageModel, begins: Tensor, windows: Sequence[ScoreWindow]
 ) -> Iterator[np.ndarray]:
     """Yield ln of the probability that what comes next begins a word, at each counted position."""
-    chunks = model.next_logits(next_inputs(model, windows), _LOGIT_ROWS)  # (n, V) each
+    inputs = torch.from_numpy(padded_windows(windows)[0]).to(model.device)  # (B, T)
+    chunks = model.next_logits(inputs, _LOGIT_ROWS)  # (n, V) each
     found = [part[:, begins].double().logsumexp(1) - part.double().logsumexp(1) for part in chunks]
     yield from counted_parts(windows, torch.cat(found))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -42,6 +41,7 @@ from beyond_perplexity.report.layout import (
     Column,
     Table,
     csv_text,
+    drawn_files,
     html_page,
     interval_column,
     lay_out,
@@ -49,11 +49,12 @@ from beyond_perplexity.report.layout import (
     text_columns,
     to_html_table,
     to_text,
+    write_files,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
 from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
+from beyond_perplexity.storage.outputs import check_output_folder
 from beyond_perplexity.tendencies import definitions
 from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT, reason_text
 
@@ -370,23 +371,14 @@ def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> N
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
-    from beyond_perplexity.figures.style import save  # late: matplotlib
-
     figures = draw_figures(found)
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        drawn = Path(folder)
-        for name, figure in figures.items():
-            save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
-        files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
+    files = drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
     texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
     words = found.words.drop(columns="source", errors="ignore")
     texts |= {"words.csv": csv_text(words), "compare.html": page}
-    files |= {name: text.encode() for name, text in texts.items()}
-    for name, content in files.items():
-        with atomic_path(out / name) as temporary:
-            temporary.write_bytes(content)
+    write_files(out, files | {name: text.encode() for name, text in texts.items()})
 
 
 def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparison:

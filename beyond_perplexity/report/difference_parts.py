@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from beyond_perplexity.report.layout import (
     Column,
     Table,
     csv_text,
+    drawn_files,
     html_page,
     interval_column,
     lay_out,
@@ -29,8 +29,8 @@ from beyond_perplexity.report.layout import (
     to_text,
     under,
     without_repeats,
+    write_files,
 )
-from beyond_perplexity.storage.outputs import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,13 +127,7 @@ def write_difference(
     signature: str,
 ) -> str:
     """Write ``difference.html``, figures and tables to a folder, all drawn first; say where."""
-    from beyond_perplexity.figures.style import save  # late: matplotlib
-
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        for name in figures:
-            paths = [Path(folder, f"{name}.{suffix}") for suffix in ("svg", "pdf")]
-            save(draw_difference(name, frames, labels), paths)
-        files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    files = drawn_files({name: draw_difference(name, frames, labels) for name in figures})
     page = render(
         "templates/difference.html",
         title="Where models differ",
@@ -150,7 +144,5 @@ def write_difference(
     )
     files |= {f"{name}.csv": csv_text(frame).encode() for name, frame in frames.items()}
     files["difference.html"] = html_page("Where models differ", page).encode()
-    for name, content in files.items():
-        with atomic_path(out / name) as temporary:
-            temporary.write_bytes(content)
+    write_files(out, files)
     return f"\n\nOpen {out / 'difference.html'}; in full precision: {out / 'perplexity_parts.csv'}"

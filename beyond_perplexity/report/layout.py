@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown_interval
 from beyond_perplexity.foreign_text import printable, safe_cell
+from beyond_perplexity.storage.outputs import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PUBLISHED_COLUMN = "published"
 NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with the reason
@@ -198,3 +203,20 @@ def csv_text(frame: pd.DataFrame) -> str:
     texts = frame.select_dtypes(["object", "string", "category"]).columns
     safe = frame.assign(**{name: frame[name].map(safe_cell) for name in texts})
     return str(safe.rename(columns=safe_cell).to_csv(index=False, lineterminator="\n"))
+
+
+def drawn_files(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Draw figures as SVG and PDF: what their files hold, by name."""
+    from beyond_perplexity.figures.style import save  # late: matplotlib
+
+    with TemporaryDirectory(prefix="figures-") as folder:
+        for name, figure in figures.items():
+            save(figure, [Path(folder, f"{name}.{suffix}") for suffix in ("svg", "pdf")])
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def write_files(out: Path, files: Mapping[str, bytes]) -> None:
+    """Write files to a folder, each whole or not at all."""
+    for name, content in files.items():
+        with atomic_path(out / name) as temporary:
+            temporary.write_bytes(content)

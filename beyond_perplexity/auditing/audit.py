@@ -12,7 +12,7 @@ import torch
 
 from beyond_perplexity.auditing import checks
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.sampled_texts import filled_texts, sample_texts
+from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -132,12 +132,10 @@ def audit_texts(
 ) -> tuple[list[checks.Finding], list[checks.PrintedNumber]]:
     """Make the checks, and with `rosetta` the numbers of other programs, of the whole text."""
     account = Account(path, "documents")
-    texts: Iterable[str] = held.read(path, field, account)
-    texts = list(texts) if rosetta else texts
-    sample = sample_texts(texts, documents, seed)
+    read = held.read(path, field, account)
+    sample, texts = choose_texts(read, account, documents, seed, whole=rosetta)
     subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
     findings = audit_subject(subject, None if check is None else list(check))
-    if not isinstance(texts, list):
-        account.left_out["not drawn for the checks"] = account.used - len(sample)
+    if texts is None:
         return findings, []
     return findings, checks.translate(Speech(held.model, held.vocabulary, texts, held.kind))

@@ -28,6 +28,17 @@ def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
     return [text for _, text in sorted(kept.values())]
 
 
+def choose_texts(
+    texts: Iterable[str], account: Account, documents: int, seed: int, *, whole: bool
+) -> tuple[list[str], list[str] | None]:
+    """Draw documents of a stream and, where the whole of it is wanted, hold that beside them."""
+    held = list(texts) if whole else None
+    sample = sample_texts(texts if held is None else held, documents, seed)
+    if held is None:
+        account.left_out["not drawn for the checks"] = account.used - len(sample)
+    return sample, held
+
+
 def _cut(text: str) -> str:
     held = text[:CUT_AT]
     return text if held == text else held.rpartition(" ")[0] or held

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beyond_perplexity.auditing import checks
-from beyond_perplexity.auditing.sampled_texts import filled_texts, sample_texts
+from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
@@ -142,13 +142,11 @@ def _of_server(given: AuditOptions, names: Sequence[str] | None) -> Audit:
     texts = calls.text_source(given.texts, "texts", field=given.field)
     account = Account(texts, "documents")
     filled = filled_texts(read_cleaned(texts, None, field=given.field, account=account), account)
-    held = list(filled) if given.rosetta else filled
-    sample = sample_texts(held, given.documents, given.seed)
+    sizes = given.documents, given.seed
+    sample, held = choose_texts(filled, account, *sizes, whole=given.rosetta)
     findings = audit_server(given, sample, names, given.precision)
     numbers = list[checks.PrintedNumber]()
-    if isinstance(held, list):
+    if held is not None:
         with ServedModel(given) as served:
             numbers = translate_server(served, held)
-    else:
-        account.left_out["not drawn for the checks"] = account.used - len(sample)
     return Audit(str(given.url), findings, numbers, checks.SERVED_CHECKS)

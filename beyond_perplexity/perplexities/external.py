@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import torch
 
-from beyond_perplexity.corpus.external import GroupField, read_grouped
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.contract import LanguageModel
@@ -31,13 +30,14 @@ from beyond_perplexity.models.kneser_ney import open_arpa
 from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
+from beyond_perplexity.perplexities.given_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.signature import changed
-from beyond_perplexity.storage.accounts import NO_TOKEN, Account
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary, Vocabulary
@@ -153,8 +153,6 @@ FREE_SPELLING = (
 )
 SPELLING_ADVICE = "; give a spelling model (python -m scripts.build_spelling_model makes one)"
 
-_WHO = "give it to every document, or to none and leave the group column out"
-
 
 class Scoring(NamedTuple):
     """What is scored, by what, and how."""
@@ -168,21 +166,6 @@ class Scoring(NamedTuple):
     spelling_model: str | Path | None
     checkpoint: Path | None
     source: Mapping[str, Any] = MappingProxyType({})
-
-
-def _groups(options: ScoringOptions) -> GroupField:
-    return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
-
-
-def _read_texts(options: ScoringOptions, cleaning: Preprocessing | None) -> Iterator[ScoredText]:
-    account = Account(options.texts, "documents")
-    given = cleaning, _groups(options), options.field, account
-    documents = read_grouped(options.texts, *given)
-    for place, (text, group) in enumerate(documents):
-        if text.strip():
-            yield ScoredText(place, text, group)
-        else:
-            account.left_out[NO_TOKEN] += 1
 
 
 def _load_folder(options: ScoringOptions) -> Scoring:
@@ -201,7 +184,10 @@ def _load_folder(options: ScoringOptions) -> Scoring:
     cleaning = cleaning_of(opened.description, **how)
     found = None if is_foreign(name) else find_spelling_model(name, vocabulary)
     kind: TextKind = "cleaned" if cleaning else "raw"
-    texts, spelling_model = _read_texts(options, cleaning), options.spelling_model or found
+    texts, spelling_model = (
+        filled_documents(options, cleaning, Account(options.texts, "documents")),
+        options.spelling_model or found,
+    )
     files = opened.weights, opened.source
     return Scoring(options, model, vocabulary, texts, kind, spelling_model, *files)
 
@@ -209,7 +195,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
 def _load_held(options: ScoringOptions) -> Scoring:
     model, vocabulary = hold(options.model, options.tokenizer)
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
-    texts = _read_texts(options, WHITE_SPACE_ONLY if words else None)
+    texts = filled_documents(options, WHITE_SPACE_ONLY if words else None)
     source = {"model": type(options.model).__name__}
     return Scoring(
         options, model, vocabulary, texts, "cleaned" if words else "raw", None, None, source
@@ -219,7 +205,7 @@ def _load_held(options: ScoringOptions) -> Scoring:
 def _load_arpa(options: ScoringOptions) -> Scoring:
     path = Path(str(options.model))
     model, vocabulary = open_arpa(path, options.device)
-    groups, rule = _groups(options), UnknownRule(options.unk_as, options.unk_as_unknown)
+    groups, rule = group_field(options), UnknownRule(options.unk_as, options.unk_as_unknown)
     lines = enumerate(read_grouped_sentences(options.texts, rule, groups, options.field))
     texts = (ScoredText(place, text, group) for place, (text, group) in lines)
     return Scoring(options, model, vocabulary, texts, "cleaned", None, path)

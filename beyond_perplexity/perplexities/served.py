@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import SPECIAL
 from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.models.token_scores import TokenScores
+from beyond_perplexity.perplexities.given_texts import filled_documents
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, summarize_rows
 from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES
-from beyond_perplexity.storage.accounts import NO_TOKEN, Account
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.provenance import hash_bytes, run_record
 from beyond_perplexity.storage.shards import ShardWriter
 
@@ -90,18 +90,10 @@ def _read(
     options: ScoringOptions, account: Account, how: dict[str, object]
 ) -> Iterator[ScoredText]:
     """Stream the documents; the signature is told where one says what may be a special token."""
-    name = options.group_column
-    advice = "give it to every document, or to none and leave the group column out"
-    groups = GroupField(name or "group", name is not None, advice)
-    for place, (text, group) in enumerate(
-        read_grouped(options.texts, None, groups, options.field, account)
-    ):
-        if not text.strip():
-            account.left_out[NO_TOKEN] += 1
-            continue
-        if SPECIAL.search(text):
+    for item in filled_documents(options, None, account):
+        if SPECIAL.search(item.text):
             how["special"] = "server"
-        yield ScoredText(place, text, group)
+        yield item
 
 
 def score_served(options: ScoringOptions) -> tuple[dict[str, Any], pa.Table | None]:

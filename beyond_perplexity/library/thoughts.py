@@ -21,7 +21,7 @@ from beyond_perplexity.library.call_options import DrawThoughtsOptions
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.schemas.draws import THOUGHTS
 from beyond_perplexity.storage.provenance import run_record, value_hash
-from beyond_perplexity.storage.shards import read_record, write_shard
+from beyond_perplexity.storage.shards import check_schema, read_record, write_shard
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.thoughts import ThoughtOptions
@@ -82,7 +82,11 @@ def thoughts(given: DrawThoughtsOptions) -> Result:
         )
         drawn = partial(_shard, dialogue, options, given)
         paths = list(_shards(records, given.shard_size, out, record, drawn))
-    table = pa.concat_tables([pa.parquet.read_table(path) for path in paths])
+    parts = []
+    for path in paths:
+        with check_schema(path, THOUGHTS) as file:
+            parts.append(file.read())
+    table = pa.concat_tables(parts)
     told = f"{len(table):,} thoughts of {len(set(table['instance'].to_pylist())):,} prompts"
     told += f" are in {out}; beyond-perplexity estimate --thoughts {out}/*.parquet"
     return Result("thoughts", table, text=told, summary={"files": [str(path) for path in paths]})

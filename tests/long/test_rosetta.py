@@ -37,16 +37,21 @@ TEXTS = [
 ] * 3
 
 
-@pytest.fixture(scope="session")
-def interpreter(tmp_path_factory) -> str:
-    """Give an interpreter with the programs, in an environment made for it."""
-    if held := os.environ.get("ROSETTA_PYTHON"):
+def python_with(packages: tuple[str, ...], variable: str, folders: pytest.TempPathFactory) -> str:
+    """Give the interpreter that a variable names, else one of an environment made for packages."""
+    if held := os.environ.get(variable):
         return held
-    folder = tmp_path_factory.mktemp("rosetta")
+    folder = folders.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = str(folder / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     return python
+
+
+@pytest.fixture(scope="session")
+def interpreter(tmp_path_factory) -> str:
+    """Give an interpreter with the programs."""
+    return python_with(PACKAGES, "ROSETTA_PYTHON", tmp_path_factory)
 
 
 def printed(python: str, folder: Path, *flags: str) -> dict[str, dict[str, float]]:

@@ -8,7 +8,6 @@ environment of its own (or ``LLAMA_PYTHON``). What it answers is what the fake s
 import os
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.served.journal import Journal
 from beyond_perplexity.models.served.options import ServedOptions
 from beyond_perplexity.models.served.server import ServedModel
-from tests.long.test_rosetta import calm
+from tests.long.test_rosetta import calm, python_with
 from tests.unit.fake_server import FakeServer
 from tests.unit.huggingface_models import make_gpt2
 from tests.unit.test_served import LONG, TEXTS, logits_of
@@ -38,13 +37,7 @@ WRITE += "write_gguf(sys.argv[1], sys.argv[2], sys.argv[3] == 'True')"
 
 @pytest.fixture(scope="session")
 def interpreter(tmp_path_factory):
-    if held := os.environ.get("LLAMA_PYTHON"):
-        return held
-    folder = tmp_path_factory.mktemp("llama")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = str(folder / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    return python
+    return python_with(PACKAGES, "LLAMA_PYTHON", tmp_path_factory)
 
 
 @contextmanager

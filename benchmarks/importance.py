@@ -1,13 +1,14 @@
 """Weigh latents in batches, beside a plain loop over instances and samples with the same weights.
 
-    python -m benchmarks.importance [--results results] [--samples 100] [--instances 5]
+    python -m benchmarks.importance [--device auto] [--samples 100] [--instances 5]
 
 Needs the models of the default run (`snakemake importance`). The loops are those that the tests
 take as oracles, written the way the published programs work: one sample of one instance at a time.
 They draw (or are given) few samples, and are checked to give the same log p and log q. Both are as
 the paper has it: samples at six temperatures, and log q of each at all six, which the package finds
-in a second pass that draws the latents again. Both have warmed up on an instance.
-The second table is the peak memory of a process that weighs one instance K times.
+in a second pass that draws the latents again. Both have warmed up on an instance. The loops run on
+a CPU. The second table is the peak memory of a process that weighs one instance K times, or what it
+holds of the GPU.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import torch
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.importance.model_pair import (
     Pair,
+    clock_of,
     load_pair,
     score_temperatures,
     take_instances,
@@ -35,6 +37,7 @@ from beyond_perplexity.importance.model_pair import (
 from beyond_perplexity.importance.ways_to_draw import LogQOptions, WeightOptions
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS
+from beyond_perplexity.models.registry import choose_device
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
@@ -43,14 +46,13 @@ LOOPED = 2  # samples of an instance that the plain loop weighs
 Looped = tuple[np.ndarray, np.ndarray, list[list[int]]]  # log p, log q, latents
 
 
-def load(results: Path, name: str, corpus: str, count: int) -> tuple[Pair, list[Instance]]:
+def load(name: str, device: str, given: argparse.Namespace) -> tuple[Pair, list[Instance]]:
     """Read a pair of the default run and choose instances of the test split."""
-    models = results / "models"
-    proposal = PAIRS[name]
-    pair, words = load_pair(models / name, models / proposal, "cpu", 1, f"{name}/{proposal}")
-    files = CorpusFiles.of(results / "corpora" / corpus)
+    models, proposal = given.results / "models", PAIRS[name]
+    pair, words = load_pair(models / name, models / proposal, device, 1, f"{name}/{proposal}")
+    files = CorpusFiles.of(given.results / "corpora" / given.corpus)
     every = pair.model.instances(files, "test", words)
-    return pair, take_instances(every, range(count), 1)
+    return pair, take_instances(every, range(given.instances), 1)
 
 
 def draw(pair: Pair, instance: Instance) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,12 +68,12 @@ def ours_on(
     pair: Pair, instance: Instance, latents: list[list[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weigh given latents with the package."""
-    batch = InstanceBatch.of([instance])
-    rows = torch.tensor(latents).repeat(16 // LOOPED, 1)
-    owner = torch.zeros(16, dtype=torch.int64)
+    batch, device = pair.batch(instance), pair.model.device
+    rows = torch.tensor(latents, device=device).repeat(16 // LOOPED, 1)
+    owner = torch.zeros(16, dtype=torch.int64, device=device)
     log_p = pair.model.log_joint(batch, owner, rows)[:LOOPED]
     log_q = pair.proposal.log_prob(batch, owner, rows, GRID)[:LOOPED]
-    return log_p.numpy(), log_q.numpy()
+    return log_p.cpu().numpy(), log_q.cpu().numpy()
 
 
 def loop_rnng(
@@ -125,18 +127,21 @@ def weigh_all(pair: Pair, instances: Sequence[Instance], samples: int) -> None:
 
 
 @torch.inference_mode()
-def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) -> str:
+def compare(
+    pair: Pair, looped: Pair, instances: Sequence[Instance], samples: int, loop: Any
+) -> str:
     """Time both and check that they agree; return a row of the table."""
     weigh_all(pair, instances[:1], samples)
-    start = time.process_time()
+    _, now = clock_of(pair.model.device)
+    begun = now()
     weigh_all(pair, instances, samples)
-    ours = samples * len(GRID) * len(instances) / (time.process_time() - start)
-    loop(pair, instances[0], *draw(pair, instances[0]))
+    ours = samples * len(GRID) * len(instances) / (now() - begun)
+    loop(looped, instances[0], *draw(looped, instances[0]))
     seconds = 0.0
     for instance in instances:
-        uniforms, latents = draw(pair, instance)
+        uniforms, latents = draw(looped, instance)
         start = time.process_time()
-        log_p, log_q, held = loop(pair, instance, uniforms, latents)
+        log_p, log_q, held = loop(looped, instance, uniforms, latents)
         seconds += time.process_time() - start
         for found, expected in zip((log_p, log_q), ours_on(pair, instance, held), strict=True):
             assert np.allclose(found, expected, rtol=1e-4, atol=1e-2), (found, expected)
@@ -145,19 +150,23 @@ def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) 
     return f"{words:8.0f} {ours:14,.0f} {theirs:12,.2f} {ours / theirs:8,.0f}"
 
 
-def measure_memory(name: str, arguments: argparse.Namespace) -> None:
+def measure_memory(name: str, given: argparse.Namespace) -> None:
     """Weigh the longest instance; print the peak memory in MiB."""
-    pair, instances = load(arguments.results, name, arguments.corpus, arguments.instances)
+    pair, instances = load(name, given.device, given)
     longest = max(instances, key=lambda instance: len(instance.arrays[TOKENS]))
-    for _ in weigh(pair, [longest], WeightOptions(1.0), range(arguments.samples)):
+    for _ in weigh(pair, [longest], WeightOptions(1.0), range(given.samples)):
         pass
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    if pair.model.device.type == "cuda":
+        print(torch.cuda.max_memory_reserved() // 2**20)
+    else:
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"), help="of a run")
     parser.add_argument("--corpus", default="wikipedia", help="that the models are trained on")
+    parser.add_argument("--device", default="auto", help="of the package: auto, cpu or cuda")
     parser.add_argument("--samples", type=int, default=100, help="K")
     parser.add_argument("--instances", type=int, default=5, help="of the test split")
     parser.add_argument("--memory", choices=list(PAIRS), help="only weigh, print the peak MiB")
@@ -166,16 +175,20 @@ def main() -> None:
     if given.memory:
         measure_memory(given.memory, given)
         return
-    print("model         words  ours samples/s  loop sam./s    ratio   (CPU time, one thread)")
+    unit, _ = clock_of(choose_device(given.device))
+    print(f"model         words  ours samples/s  loop sam./s    ratio   (a second of one {unit})")
     for name in PAIRS:
-        pair, instances = load(given.results, name, given.corpus, given.instances)
-        print(f"{name:10}", compare(pair, instances, given.samples, LOOPS[name]), flush=True)
+        pair, instances = load(name, given.device, given)
+        looped, _ = load(name, "cpu", given)
+        row = compare(pair, looped, instances, given.samples, LOOPS[name])
+        print(f"{name:10}", row, flush=True)
     print("peak MiB of a process by K")
     for name in PAIRS:
         peaks = {}
         for samples in (100, 1000, 5000):
             command = [sys.executable, "-m", "benchmarks.importance", "--memory", name]
             command += ["--results", str(given.results), "--corpus", given.corpus]
+            command += ["--device", given.device]
             command += ["--samples", str(samples), "--instances", str(given.instances)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             peaks[samples] = int(done.stdout)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ _HELD = 64  # steps whose numbers are held
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+
+
+def has_triton(device: torch.device) -> bool:
+    """Tell whether kernels of our own run on a device: GPUs whose torch came with Triton."""
+    return device.type == "cuda" and find_spec("triton") is not None
 
 
 def _signed(word: int) -> int:

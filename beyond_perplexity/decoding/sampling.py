@@ -16,6 +16,7 @@ from torch import Tensor
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, unnormalized
 from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
+from beyond_perplexity.invariant_tensors import has_triton
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -25,7 +26,8 @@ class DecodingKind(Protocol):
     Attributes
     ----------
     LOOKS : bool
-        Whether `draw` looks at values on the host, which no recorded step of a GPU can.
+        Whether `draw` looks at values on the host, which no recorded step of a GPU can, where
+        `has_triton` says that there are no kernels of our own.
     """
 
     LOOKS: bool
@@ -72,7 +74,7 @@ class SamplingEngine(Engine):
     @property
     def recordable(self) -> bool:
         """All of a step is, unless its decoding looks at values."""
-        return not load_kind(self.options.kind).LOOKS
+        return has_triton(self.device) or not load_kind(self.options.kind).LOOKS
 
     def _blank(self) -> dict[str, Tensor]:
         return {

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
-SAMPLES_AT_ONCE = 1024  # samples at once
+LATENTS_AT_ONCE = {"cpu": 1024, "cuda": 8192}  # samples of an instance; on a GPU of several
 
 _HASH_FACTOR = 0x100000001B3  # of the FNV hash
 
@@ -76,9 +76,9 @@ class Pair:
             proposal = type(proposal)(model)
         return replace(self, model=model, proposal=proposal)
 
-    def batch(self, instance: Instance) -> InstanceBatch:
-        """Put an instance alone into a batch, on the device of the model."""
-        return InstanceBatch.of([instance]).to(self.model.device)
+    def batch(self, *instances: Instance) -> InstanceBatch:
+        """Put instances into a batch, on the device of the model."""
+        return InstanceBatch.of(instances).to(self.model.device)
 
     @property
     def is_sequential(self) -> bool:
@@ -92,17 +92,16 @@ class Pair:
         unknown = getattr(vocabulary, "unknown_types", None)
         return WeightLabels(**pair, temperature=temperature, unknown_types=unknown)
 
-    def score_columns(
-        self, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]
-    ) -> Columns:
+    def score_columns(self, rows: LatentRows, temperatures: Sequence[float]) -> Columns:
         """Return log p, also with unknown words penalized where it is a column, log q and hashes.
 
-        Log q is at the first temperature. For rows of z, (R, W), of the one instance of a batch.
+        Log q is at the first temperature.
         """
-        found, log_p, log_q = score_latents(self, batch, latents, temperatures)
-        columns = instance_columns(self.model, batch, len(latents))
+        batch = rows.batch
+        found, log_p, log_q = score_latents(self, rows, temperatures)
+        columns = instance_columns(self.model, batch, rows.owner)
         columns |= {"log_p": found.scatter(log_p), "log_q": found.scatter(log_q)[:, 0]}
-        columns |= {"latent_hash": hash_latents(latents)}
+        columns |= {"latent_hash": hash_latents(rows.latents)}
         if self.unknown_types is not None:
             given = batch, found.owner, found.latents, max(1, self.unknown_types)
             penalty = self.model.unknown_penalty(*given)  # (N,)
@@ -122,20 +121,35 @@ def hash_latents(latents: Tensor) -> np.ndarray:
     return total.view(np.int64)
 
 
-def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
-    """Return the columns that say what instance rows are of: its id, T and unknown tokens."""
-    tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
-    n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
-    counts = {"n_tokens": int(model.n_tokens(batch)[0]), "n_unknown": n_unknown}
-    columns = {name: np.full(rows, count, np.int32) for name, count in counts.items()}
-    return {"instance_id": np.full(rows, int(batch.ids[0])), **columns}
+def instance_columns(model: LatentModel, batch: InstanceBatch, owner: Tensor) -> Columns:
+    """Return the columns that say what instances rows, (R,), are of: id, T and unknown tokens."""
+    tokens = batch.arrays[TOKENS]  # (B, T); classes of unknown words lie behind the vocabulary
+    n_unknown = ((tokens == UNK) | (tokens >= model.vocabulary_size)).sum(1)  # (B,)
+    counts = {"n_tokens": model.n_tokens(batch), "n_unknown": n_unknown}  # (B,) each
+    where = owner.cpu().numpy()  # (R,)
+    columns = {name: count.cpu().numpy().astype(np.int32)[where] for name, count in counts.items()}
+    return {"instance_id": batch.ids.cpu().numpy()[where], **columns}
+
+
+class LatentRows(NamedTuple):
+    """Rows of z, int64, (R, W), of the instances of a batch whose positions are `owner`, (R,)."""
+
+    batch: InstanceBatch
+    owner: Tensor
+    latents: Tensor
+
+    @classmethod
+    def of_one(cls, batch: InstanceBatch, latents: Tensor) -> LatentRows:
+        """Say that all latents are of the one instance of a batch."""
+        zeros = torch.zeros(len(latents), dtype=torch.int64, device=latents.device)
+        return cls(batch, zeros, latents)
 
 
 class Distinct(NamedTuple):
-    """The distinct ones among rows of z of one instance, in whole quanta.
+    """The distinct ones among rows of z, in whole quanta.
 
-    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the position
-    of the instance in its batch, 0; `inverse`, int64, (R,), where each row is among them.
+    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the positions
+    of their instances in the batch; `inverse`, int64, (R,), where each row is among them.
     """
 
     latents: Tensor
@@ -143,13 +157,12 @@ class Distinct(NamedTuple):
     inverse: Tensor
 
     @classmethod
-    def of(cls, latents: Tensor) -> Distinct:
-        """Find the distinct ones among latents, (R, W)."""
-        unique, inverse = torch.unique(latents, dim=0, return_inverse=True)  # (N', W), (R,)
-        padded = round_up(unique)  # (N, W)
-        return cls(
-            padded, torch.zeros(len(padded), dtype=torch.int64, device=padded.device), inverse
-        )
+    def of(cls, rows: LatentRows) -> Distinct:
+        """Find the distinct ones."""
+        whole = torch.cat([rows.owner[:, None], rows.latents], 1)  # (R, 1 + W)
+        unique, inverse = torch.unique(whole, dim=0, return_inverse=True)  # (N', 1 + W), (R,)
+        padded = round_up(unique)  # (N, 1 + W)
+        return cls(padded[:, 1:].contiguous(), padded[:, 0].contiguous(), inverse)
 
     def scatter(self, values: Tensor) -> np.ndarray:
         """Return the values, (N, ...), of all rows, float64, (R, ...)."""
@@ -157,37 +170,55 @@ class Distinct(NamedTuple):
 
 
 def score_latents(
-    pair: Pair, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]
+    pair: Pair, rows: LatentRows, temperatures: Sequence[float]
 ) -> tuple[Distinct, Tensor, Tensor]:
-    """Score rows of z, (R, W), of the one instance of a batch, each distinct one once.
+    """Score rows of z, each distinct one once.
 
     Returns the N distinct ones, log p(x, z), (N,), and log q_τ(z | x) at each of A temperatures,
     (N, A). Torch rounds sums in one way for any few columns, in another for one: where what is
     found is to be the same bit for bit as with other temperatures, there must be two.
     """
-    found = Distinct.of(latents)
-    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
-    return found, log_p, pair.proposal.log_prob(batch, found.owner, found.latents, temperatures)
+    found = Distinct.of(rows)
+    given = rows.batch, found.owner, found.latents
+    return found, pair.model.log_joint(*given), pair.proposal.log_prob(*given, temperatures)
+
+
+def together(
+    pair: Pair, instances: Iterable[Instance], samples: range
+) -> Iterator[tuple[Instance, ...]]:
+    """Cut instances into those whose samples are drawn at once.
+
+    A step of few rows leaves a GPU idle. On a CPU each instance is alone: what fills up shorter
+    ones could change how sums are rounded.
+    """
+    size = 1
+    if pair.model.device.type == "cuda":
+        size = max(1, LATENTS_AT_ONCE["cuda"] // max(1, len(samples)))
+    stream = iter(instances)
+    while group := tuple(islice(stream, size)):
+        yield group
 
 
 @torch.inference_mode()
 def draw_latents(
-    pair: Pair, instance: Instance, samples: range, temperature: float
-) -> Iterator[tuple[InstanceBatch, np.ndarray, Tensor]]:
-    """Draw latents z ~ q_τ(z | x) of one instance, a block of samples at a time.
+    pair: Pair, instances: Sequence[Instance], samples: range, temperature: float
+) -> Iterator[tuple[np.ndarray, LatentRows]]:
+    """Draw latents z ~ q_τ(z | x) of some instances, a block of samples at a time.
 
-    Yields the instance as a batch, the numbers of the samples, int64, (K,), and int64, (K, W).
+    Yields the numbers of the samples, int64, (R,), all of an instance one after the other, and the
+    latents.
     """
-    device, batch = pair.model.device, pair.batch(instance)
-    purpose = f"{pair.purpose}/{float(temperature)}/{instance.instance_id}"
-    draws = pair.proposal.draws(batch)
-    for start in range(samples.start, samples.stop, SAMPLES_AT_ONCE):
-        numbers = torch.arange(start, min(start + SAMPLES_AT_ONCE, samples.stop))  # (K,)
-        items = round_up(numbers)  # (R,)
-        random = uniforms(pair.seed, purpose, items, 0, draws, device)  # (R, U)
-        owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)
-        latents = pair.proposal.sample(batch, owner, random, temperature)  # (R, W)
-        yield batch, numbers.numpy(), latents[: len(numbers)]
+    device, batch = pair.model.device, pair.batch(*instances)
+    draws, most = pair.proposal.draws(batch), LATENTS_AT_ONCE[device.type]
+    for start in range(samples.start, samples.stop, most):
+        numbers = torch.arange(start, min(start + most, samples.stop))  # (K,)
+        streams = [f"{pair.purpose}/{float(temperature)}/{one}" for one in batch.ids.tolist()]
+        random = [uniforms(pair.seed, one, numbers, 0, draws, device) for one in streams]  # (K, U)
+        owner = torch.arange(len(batch), device=device).repeat_interleave(len(numbers))  # (R,)
+        padded = round_up(owner)  # (R',)
+        latents = pair.proposal.sample(batch, padded, round_up(torch.cat(random)), temperature)
+        drawn = LatentRows(batch, owner, latents[: len(owner)])  # (R, W)
+        yield numbers.repeat(len(batch)).numpy(), drawn
 
 
 @torch.inference_mode()
@@ -197,12 +228,12 @@ def weigh(
     """Draw latents z ~ q_τ(z | x) and give log p(x, z) and log q_τ(z | x) of the numbered samples.
 
     Yields columns of schema ``log_weights``, and of `penalized_columns` of a model that has its own
-    penalty, a block of samples of one instance at a time.
+    penalty, a block of samples of one instance, or of `together`, at a time.
     """
     twice = [options.temperature] * 2  # what `score_temperatures` finds, bit for bit
-    for instance in instances:
-        for batch, numbers, latents in draw_latents(pair, instance, samples, options.temperature):
-            yield {"sample_id": numbers, **pair.score_columns(batch, latents, twice)}
+    for group in together(pair, instances, samples):
+        for numbers, rows in draw_latents(pair, group, samples, options.temperature):
+            yield {"sample_id": numbers, **pair.score_columns(rows, twice)}
 
 
 @torch.inference_mode()
@@ -214,21 +245,23 @@ def score_temperatures(
     They are drawn again by the streams of their weights, so that one more temperature leaves the
     weights of the others as they are; the hash of each shows that it is the latent that was
     weighed. Yields columns of schema ``log_q`` with those of `schemas.draws.temperature_columns`, a
-    block of samples of one instance at one temperature at a time.
+    block of samples at one temperature at a time.
     """
-    for instance in instances:
+    for group in together(pair, instances, samples):
         for drawn in options.temperatures:
-            for batch, numbers, latents in draw_latents(pair, instance, samples, drawn):
-                found = Distinct.of(latents)
+            for numbers, rows in draw_latents(pair, group, samples, drawn):
+                found = Distinct.of(rows)
                 log_q = found.scatter(
-                    pair.proposal.log_prob(batch, found.owner, found.latents, options.temperatures)
-                )  # (K, A)
+                    pair.proposal.log_prob(
+                        rows.batch, found.owner, found.latents, options.temperatures
+                    )
+                )  # (R, A)
                 names = map(temperature_column, options.temperatures)
                 yield {
-                    "instance_id": np.full(len(numbers), instance.instance_id),
+                    "instance_id": rows.batch.ids.cpu().numpy()[rows.owner.cpu().numpy()],
                     "sample_id": numbers,
                     "temperature": np.full(len(numbers), float(drawn)),
-                    "latent_hash": hash_latents(latents),
+                    "latent_hash": hash_latents(rows.latents),
                     **dict(zip(names, log_q.T, strict=True)),
                 }
 
@@ -244,7 +277,7 @@ def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> I
         batch = pair.batch(instance)
         rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
         latents = rows[(rows != PADDING).any(1)]  # (k, W)
-        columns = pair.score_columns(batch, latents, [1.0])
+        columns = pair.score_columns(LatentRows.of_one(batch, latents), [1.0])
         columns["rank"] = np.arange(len(latents), dtype=np.int32)
         for size in options.sizes:
             held = {name: values[:size] for name, values in columns.items()}
@@ -280,9 +313,6 @@ def load_pair(
     return Pair(model, proposal.eval(), seed, purpose, types), vocabulary
 
 
-_Chunk = TypeVar("_Chunk")
-
-
 def clock_of(device: torch.device) -> tuple[str, Callable[[], float]]:
     """Return what a second is of, and the clock that counts such seconds.
 
@@ -304,14 +334,16 @@ class Costs:
         self.of, self._now = clock_of(device)
         self.seconds: dict[int, float] = {}
 
-    def timed(
-        self, chunks: Iterable[_Chunk], instance_of: Callable[[_Chunk], int]
-    ) -> Iterator[_Chunk]:
-        """Pass chunks on; making one is counted for its instance, what its taker does is not."""
+    def timed(self, chunks: Iterable[Columns]) -> Iterator[Columns]:
+        """Pass chunks on; making one is counted for its instances, by their rows.
+
+        What its taker does is not.
+        """
         stream, begun = iter(chunks), self._now()
         for chunk in stream:
-            instance = instance_of(chunk)
-            self.seconds[instance] = self.seconds.get(instance, 0.0) + self._now() - begun
+            spent, (instances, rows) = self._now() - begun, np.unique_counts(chunk["instance_id"])
+            for instance, share in zip(instances.tolist(), rows / rows.sum(), strict=True):
+                self.seconds[instance] = self.seconds.get(instance, 0.0) + spent * float(share)
             yield chunk
             begun = self._now()
 

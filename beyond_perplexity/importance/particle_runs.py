@@ -326,7 +326,7 @@ def run_smc(
     for instance in instances:
         batch = pair.batch(instance)
         for some, numbers in run_numbers(pair, "smc", batch, options, runs):
-            columns = instance_columns(pair.model, batch, len(some))
+            columns = instance_columns(pair.model, batch, torch.zeros(len(some), dtype=torch.int64))
             columns |= {"run": np.array(some, dtype=np.int32)}
             columns |= {"n_particles": np.full(len(some), options.particles, np.int32)}
             columns |= _estimates(pair, batch, numbers, options)

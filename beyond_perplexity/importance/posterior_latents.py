@@ -21,7 +21,7 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch, document_of
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import Columns
-from beyond_perplexity.importance.model_pair import Pair, draw_latents, score_latents
+from beyond_perplexity.importance.model_pair import LatentRows, Pair, draw_latents, score_latents
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.inference.intervals import group_key
@@ -160,8 +160,8 @@ def _sources(
 ) -> Iterator[tuple[str, str, WeightedLatents]]:
     """Give latents of the posterior and of the proposal, after their source and method."""
     count, degrees, batch = options.samples, options.temperature, pair.batch(instance)
-    blocks = draw_latents(pair, instance, range(count), degrees)
-    drawn = torch.cat([latents for _, _, latents in blocks])  # (K, W): the first of the weighted
+    blocks = draw_latents(pair, [instance], range(count), degrees)
+    drawn = torch.cat([rows.latents for _, rows in blocks])  # (K, W): the first of the weighted
     if pair.is_sequential:
         purpose = f"{pair.purpose}/posterior/{degrees}/{instance.instance_id}"
         items, draws = torch.arange(count + 1), numbers_needed(pair.proposal, batch)
@@ -171,7 +171,7 @@ def _sources(
         held = WeightedLatents(latents[0], _shares(log_weights[0]), prefixes[0])
         yield POSTERIOR_SOURCE, "smc", held
     else:
-        found, log_p, log_q = score_latents(pair, batch, drawn, [degrees] * 2)
+        found, log_p, log_q = score_latents(pair, LatentRows.of_one(batch, drawn), [degrees] * 2)
         shares = _shares((log_p - log_q[:, 0])[found.inverse])  # (K,)
         yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
     even = torch.full((count,), 1 / count, dtype=torch.float64)  # (K,)

@@ -25,7 +25,7 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance import particle_runs
 from beyond_perplexity.importance.draw_files import Columns
-from beyond_perplexity.importance.model_pair import Pair, score_latents, weigh
+from beyond_perplexity.importance.model_pair import LatentRows, Pair, score_latents, weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,
     SMCOptions,
@@ -118,8 +118,8 @@ def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[flo
     The first is infinite where q cannot draw that z.
     """
     latents = document.latents[None].to(pair.model.device)  # (1, W)
-    given = pair, pair.batch(document.instance), latents
-    found, log_p, log_q = score_latents(*given, [temperature] * 2)  # as in `weigh`
+    rows = LatentRows.of_one(pair.batch(document.instance), latents)
+    found, log_p, log_q = score_latents(pair, rows, [temperature] * 2)  # as in `weigh`
     q = float(found.scatter(log_q)[0, 0])
     return float(found.scatter(log_p)[0]) - q, q
 

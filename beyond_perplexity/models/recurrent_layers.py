@@ -5,6 +5,7 @@ B rows, T or P positions, E embedding size, H width of a layer, L layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -66,6 +67,14 @@ class AWDOptions(Limited):
     temporal_penalty: Amount = 0.0
 
 
+def in_one_piece(weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the weights of one layer where cuDNN wants them: one after the other in memory."""
+    if weights[0].device.type != "cuda":
+        return tuple(weights)
+    parts = torch.cat([weight.flatten() for weight in weights]).split([w.numel() for w in weights])
+    return tuple(part.view_as(weight) for part, weight in zip(parts, weights, strict=True))
+
+
 class AWDLSTM(nn.Module):
     """The AWD-LSTM encoder (Merity, Keskar & Socher 2018): LSTM layers, the last of some width.
 
@@ -91,7 +100,7 @@ class AWDLSTM(nn.Module):
             inputs, full, *biases = layer.all_weights[0]
             recurrent = functional.dropout(full, options.weight_dropout, self.training)
             zeros = stream.new_zeros(1, len(stream), layer.hidden_size)  # (1, B, H)
-            weights = (inputs, recurrent, *biases)
+            weights = in_one_piece((inputs, recurrent, *biases))
             raw, *_ = torch.lstm(stream, (zeros, zeros), weights, True, 1, 0.0, True, False, True)
             stream = drop(raw, options.dropout, self.training, True)  # (B, P, H)
         penalty = stream.new_zeros(())
@@ -127,7 +136,8 @@ class SigmoidLayer(nn.Module):
         # torch's fused layers know tanh alone: with h = 2x − 1 and σ(z) = (1 + tanh(z / 2)) / 2 the
         # layer is h(t) = tanh(U_w w(t) / 2 + U_x h(t−1) / 4 + U_x 1 / 4), from h(0) = −1.
         bias = self.of_state.sum(1) / 4  # (H,)
-        weights = (self.of_input / 2, self.of_state / 4, bias, torch.zeros_like(bias))
+        parts = self.of_input / 2, self.of_state / 4, bias, torch.zeros_like(bias)
+        weights = in_one_piece(parts)
         start = stream.new_full((1, len(stream), len(bias)), -1.0)  # (1, B, H)
         hidden, _ = torch.rnn_tanh(stream, start, weights, True, 1, 0.0, self.training, False, True)
         return (hidden + 1) / 2

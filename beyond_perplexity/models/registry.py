@@ -181,7 +181,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
 def choose_device(device: str | torch.device) -> torch.device:
     """Turn ``"auto"`` into a GPU where there is one, else the CPU."""
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
@@ -190,6 +190,8 @@ def choose_device(device: str | torch.device) -> torch.device:
         raise InputError(f"device: {device!r} is not supported; use auto, cpu or cuda")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
+    if chosen.type == "cuda":  # 10 bits of a factor are too few for sums of log probabilities
+        torch.backends.cudnn.allow_tf32 = False
     return chosen
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import has_triton
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer, skips_layer
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
@@ -176,6 +177,11 @@ class Block(nn.Module):
 
         `lengths`, (B,), are the positions to write to, `visible` those to attend to.
         """
+        if has_triton(keys.device):
+            from beyond_perplexity.models.cached_attention import attend_and_keep
+
+            joint = self.attention_input(self.attention_norm(inputs))  # (B, 1, 3 D)
+            return self._finish(inputs, attend_and_keep(joint, keys, values, lengths))
         query, key, value = self._query_key_value(inputs)  # 3 x (B, H, 1, K)
         rows = torch.arange(len(lengths), device=lengths.device)  # (B,)
         keys[rows, :, lengths] = key[:, :, 0].to(keys.dtype)

@@ -895,6 +895,7 @@ def home(tmp_path_factory):
 def score(home, output, model, *extra, **changed):
     flags = {
         "model": home / model,
+        "device": "cpu",  # bit for bit
         "documents": home / "documents.parquet",
         "split_unit": "page",
         "substitutes": home / "words.json",

@@ -463,8 +463,13 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
     # Oracle: the same samples drawn in one block.
     data = instances(5, 3, 8)
     whole = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
-    monkeypatch.setattr(pair_module, "SAMPLES_AT_ONCE", 9)
+    monkeypatch.setitem(pair_module.LATENTS_AT_ONCE, "cpu", 9)
     blocks = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
+    monkeypatch.setattr(pair_module, "together", lambda *_: [data[:2], data[2:]])  # as on a GPU
+    several = gather(list(weigh(pair, data, WeightOptions(0.5), range(9))))
+    monkeypatch.undo()
+    alone = gather(list(weigh(pair, data, WeightOptions(0.5), range(9))))
+    assert all(np.array_equal(several[name], values) for name, values in alone.items())
     cut = [(one, part) for one in data for part in (range(31), range(31, 70))]
     shards = [gather(list(weigh(pair, [one], WeightOptions(0.5), part))) for one, part in cut]
     for name, values in whole.items():

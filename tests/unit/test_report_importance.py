@@ -397,16 +397,18 @@ def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(m
     def make():
         for instance, seconds in ((7, 2.0), (7, 1.0), (9, 4.0)):
             now[0] += seconds
-            yield instance
+            yield {"instance_id": np.full(5, instance)}
+        now[0] += 8.0
+        yield {"instance_id": np.array([7, 7, 7, 9])}
 
-    for _ in held.timed(make(), lambda chunk: chunk):
+    for _ in held.timed(make()):
         now[0] += 100.0  # writing
-    assert held.seconds == {7: 3.0, 9: 4.0}
+    assert held.seconds == {7: 9.0, 9: 6.0}
     table = pa.table(held.table("weights", "m/q", 0.5), DRAW_COSTS)
     assert table.num_rows == 2
     row = table.to_pylist()[0]
     assert (row["model"], row["proposal"], row["temperature"]) == ("m", "q", 0.5)
-    assert (row["instance_id"], row["seconds"], row["seconds_of"]) == (7, 3.0, "core")
+    assert (row["instance_id"], row["seconds"], row["seconds_of"]) == (7, 9.0, "core")
     # of the cores of a CPU
     name, now = clock_of(torch.device("cpu"))
     assert name == "core"

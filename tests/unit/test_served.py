@@ -81,7 +81,7 @@ SOUND = (
 
 @pytest.mark.parametrize(("style", "server", "options"), SOUND)
 def test_a_served_model_has_the_numbers_of_its_folder(style, server, options, folder):
-    own = beyond_perplexity.perplexity(folder, TEXTS)
+    own = beyond_perplexity.perplexity(folder, TEXTS, device="cpu")
     with FakeServer(folder, style, **server) as fake:
         found = beyond_perplexity.perplexity(url=fake.url, texts=TEXTS, **options)
     protocol = "completions" if server.get("echoes", True) else "prompt_logprobs"
@@ -188,7 +188,7 @@ def check_windows(style, folder, tmp_path, echoes):
 
 def test_windows_by_ids_are_those_of_local_models(folder):
     sizes = {"context_length": 30, "stride": 7}
-    own = beyond_perplexity.perplexity(folder, [LONG, *TEXTS], **sizes)
+    own = beyond_perplexity.perplexity(folder, [LONG, *TEXTS], device="cpu", **sizes)
     with FakeServer(folder, "vllm") as fake:
         given = {"url": fake.url, "texts": [LONG, *TEXTS], "end": END}
         found = beyond_perplexity.perplexity(**given, **sizes)
@@ -495,7 +495,7 @@ def test_a_server_is_asked_without_torch_and_its_tokens_have_a_file(folder, tmp_
     with FakeServer(folder, "openai", begins=0) as fake:
         beyond_perplexity.perplexity(url=fake.url, beginning=END, end=END, **given)
     given["per_token"] = tmp_path / "own.parquet"
-    beyond_perplexity.perplexity(folder, **given)
+    beyond_perplexity.perplexity(folder, device="cpu", **given)
     tables = [pq.read_table(tmp_path / f"{name}.parquet").to_pydict() for name in ("served", "own")]
     for name in ("doc_id", "start", "end", "position", "ending", "text"):
         assert tables[0][name] == tables[1][name], name

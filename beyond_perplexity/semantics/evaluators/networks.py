@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.recurrent_layers import in_one_piece
 from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_device, read_weights
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import NO_WORDS
@@ -174,9 +175,9 @@ class RecurrentReader(nn.Module):
         zeros = inputs.new_zeros(1, len(inputs), self.layer.hidden_size)  # (1, B, H)
         flags = (True, 1, 0.0, self.training, False, True)
         if isinstance(self.layer, nn.LSTM):
-            outputs, *_ = torch.lstm(inputs, (zeros, zeros), tuple(weights), *flags)
+            outputs, *_ = torch.lstm(inputs, (zeros, zeros), in_one_piece(weights), *flags)
         else:
-            outputs, _ = torch.gru(inputs, zeros, tuple(weights), *flags)
+            outputs, _ = torch.gru(inputs, zeros, in_one_piece(weights), *flags)
         return outputs
 
 

@@ -131,15 +131,17 @@ def _shard(
     ends = drawing.ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
     tables = []
     for instance, record in enumerate(tqdm(part, unit="prompt", mininterval=1), start=first):
-        answer, shown = dialogue.answer(record.text), np.empty(0, np.int64)
+        answer, shown = dialogue.answer(record.place, record.text), np.empty(0, np.int64)
         if options.proposal != "own":
             text = given.shown.replace("{prompt}", record.prompt).replace("{answer}", record.text)
             shown = dialogue.ask(text)
         size = len(record.text.encode())
         asked = drawing.Question(instance, dialogue.ask(record.prompt), shown, answer, size)
+        most = max(options.most_tokens, len(dialogue.empty))
+        read = drawing.read_question(dialogue.model, asked, most)
         samples = range(given.samples)
-        found = drawing.draw_thoughts(dialogue.model, asked, ends, options, samples, given.seed)
-        beside = drawing.answer_beside(dialogue.model, asked, ends, options.most_tokens)
+        found = drawing.draw_thoughts(read, ends, options, samples, given.seed)
+        beside = drawing.answer_beside(read, ends, most, dialogue.empty)
         tables.append(_rows(asked, found, beside))
     return pa.concat_tables(tables)
 
@@ -150,5 +152,5 @@ def _rows(asked: Any, found: Any, beside: Any) -> pa.Table:
     columns = [np.arange(rows) if value is None else np.full(rows, value) for value in of_prompt]
     columns += [found.log_p_answer, found.log_p_thought, found.log_q_thought, found.tokens]
     columns += [found.cut.astype(np.int64)]
-    columns += [np.full(rows, value) for value in beside[:2]]
+    columns += [np.full(rows, value) for value in beside]
     return pa.table(columns, THOUGHTS)

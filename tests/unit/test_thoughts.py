@@ -27,15 +27,16 @@ from beyond_perplexity.importance.thoughts import (
     Question,
     ThoughtEnds,
     ThoughtOptions,
-    _log_q,
     answer_beside,
     draw_thoughts,
     follow_thoughts,
+    mixed_log_q,
+    read_question,
 )
 from beyond_perplexity.models.contract import LanguageModel, TensorState
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.vocabulary import BOS, EOS
-from tests.unit import huggingface_models
+from tests.unit import huggingface_models, thoughts_reference
 
 A, B, END, YES = 3, 4, 5, 6  # two symbols of thoughts, their marker, an answer
 SYMBOLS = (A, B, END, YES, EOS)
@@ -104,7 +105,8 @@ def test_weights_have_the_mean_of_a_linear_solve(proposal):
     """Oracle: p with a cap, and without, of the chain; z values of 4,000 draws."""
     model, options = Remembering(), ThoughtOptions(proposal, 0.3, 12)
     asked = question(shown=(BOS, YES, YES))
-    found = draw_thoughts(model, asked, ENDS, options, range(4000), seed=3)
+    read = read_question(model, asked, 12)
+    found = draw_thoughts(read, ENDS, options, range(4000), seed=3)
     capped, cut = exact(model, 12)
     weights = np.exp(found.log_p_answer + found.log_p_thought - found.log_q_thought)
     for values, truth in (
@@ -117,7 +119,7 @@ def test_weights_have_the_mean_of_a_linear_solve(proposal):
     assert exact(model, 400)[0] == pytest.approx(exact(model, None))
     if proposal == "mixture":
         assert (weights <= np.exp(found.log_p_answer) / 0.3 + 1e-12).all()
-    part = draw_thoughts(model, asked, ENDS, options, range(70, 90), seed=3)
+    part = draw_thoughts(read, ENDS, options, range(70, 90), seed=3)
     for whole, own in zip(found, part, strict=True):
         assert np.array_equal(whole[70:90], own)
 
@@ -155,10 +157,11 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
     padded = np.array([[*z, *[A] * (3 - len(z))] for z in listed]).T
     forced = iter(torch.from_numpy(padded))
 
-    def choose(log_p, log_seen):
-        return next(forced, torch.full((len(listed),), A))
+    def choose(weights, seen, rows):
+        return next(forced, torch.full((len(listed),), A))[rows]
 
-    found, seen = follow_thoughts(model, asked, ENDS, 3, choose, len(listed))
+    read = read_question(model, asked, 3)
+    found, seen = follow_thoughts(read, ENDS, 3, choose, len(listed))
     assert found.tokens.tolist() == [len(z) for z in listed]
     assert not found.cut.any()
     prompt = asked.prompt.tolist()
@@ -171,11 +174,13 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
         shown = log_prob(model, asked.shown.tolist(), z).sum()
         assert seen[row] == pytest.approx(shown, abs=1e-5)
     options = ThoughtOptions(proposal, 0.4, 3)
-    log_q = found.log_p_thought if proposal == "own" else _log_q(found.log_p_thought, seen, options)
+    log_q = found.log_p_thought
+    if proposal != "own":
+        log_q = mixed_log_q(log_q, seen, options)
     weights = np.exp(found.log_p_answer + found.log_p_thought - log_q)
     p = np.exp(truths).sum()
     assert np.exp(log_q) @ weights == pytest.approx(p, rel=1e-9)
-    drawn = draw_thoughts(model, asked, ENDS, options, range(2000), seed=1)
+    drawn = draw_thoughts(read, ENDS, options, range(2000), seed=1)
     values = np.exp(drawn.log_p_answer + drawn.log_p_thought - drawn.log_q_thought)
     assert abs(values.mean() - p) < 4 * values.std(ddof=1) / math.sqrt(len(values))
 
@@ -183,7 +188,7 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
 def test_no_thought_and_the_greedy_one_are_scored_beside():
     """Oracle: whole passes."""
     model, asked = small_transformer(), question()
-    found = answer_beside(model, asked, ENDS, 6)
+    found = answer_beside(read_question(model, asked, 6), ENDS, 6, np.array([END]))
     prompt = asked.prompt.tolist()
     assert found.log_p_no_thought == pytest.approx(
         log_prob(model, [*prompt, END], asked.answer).sum(), abs=1e-5
@@ -192,7 +197,6 @@ def test_no_thought_and_the_greedy_one_are_scored_beside():
     while len(thought) < 6 and thought[-1:] != [END]:
         logits = model(torch.tensor([[*prompt, *thought]]))[0, -1]
         thought.append(int(logits.argmax()))
-    assert found.greedy_cut == (thought[-1] != END and EOS not in thought)
     if thought[-1] == END and EOS not in thought:
         expected = log_prob(model, [*prompt, *thought], asked.answer).sum()
         assert found.log_p_greedy == pytest.approx(expected, abs=1e-5)
@@ -205,15 +209,47 @@ def test_markers_of_several_tokens_stops_and_little_room():
     two = ThoughtEnds(np.array([A, END]), np.array([EOS]))
     forced = iter(torch.tensor([[A, A, B, A], [END, A, END, EOS], [A, END, A, A], [B, A, A, B]]))
 
-    def choose(log_p, log_seen):
-        return next(forced, torch.full((4,), B))
+    def choose(weights, seen, rows):
+        return next(forced, torch.full((4,), B))[rows]
 
-    found, _ = follow_thoughts(model, question(), two, 4, choose, 4)
+    found, _ = follow_thoughts(read_question(model, question(), 4), two, 4, choose, 4)
     assert found.tokens.tolist() == [2, 3, 4, 2]
     assert found.cut.tolist() == [False, False, True, False]
     assert np.isneginf(found.log_p_answer).tolist() == [False, False, True, True]
     with pytest.raises(InputError, match="more than the model's context of 16"):
-        draw_thoughts(small_transformer(), question(), ENDS, ThoughtOptions(), range(4), 1)
+        read_question(small_transformer(), question(), 1024)
+
+
+def test_thoughts_side_by_side_are_those_of_a_plain_loop():
+    """Oracle: transformers generates thoughts one by one, and scores each in a pass of its own."""
+    external, model = thoughts_reference.small_reasoner()
+    prompt, answer = torch.arange(20, 30), torch.tensor([40, 41, 1])
+    with torch.random.fork_rng():
+        looped = thoughts_reference.draw_by_loop(external, prompt, answer, 2, 24, 40)
+    ours = [np.array(thoughts_reference.to_ours(ids)) for ids in (prompt, answer)]
+    asked = Question(0, ours[0], np.empty(0, np.int64), ours[1], 3)
+    ends, read = ThoughtEnds(np.array([5]), np.array([EOS])), read_question(model, asked, 24)
+    held = [[*thoughts_reference.to_ours(z), *[EOS] * 24][:24] for z, *_ in looped]
+    forced = iter(torch.tensor([*held, *held[:8]]).T)
+
+    def choose(weights, seen, rows):
+        return next(forced, torch.zeros(48, dtype=torch.int64))[rows]
+
+    found, _ = follow_thoughts(read, ends, 24, choose, 48)
+    assert 0 < found.cut.sum() < 40
+    for row, (thought, log_p, log_p_answer) in enumerate(looped):
+        assert found.tokens[row] == len(thought)
+        assert found.log_p_thought[row] == pytest.approx(log_p, abs=1e-4)
+        expected = log_p_answer if thought[-1] == 2 else -math.inf
+        assert found.log_p_answer[row] == pytest.approx(expected, abs=1e-4)
+    # Rows that are left out as they end, and other cuts of the samples, change no bit.
+    options = ThoughtOptions("own", 0.5, 24)
+    whole = draw_thoughts(read, ends, options, range(80), 1)
+    parts = draw_thoughts(read, ends, options, range(37, 45), 1)
+    for column, part in zip(whole, parts, strict=True):
+        assert np.array_equal(column[37:45], part)
+    mean = np.exp(whole.log_p_answer).mean(), np.mean([np.exp(one[2]) for one in looped])
+    assert mean[0] == pytest.approx(mean[1], rel=0.5)
 
 
 TEMPLATE = (

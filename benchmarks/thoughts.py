@@ -17,10 +17,12 @@ import time
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.thoughts import (
+from beyond_perplexity.importance.thought_draws import (
     Question,
     ThoughtEnds,
     ThoughtOptions,
+)
+from beyond_perplexity.importance.thoughts import (
     draw_thoughts,
     follow_thoughts,
     read_question,

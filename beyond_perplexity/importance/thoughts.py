@@ -1,16 +1,6 @@
-"""Thoughts of a reasoning model as its latent variable: what it writes before it answers.
+"""Thoughts drawn side by side from a model that has read their prompt once; see `thought_draws`.
 
-p(y | x) = Σ_z p(z | x) p(y | x, z): x is the prompt, y the answer with the end of the turn, and z a
-thought, the tokens up to the end-of-thought marker, which is its last. A thought that reaches the
-largest number of tokens without the marker is cut: nothing can be said of its answer, and with
-weight 0 the mean of the weights is p_cap(y | x), of the thoughts that end in time, where
-
-    p_cap(y | x) <= p(y | x) <= p_cap(y | x) + P(cut | x).
-
-A thought in which the text ends has weight 0, too, which is no cut: it has no answer.
-
-Thoughts are drawn at temperature 1 from all tokens, and scored as they were drawn: a text that is
-tokenized again may have other tokens. R rows, each a sample; V ids.
+R rows, each a sample, of which R' go on; V ids.
 """
 
 from __future__ import annotations
@@ -18,14 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.thought_draws import (
+    MOST_THOUGHTS,
+    Beside,
+    Question,
+    ThoughtEnds,
+    ThoughtOptions,
+    Thoughts,
+    check_room,
+    mixed_log_q,
+)
 from beyond_perplexity.invariant_tensors import (
     QUANTUM,
     invert,
@@ -34,63 +32,10 @@ from beyond_perplexity.invariant_tensors import (
     uniforms_by_step,
 )
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.options import Length, Limited, Share
 from beyond_perplexity.vocabulary import EOS
 
 MOST_AT_ONCE = 64 * QUANTUM  # samples that are drawn side by side, where memory is enough
 _MEMORY = 1 << 31  # bytes of a CPU for their states; of a GPU half of what is free
-MOST_THOUGHTS = 1 << 20  # of a prompt at most: they key the random streams
-ThoughtProposal = Literal["own", "answer", "mixture"]
-
-
-@dataclass(frozen=True)
-class ThoughtOptions(Limited):
-    """How thoughts are drawn.
-
-    Attributes
-    ----------
-    proposal : str
-        ``own``: from the model given the prompt, q(z) = p(z | x), so that a weight is p(y | x, z).
-        ``answer``: from the model given a prompt that shows the answer. ``mixture`` of both
-        (defensive), whose weights are at most p(y | x, z) / `own_share`.
-    own_share : float
-        Share of own thoughts in the mixture, between 0 and 1.
-    most_tokens : int
-        Longest thought, its marker included.
-    """
-
-    proposal: ThoughtProposal = "own"
-    own_share: Share = 0.5
-    most_tokens: Length = 1024
-
-
-class Question(NamedTuple):
-    """A prompt with its answer: ids, int64, (n,) each."""
-
-    instance: int
-    prompt: np.ndarray  # what the model reads first, from the beginning on
-    shown: np.ndarray  # the prompt that shows the answer; empty where none does
-    answer: np.ndarray  # what follows the marker, with the end of the turn
-    bytes: int  # of the answer
-
-
-class ThoughtEnds(NamedTuple):
-    """What ends a thought."""
-
-    marker: np.ndarray  # int64, (m,): m ids in a row, m at least 1
-    stops: np.ndarray  # int64, (s,): ids at which the text ends, and so has no answer
-
-
-class Thoughts(NamedTuple):
-    """What was found of R thoughts; logarithms in nats, float64, (R,)."""
-
-    log_p_answer: np.ndarray  # log p(y | x, z); −inf where z is cut, or has no answer
-    log_p_thought: np.ndarray  # log p(z | x)
-    log_q_thought: np.ndarray
-    tokens: np.ndarray  # int64, (R,): of the thought, its marker included
-    cut: np.ndarray  # bool, (R,)
-
-
 # Chooses the next tokens, (R',), of the rows (R',) that go on, from what is in proportion to p of
 # each, given the prompt and given the one that shows the answer (the same where there is none),
 # float64, (R', V) each.
@@ -280,15 +225,6 @@ def _rows_at_once(read: ReadQuestion) -> int:
     return max(QUANTUM, min(MOST_AT_ONCE, memory // max(row, 1) // QUANTUM * QUANTUM))
 
 
-def mixed_log_q(log_p: np.ndarray, log_seen: np.ndarray, options: ThoughtOptions) -> np.ndarray:
-    """Return log q of thoughts by their log p given the prompt, and given the one that shows."""
-    if options.proposal == "answer":
-        return log_seen
-    with np.errstate(divide="ignore"):
-        shares = np.log([options.own_share, 1 - options.own_share])
-    return np.logaddexp(shares[0] + log_p, shares[1] + log_seen)
-
-
 def _drawn(items: Tensor, options: ThoughtOptions, seed: int, device: torch.device) -> Choose:
     """Draw tokens by the streams of samples, (R,), from the proposal that each sample has."""
     own = {"own": 1.0, "answer": 0.0}.get(options.proposal, options.own_share)
@@ -303,13 +239,6 @@ def _drawn(items: Tensor, options: ThoughtOptions, seed: int, device: torch.devi
     return choose
 
 
-class Beside(NamedTuple):
-    """What is printed of reasoning models without their thoughts, or with one of them; nats."""
-
-    log_p_no_thought: float  # log p(y | x, z), z the empty thought
-    log_p_greedy: float  # with the thought of the most probable token at each step; −inf if cut
-
-
 def answer_beside(
     read: ReadQuestion, ends: ThoughtEnds, most_tokens: int, empty: np.ndarray
 ) -> Beside:
@@ -321,14 +250,3 @@ def answer_beside(
 
     found, _ = follow_thoughts(read._replace(shown=None), ends, most_tokens, choose, QUANTUM)
     return Beside(*found.log_p_answer[:2].tolist())
-
-
-def check_room(limit: int | None, question: Question, most_tokens: int) -> None:
-    """Refuse a question that does not fit into a context with the longest thought."""
-    longest = max(len(question.prompt), len(question.shown)) + most_tokens + len(question.answer)
-    if limit is not None and longest > limit:
-        raise InputError(
-            f"instance {question.instance}: prompt, a thought of {most_tokens:,} tokens and answer "
-            f"have {longest:,} tokens, more than the model's context of {limit:,}; allow shorter "
-            "thoughts (most tokens), or leave the instance out"
-        )

@@ -102,18 +102,15 @@ def estimate(given: EstimateOptions) -> Result:
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
     told: dict[str, Any] = {"text": report(table), "summary": {"signature": signature}}
     if thoughts:
-        sums = sum_thoughts(thoughts)
-        held: dict[str, Any] = sums._asdict()
-        lines = list(sums.lines())
+        sums, right = sum_thoughts(thoughts), None
         if sums.cut and options.two_sided:
-            right = [ThoughtFile(one, cut_right=True) for one in read["thoughts"]]
-            other = argparse.Namespace(seed=given.seed, **{**read, "weights": right})
+            files["weights"] = [ThoughtFile(one, cut_right=True) for one in read["thoughts"]]
             plain = replace(options, subsets=0, bootstrap=0)
-            both = table, estimates_table(reduce_files(other, labels, plain))
-            held["bounds"] = _bounds_with_cut(*both)
-            lines += _said_of_bounds(held["bounds"])
-        told["text"] = "\n".join([told["text"], "", *lines])
-        told["summary"]["thoughts"] = held
+            both = reduce_files(argparse.Namespace(seed=given.seed, **files), labels, plain)
+            right = estimates_table(both)
+        bounds = _bounds_with_cut(table, right) if right else []
+        told["text"] = "\n".join([told["text"], "", *sums.lines(), *_said_of_bounds(bounds)])
+        told["summary"]["thoughts"] = {**sums._asdict(), "bounds": bounds}
     return Result("estimate", table, **told, tables=tables, figures=figures)
 
 

@@ -44,6 +44,7 @@ class Family:
     # ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
     # family is ``optimal``, one name for all that are, or a name of its own
     optimal: str | None = None
+    spans: bool = True  # whether latents are spans of words, which an annotation and a figure show
     analytic: bool = False  # a proposal that is made of the model itself and not trained
     # ``module:function`` that brings a model: options and cleaning to model, vocabulary, source
     bring: str | None = None
@@ -124,6 +125,7 @@ FAMILIES: Rows[Family] = {
         *_of("latents.masked_diffusion", "MaskedDiffusion", "Masked diffusion"),
         proposals=("confidence-orders",),
         optimal=f"{_MODELS}.latents.masked_diffusion_orders:ConfidenceOrders",
+        spans=False,
     ),
     "optimal": Family(None, None, "Optimal proposal", "proposal", analytic=True),
     "rnn": Family(*_of("elman", "RNN", options="ElmanOptions"), "trained"),

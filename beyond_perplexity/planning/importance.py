@@ -172,7 +172,13 @@ class ImportancePlan:
     # ---- beside ----
 
     def beside(self, model: str) -> list[str]:
-        """List the models without latent variables of the same corpus and vocabulary."""
+        """List the models without latent variables of the same corpus and vocabulary.
+
+        And the model itself where it can do without them.
+        """
+        return self._plain_models(model) + [model] * self._row(model).deterministic
+
+    def _plain_models(self, model: str) -> list[str]:
         chosen = self.options["beside"]
         if chosen is None:
             rows = {name: FAMILIES[held["family"]] for name, held in self._models.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ _BESIDE_NOTE = (
     "and is not penalized for copies: where one does, this pair of numbers compares and the other"
     " does not. An instance that is a sentence is scored alone by both, though models without "
     "latent variables were trained on documents, whose end is seldom the end of their first "
-    "sentence."
+    "sentence. Masked diffusion that shows the most confident position first is another "
+    "distribution than the mean over orders, and exact; no bound of the one holds for the other."
 )
 
 
@@ -283,6 +284,16 @@ def _estimated_by(row: Mapping[Any, Any]) -> str:
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
+def label_beside(labels: Labels) -> Callable[[str, str], str]:
+    """Return what prints the name of a model beside a latent one, which may be that one itself."""
+
+    def label(model: str, beside: str) -> str:
+        named = labels.model(beside)
+        return f"{named}, the most confident position first" if model == beside else named
+
+    return label
+
+
 def _limits(low: float, high: float) -> str:
     return EN_DASH if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
@@ -314,7 +325,7 @@ def beside_table(
         ),
         *under(
             "Without",
-            Column("model", text=True, of="beside", form=labels.model),
+            Column("model", text=True, of=("model", "beside"), form=label_beside(labels)),
             Column("perplexity", of="perplexity_beside", form=",.1f"),
             Column("unknown penalized", of="penalized_beside", form=",.1f"),
         ),

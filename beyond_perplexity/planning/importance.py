@@ -174,9 +174,11 @@ class ImportancePlan:
     def beside(self, model: str) -> list[str]:
         """List the models without latent variables of the same corpus and vocabulary.
 
-        And the model itself where it can do without them.
+        And the model itself where it can do without them, unless there shall be none.
         """
-        return self._plain_models(model) + [model] * self._row(model).deterministic
+        chosen, row = self.options["beside"], self._row(model)
+        own = row.deterministic and (chosen is None or len(chosen) > 0)
+        return self._plain_models(model) + [model] * own
 
     def _plain_models(self, model: str) -> list[str]:
         chosen = self.options["beside"]

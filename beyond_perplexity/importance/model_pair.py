@@ -251,11 +251,8 @@ def score_temperatures(
         for drawn in options.temperatures:
             for numbers, rows in draw_latents(pair, group, samples, drawn):
                 found = Distinct.of(rows)
-                log_q = found.scatter(
-                    pair.proposal.log_prob(
-                        rows.batch, found.owner, found.latents, options.temperatures
-                    )
-                )  # (R, A)
+                given = rows.batch, found.owner, found.latents, options.temperatures
+                log_q = found.scatter(pair.proposal.log_prob(*given))  # (R, A)
                 names = map(temperature_column, options.temperatures)
                 yield {
                     "instance_id": rows.batch.ids.cpu().numpy()[rows.owner.cpu().numpy()],

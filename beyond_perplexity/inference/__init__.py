@@ -25,13 +25,13 @@ from beyond_perplexity.inference.log_odds import log_odds_limits as log_odds_lim
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
-from beyond_perplexity.inference.max_t import MaxT as MaxT
-from beyond_perplexity.inference.max_t import benjamini_yekutieli as benjamini_yekutieli
-from beyond_perplexity.inference.max_t import max_t as max_t
 from beyond_perplexity.inference.neighbours import NeighbourTest as NeighbourTest
 from beyond_perplexity.inference.neighbours import neighbour_test as neighbour_test
+from beyond_perplexity.inference.p_values import MaxT as MaxT
+from beyond_perplexity.inference.p_values import benjamini_yekutieli as benjamini_yekutieli
 from beyond_perplexity.inference.p_values import holm as holm
 from beyond_perplexity.inference.p_values import holm_chains as holm_chains
+from beyond_perplexity.inference.p_values import max_t as max_t
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
 from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p

@@ -135,8 +135,7 @@ def audit(given: AuditOptions) -> Audit:
 
 
 def _of_server(given: AuditOptions, names: Sequence[str] | None) -> Audit:
-    from beyond_perplexity.auditing.served import audit_server
-    from beyond_perplexity.auditing.served_numbers import translate_server
+    from beyond_perplexity.auditing.served import audit_server, translate_server
     from beyond_perplexity.models.served.server import ServedModel
 
     texts = calls.text_source(given.texts, "texts", field=given.field)

@@ -36,8 +36,7 @@ from beyond_perplexity.models.likelihoods import (
     padded_windows,
     run_windows,
 )
-from beyond_perplexity.models.token_scores import TokenScores
-from beyond_perplexity.models.token_starts import word_beginnings
+from beyond_perplexity.models.token_scores import TokenScores, word_beginnings
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind
 from beyond_perplexity.schemas.perplexity import WORD_SURPRISALS
 from beyond_perplexity.vocabulary import Vocabulary

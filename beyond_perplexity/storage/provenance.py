@@ -262,6 +262,12 @@ def hash_bytes(content: bytes) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
+def group_key(group: str | None, document: int) -> int:
+    """Hash the name of a document's group; one of no group is a group of its own."""
+    own = f"\x1f{document}"  # no title
+    return hash_bytes((own if group is None else group).encode())
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 

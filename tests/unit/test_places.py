@@ -22,17 +22,19 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.models import huggingface_vocabulary, likelihoods, registry
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.token_starts import encode_with_starts
+from beyond_perplexity.models.token_scores import encode_with_starts
 from beyond_perplexity.perplexities.agreement import AGREEMENT_MEASURES, agreement
 from beyond_perplexity.perplexities.parts import (
     DOCUMENT,
     PART_SPLITS,
+    PIECE_KINDS,
     WHOLE_PART,
     Parts,
+    cut_pieces,
+    share_out,
     word_ranks,
 )
 from beyond_perplexity.perplexities.summary import ScoredText, score_rows
-from beyond_perplexity.perplexities.text_pieces import PIECE_KINDS, cut_pieces, share_out
 from beyond_perplexity.perplexities.token_files import TokenDocument, read_tokens, tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import TOKEN_SCORES

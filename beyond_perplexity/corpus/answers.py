@@ -17,20 +17,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from beyond_perplexity.corpus import text_files
 from beyond_perplexity.corpus.external import StrictProblems, check_file
 from beyond_perplexity.corpus.formats import AUTOMATIC, guess_format
 from beyond_perplexity.corpus.readers import Problems, Record, UnusableError, close_account
 from beyond_perplexity.corpus.text_fields import follow_path, missing_field
-from beyond_perplexity.corpus.text_files import (
-    HeldTexts,
-    PlacedRows,
-    csv_rows,
-    group_name,
-    json_rows,
-    parquet_rows,
-    table_rows,
-    take_record,
-)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.storage.accounts import Account
@@ -66,17 +57,17 @@ def _columns(
 
 def _rows(
     given: Path | HeldRows, kind: str, fields: Sequence[str], group: str | None, problems: Problems
-) -> PlacedRows:
+) -> text_files.PlacedRows:
     if isinstance(given, HeldRows):
         if isinstance(given.rows, pa.Table):
             columns = partial(_columns, given.name, fields=fields, group=group)
-            return table_rows(given.name, given.rows, columns, problems)
+            return text_files.table_rows(given.name, given.rows, columns, problems)
         return ((f"{given.name}: row {at}", row) for at, row in enumerate(given.rows, start=1))
     check_file(given)
     name = guess_format(given) if kind == AUTOMATIC else kind
     if name == "jsonl":
-        return json_rows(given, problems)
-    tables = {"parquet": parquet_rows, "csv": csv_rows}
+        return text_files.json_rows(given, problems)
+    tables = {"parquet": text_files.parquet_rows, "csv": text_files.csv_rows}
     if name not in tables:
         wrong = f"has no rows with a field '{fields[0]}'"
         raise InputError(f"{given}: {wrong}; give JSONL, Parquet or CSV")
@@ -101,11 +92,11 @@ def _answers(
         raise UnusableError(f"field '{prompt}' is null")
     # A chat or a number is a prompt as well as a string.
     key = asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True, default=str)
-    take_record(place, key, None)  # which refuses what is no text
-    above = None if group is None else group_name(row, group)
+    text_files.take_record(place, key, None)  # which refuses what is no text
+    above = None if group is None else text_files.group_name(row, group)
     for answer in held if isinstance(held, list) else [held]:
         if isinstance(answer, str):
-            made = take_record(place, answer, None)
+            made = text_files.take_record(place, answer, None)
             yield AnswerRecord(place, "", made.text, made.raw, above, key)
         elif answer is not None:
             raise UnusableError(f"field '{field}' is no string and no list of strings")
@@ -113,7 +104,7 @@ def _answers(
 
 def answer_texts(
     given: Path | HeldRows, prompt: str, field: str, kind: str = AUTOMATIC, *, told: bool = False
-) -> HeldTexts:
+) -> text_files.HeldTexts:
     """Take the answers in a field of all rows, each with its prompt, as texts that are read.
 
     `told`: say how many rows repeat a prompt.
@@ -134,4 +125,4 @@ def answer_texts(
         if told and (more := asked.total() - len(asked)):
             remark(f"note: {name}: {more:,} rows repeat a prompt; answers to one are one stratum")
 
-    return HeldTexts(name, read)
+    return text_files.HeldTexts(name, read)

@@ -22,8 +22,8 @@ import pyarrow as pa
 from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.limits import share_interval
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.shares import share_interval
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,

@@ -20,7 +20,7 @@ from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import finite, sum_groups
-from beyond_perplexity.inference.shares import share_interval, wilson_interval
+from beyond_perplexity.inference.limits import share_interval, wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.inputs import parse_object

@@ -1,6 +1,6 @@
 """Intervals of ratios, means and fits, and tests of ratios, by units left out in turn.
 
-A unit is a document, or a group of documents (the jackknife). Distances have `upper_limits`.
+A unit is a document, or a group of documents (the jackknife). Distances and shares have `limits`.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from beyond_perplexity.models.kneser_ney import open_arpa
 from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
-from beyond_perplexity.perplexities.given_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.perplexities.scored_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals

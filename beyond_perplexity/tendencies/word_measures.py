@@ -237,7 +237,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
-        high = inference.upper_limits.upper_limit(value, drawn, options.confidence, spread)
+        high = inference.limits.upper_limit(value, drawn, options.confidence, spread)
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():

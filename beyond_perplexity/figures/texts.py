@@ -1,4 +1,4 @@
-"""Every sample set: its distances (the main figure), document lengths (5), vocabulary (2), words."""
+"""Every sample set: distances (the main figure), document lengths (5), vocabulary (2), words."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,6 +63,15 @@ class Check(NamedTuple):
     # Checks that fail as well where this one does: they are no second fault
     implies: tuple[str, ...] = ()
 
+    def allowed(self, spacing: float) -> float:
+        """Return the largest deviation that is no failed check, given the spacing of numbers."""
+        return max(self.tolerance, self.rounding * spacing)
+
+    def judge(self, name: str, found: Evidence, spacing: float) -> Finding:
+        """Hold what the check found against what is allowed; what is no number is not within."""
+        most = self.allowed(spacing)
+        return Finding(name, found.worst <= most, found.worst, most, *found[1:], self.explanation)
+
 
 def _rows(kind: str) -> dict[str, Check]:
     """Return the rows of ``checks.toml`` of a kind."""
@@ -90,24 +99,25 @@ HARD_TEXTS = (
 )
 
 
-def refuse_unknown(names: Sequence[str] | None, table: Rows[Check]) -> None:
-    """Raise `InputError` for a name of a check that a table has not."""
+def wanted_checks(names: Sequence[str] | None, table: Rows[Check]) -> dict[str, Check]:
+    """Return the rows of some names, or all; for one that is none there is an `InputError`."""
     if unknown := sorted(set(names or ()) - set(table)):
         known = ", ".join(table)
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
+    return {name: row for name, row in table.items() if names is None or name in names}
 
 
-def cause_of(name: str, failed: Collection[str], table: Rows[Check]) -> str:
-    """Return the first failed check that explains another unexplained by it; empty: none."""
-    for other, row in table.items():
-        if other in failed and name in row.implies and other not in table[name].implies:
-            return other
-    return ""
+def with_causes(found: Sequence[Finding], table: Rows[Check]) -> list[Finding]:
+    """Name for each failed check the first other one that explains it, unexplained by it."""
+    failed = {one.check for one in found if not one.sound}
 
+    def cause(name: str) -> str:
+        for other, row in table.items():
+            if other in failed and name in row.implies and other not in table[name].implies:
+                return other
+        return ""
 
-def is_within(worst: float, tolerance: float) -> bool:
-    """Say whether a deviation is within its tolerance; what is no number is not."""
-    return not math.isnan(worst) and worst <= tolerance
+    return [one if one.sound else one._replace(because=cause(one.check)) for one in found]
 
 
 def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:

@@ -27,9 +27,8 @@ from beyond_perplexity.auditing.checks import (
     Evidence,
     Finding,
     PrintedNumber,
-    cause_of,
-    is_within,
-    refuse_unknown,
+    wanted_checks,
+    with_causes,
 )
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.served.client import RefusedError
@@ -230,7 +229,6 @@ async def _fit(served: ServedModel, text: str) -> str:
 
 def _make(name: str, row: Check, subject: ServedSubject, precision: str) -> Finding:
     function: Callable[[ServedSubject], Awaitable[Evidence]] = resolve_name(row.reference)
-    tolerance = max(row.tolerance, row.rounding * _SPACING[precision])
 
     async def make() -> Evidence:
         return await function(subject)
@@ -239,8 +237,7 @@ def _make(name: str, row: Check, subject: ServedSubject, precision: str) -> Find
         found = subject.served.client.run(make())
     except (AnswerError, JoinError, RefusedError) as error:
         found = Evidence(math.nan, 1, f"the server failed: {error!s:.200}")
-    sound = is_within(found.worst, tolerance)
-    return Finding(name, sound, found.worst, tolerance, *found[1:], row.explanation)
+    return row.judge(name, found, _SPACING[precision])
 
 
 def audit_server(
@@ -254,8 +251,7 @@ def audit_server(
     `precision` is that in which the server computes: tolerances follow its rounding. Of a server
     that gives log-probabilities of generated tokens alone, nothing but this can be said.
     """
-    refuse_unknown(names, SERVED_CHECKS)
-    wanted = {name: row for name, row in SERVED_CHECKS.items() if names is None or name in names}
+    wanted = wanted_checks(names, SERVED_CHECKS)
     try:
         with ServedModel(options, strict=False) as served:
             texts = [served.client.run(_fit(served, text)) for text in texts[:_TEXTS]]
@@ -264,11 +260,7 @@ def audit_server(
     except GeneratedAloneError as error:
         row = SERVED_CHECKS["prompt"]
         return [Finding("prompt", False, 1.0, row.tolerance, 1, str(error), row.explanation)]
-    failed = {one.check for one in found if not one.sound}
-    return [
-        one if one.sound else one._replace(because=cause_of(one.check, failed, SERVED_CHECKS))
-        for one in found
-    ]
+    return with_causes(found, SERVED_CHECKS)
 
 
 _Number = tuple[str, str, float, int, str]  # as `PrintedNumber`

@@ -68,7 +68,9 @@ def contrast(given: ContrastOptions) -> Result:
     is_file = isinstance(given.originals, str | os.PathLike)
     ends: dict[str, object] = {} if given.url is None or given.end else {"eos": False}
     ends |= given.signed
-    signature = sign("contrast", text=_read_as(given), distortion="pairs", **ends)
+    read_as = "tokenized" if given.tokenized else "own"
+    read_as = "scores" if given.model is None and given.url is None else read_as
+    signature = sign("contrast", text=read_as, distortion="pairs", **ends)
     record: dict[str, Any] = {}
     if given.url is not None:
         table = _of_server(given)
@@ -95,12 +97,6 @@ def contrast(given: ContrastOptions) -> Result:
         write_shard(given.output, PAIR_CONTRASTS, table, written | {"signature": signature})
     text = "\n".join([_describe(table), *_said_of_means(summary)])
     return Result("contrast", table, text=text, summary=summary)
-
-
-def _read_as(given: ContrastOptions) -> str:
-    if given.model is None and given.url is None:
-        return "scores"
-    return "tokenized" if given.tokenized else "own"
 
 
 def _of_server(given: ContrastOptions) -> pa.Table:

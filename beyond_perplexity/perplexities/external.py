@@ -37,7 +37,6 @@ from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.signature import changed
-from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary, Vocabulary
@@ -184,10 +183,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
     cleaning = cleaning_of(opened.description, **how)
     found = None if is_foreign(name) else find_spelling_model(name, vocabulary)
     kind: TextKind = "cleaned" if cleaning else "raw"
-    texts, spelling_model = (
-        filled_documents(options, cleaning, Account(options.texts, "documents")),
-        options.spelling_model or found,
-    )
+    texts, spelling_model = filled_documents(options, cleaning), options.spelling_model or found
     files = opened.weights, opened.source
     return Scoring(options, model, vocabulary, texts, kind, spelling_model, *files)
 
@@ -197,9 +193,8 @@ def _load_held(options: ScoringOptions) -> Scoring:
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
     texts = filled_documents(options, WHITE_SPACE_ONLY if words else None)
     source = {"model": type(options.model).__name__}
-    return Scoring(
-        options, model, vocabulary, texts, "cleaned" if words else "raw", None, None, source
-    )
+    kind: TextKind = "cleaned" if words else "raw"
+    return Scoring(options, model, vocabulary, texts, kind, None, None, source)
 
 
 def _load_arpa(options: ScoringOptions) -> Scoring:

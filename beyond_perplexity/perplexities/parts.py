@@ -67,7 +67,6 @@ PART_SPLITS: dict[str, tuple[str, ...]] = {
 MOST_DOCUMENTS = 10  # that carry most of a difference
 _SHOWN = 60  # characters of their beginning
 _OFFSETS = np.cumsum([0, *map(len, PART_SPLITS.values())])
-_FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
 
 
 def word_ranks(texts: Iterable[str]) -> dict[str, int]:
@@ -202,12 +201,11 @@ def _row(part: np.ndarray, whole: np.ndarray, groups: np.ndarray, split: str, na
     test = intervals.ratio_test(difference, all_bytes)
     row["p_value"] = intervals.finite(test.p_value)
     few = effective_groups(size[has]) < EFFECTIVE_GROUPS or math.isnan(test.interval.low)
-    row["note"] = _FEW if few else ""
-    if not few:
-        inside = intervals.ratio_test(difference[has], size[has]).interval
-        row |= {"low": test.interval.low, "high": test.interval.high}
-        row |= {"within_low": inside.low, "within_high": inside.high}
-    return row
+    if few:
+        return row | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"}
+    inside = intervals.ratio_test(difference[has], size[has]).interval
+    row |= {"low": test.interval.low, "high": test.interval.high, "note": ""}
+    return row | {"within_low": inside.low, "within_high": inside.high}
 
 
 def _add_up(rows: Sequence[_Row]) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
@@ -55,10 +52,6 @@ def words_told(words: pd.DataFrame, labels: Labels) -> str:
     )
 
 
-def _context(row: Mapping[Any, Any]) -> str:
-    return " · ".join(row[name] for name in ("example_1", "example_2") if is_known(row[name]))
-
-
 def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = False) -> Table:
     """Make the table of the farthest named n-grams, with quotations but on a terminal."""
     if words.empty:
@@ -76,7 +69,12 @@ def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = F
         Column("In reference", of="document_share_reference", form=shown_share),
         Column("Adjusted p", of="p_adjusted", form=shown_p),
         Column("q", of="q_value", form=shown_p),
-        Column("In context", text=True, wraps=True, of=_context),
+        Column(
+            "In context",
+            text=True,
+            wraps=True,
+            of=lambda row: " · ".join(x for k in (1, 2) if is_known(x := row[f"example_{k}"])),
+        ),
     ]
     if rows.empty:
         return empty_table("words", _TITLE, words_told(words, labels))

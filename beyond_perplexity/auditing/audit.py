@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 
 from beyond_perplexity.auditing import checks
+from beyond_perplexity.auditing.checks import choose_texts, filled_texts
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing

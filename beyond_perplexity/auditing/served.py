@@ -33,8 +33,7 @@ from beyond_perplexity.auditing.checks import (
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.served.client import RefusedError
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import SPECIAL, ServedOptions
-from beyond_perplexity.models.served.protocols import AnswerError, Prompted
+from beyond_perplexity.models.served.protocols import SPECIAL, AnswerError, Prompted, ServedOptions
 from beyond_perplexity.models.served.server import PROBE, GeneratedAloneError, ServedModel
 from beyond_perplexity.models.served.token_texts import JoinError, text_scores
 from beyond_perplexity.models.served.windows import is_too_long

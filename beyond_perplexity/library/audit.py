@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beyond_perplexity.auditing import checks
-from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
+from beyond_perplexity.auditing.checks import choose_texts, filled_texts
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.storage.accounts import Account
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.inputs import told

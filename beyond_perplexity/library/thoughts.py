@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.corpus.answers import AnswerRecord, answer_texts
-from beyond_perplexity.corpus.external import StrictProblems
+from beyond_perplexity.corpus.external import AnswerRecord, StrictProblems, answer_texts
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.library import calls

@@ -31,9 +31,9 @@ from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scor
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
 from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.perplexities.score_files import tokens_table
 from beyond_perplexity.perplexities.scored_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
-from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.signature import changed

@@ -33,8 +33,8 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.p_values import adjust_rows
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.models.token_scores import TokenScores
+from beyond_perplexity.perplexities.score_files import TokenDocument, begin_of, read_tokens
 from beyond_perplexity.perplexities.summary import unit_key
-from beyond_perplexity.perplexities.token_files import TokenDocument, begin_of, read_tokens
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, PERPLEXITY_PARTS
 from beyond_perplexity.signature import refuse_mixed, signature_in
 from beyond_perplexity.storage.accounts import Account

@@ -37,6 +37,7 @@ from beyond_perplexity.report.compare import (
     Comparison,
     compare_sample_sets,
 )
+from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -52,7 +53,6 @@ from beyond_perplexity.report.layout import (
     write_files,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
-from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import check_output_folder
 from beyond_perplexity.tendencies import definitions

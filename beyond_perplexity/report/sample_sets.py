@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.corpus.answers import AnswerRecord
-from beyond_perplexity.corpus.external import GroupField, import_texts
+from beyond_perplexity.corpus.external import AnswerRecord, GroupField, import_texts
 from beyond_perplexity.corpus.formats import has_named_fields
 from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.text_files import HeldTexts

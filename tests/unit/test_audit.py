@@ -26,8 +26,14 @@ from beyond_perplexity.auditing.audit import (
     audit_subject,
     load_audited,
 )
-from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, SERVED_CHECKS, translate
-from beyond_perplexity.auditing.sampled_texts import CUT_AT, sample_texts
+from beyond_perplexity.auditing.checks import (
+    CHECKS,
+    CUT_AT,
+    PROGRAMS,
+    SERVED_CHECKS,
+    sample_texts,
+    translate,
+)
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function

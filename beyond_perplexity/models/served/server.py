@@ -12,12 +12,13 @@ from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.served import windows
 from beyond_perplexity.models.served.client import Client, RefusedError
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import SPECIAL, ServedOptions
 from beyond_perplexity.models.served.protocols import (
     GENERATED_ALONE,
     PROTOCOLS,
+    SPECIAL,
     AnswerError,
     Prompted,
+    ServedOptions,
 )
 from beyond_perplexity.models.served.token_texts import JoinError, text_scores, token_bytes
 from beyond_perplexity.models.token_scores import TokenScores

@@ -183,11 +183,7 @@ def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
 
 
 def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
-    """Return the numbers that the programs, or some of them, would print.
-
-    A definition also names special tokens that the text says, where the program reads them as
-    tokens: ours does not.
-    """
+    """Return the numbers that the programs, or some of them, would print."""
     numbers: list[PrintedNumber] = []
     for name, row in PROGRAMS.items():
         if programs is not None and name not in programs:

@@ -92,10 +92,7 @@ def _compare_batch(subject: Subject, apart: Apart, pieces: Tensor, others: Tenso
 
 
 def check_padding(subject: Subject) -> Evidence:
-    """Compare texts alone with the same texts filled up at their end, with several ids.
-
-    A longer one is filled up as well: where the padding begins late, and where it goes on for long.
-    """
+    """Compare texts alone with the same texts filled up at their end, with several ids."""
     apart, width = Apart(), subject.pieces.shape[1]
     for length in sorted({1, width // 3, width // 2, width - 1} - {0}):
         _compare_filled(subject, apart, length, subject.pieces, subject.others)

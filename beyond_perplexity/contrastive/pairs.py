@@ -145,10 +145,7 @@ def contrast_pairs(
 def contrast_scores(
     rows: Iterable[tuple[float, float, str, str | None, int | None]], model: str
 ) -> pa.Table:
-    """Sum up scored pairs: log scores (nats), phenomenon, group, words of the good one.
-
-    As `contrast_pairs`; what needs words is null where a pair has none.
-    """
+    """Sum up scored pairs: log scores (nats), phenomenon, group, words of the good one."""
     held: list[_Scored] = [(*row, None) for row in rows]
     if not held:
         raise InputError("pairs: there are none; give scores of two sentences")

@@ -123,12 +123,7 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
 
 @styled
 def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the KS distance of the number of types at every length (paper, Fig. 4).
-
-    A row each against the Poisson law with the sample's own Heaps parameters, with the test set's,
-    and against its documents; a column per decoding. The strong line is the running median of 15
-    lengths.
-    """
+    """Draw the KS distance of the number of types at every length (paper, Fig. 4)."""
     drawn = select(table, *KS_ROWS)
     rows = [drawn[drawn["curve"] == curve] for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})

@@ -90,11 +90,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
 
 @style.styled
 def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw bits per byte with their intervals, and beside them the differences of all pairs.
-
-    A row for each text: blue where the model of the row is better, white where no difference is
-    found. Of models beyond what a page holds those of the most bits are left out.
-    """
+    """Draw bits per byte with their intervals, and beside them the differences of all pairs."""
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     row = 0.3 if max(counts) < _VERY_MANY else 0.2

@@ -90,13 +90,7 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any], band: str) -> None
 
 @style.styled
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the distance of every source to the test set, coloured by its excess over the baseline.
-
-    A row per source, a column per tendency, above them the baseline in each vocabulary. White lies
-    in the middle 95% of human text against itself and has no star; violet with a bar lies there and
-    has one; blue is farther, the darker the larger the excess; orange is closer; grey has no
-    baseline.
-    """
+    """Draw the distance of every source to the test set, coloured by its excess."""
     rows = numbers.effect_table(table)
     if rows.empty:
         raise NothingToShowError("the measures have no distance to the test set to draw")
@@ -167,11 +161,7 @@ def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> Non
 
 @style.styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw a box of document lengths per sample set under the test set's (paper, Fig. 5).
-
-    Quartiles, 5th to 95th percentile, median (line) and mean (diamond); the shade is the test
-    set's.
-    """
+    """Draw a box of document lengths per sample set under the test set's (paper, Fig. 5)."""
     curves = style.select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
     boxes: dict[str, dict[str, float]] = {}

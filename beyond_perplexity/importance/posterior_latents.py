@@ -182,10 +182,7 @@ def _sources(
 def compare_latents(
     pair: Pair, instances: Iterable[Instance], options: PosteriorOptions
 ) -> Iterator[Columns]:
-    """Hold the latents of the posterior and of the proposal against the annotation of instances.
-
-    Yields columns of schema ``posterior``, the two rows of an instance at a time.
-    """
+    """Hold the latents of the posterior and of the proposal against the annotation of instances."""
     model, _, proposal = pair.purpose.partition("/")
     for instance in instances:
         batch, words = pair.batch(instance), len(instance.arrays[TOKENS])

@@ -65,10 +65,7 @@ def said_words(counts: Counter[str]) -> str:
 
 
 def read_special(model: Any, vocabulary: Any) -> tuple[LanguageModel, Vocabulary] | None:
-    """Return a model and its tokenizer as other programs use them; None: it is no other's.
-
-    Special tokens of a text are those tokens, and the softmax is over every row of the output.
-    """
+    """Return a model and its tokenizer as other programs use them; None: it is no other's."""
     if not hasattr(vocabulary, "with_special_tokens"):
         return None
     found: Any = vocabulary.with_special_tokens()

@@ -331,10 +331,7 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
-
-    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
-    """
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn."""
     figures = draw_figures(found)
     files = drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}

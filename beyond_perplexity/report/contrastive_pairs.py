@@ -178,11 +178,7 @@ _READINGS_NOTE = (
 
 
 def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
-    """Read every ordered pair of models at every level that has a ratio to the base level.
-
-    Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
-    their intervals, that of the latter adjusted, and the p-values of the former.
-    """
+    """Read every ordered pair of models at every level that has a ratio to the base level."""
     of_ratio = differences["measure"] == CONTRASTIVE_RATIO
     read_by = {end: differences[f"{end}_adjusted"] for end in _DIFFERENCE[1:]}
     held = {end: differences[end].mask(of_ratio, limit) for end, limit in read_by.items()}

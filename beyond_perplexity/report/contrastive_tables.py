@@ -179,10 +179,7 @@ def entropy_table(
     given_lengths: Descriptions,
     labels: Labels,
 ) -> Table:
-    """Make Table 2: perplexity, and contrastive entropy at each level of distortion.
-
-    `given_lengths` is what is known of the perplexity of models without a likelihood.
-    """
+    """Make Table 2: perplexity, and contrastive entropy at each level of distortion."""
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
     rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY), papers)

@@ -50,10 +50,7 @@ def _first_rows(batches: Iterator[pa.RecordBatch]) -> pd.DataFrame:
 
 
 def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the first documents of each file of samples, with the column ``source``.
-
-    A file is a shard, ``{model}/{decoding}/{shard}.parquet``; its folders name the source.
-    """
+    """Read the first documents of each file of samples, with the column ``source``."""
     parts = []
     for path in paths:
         batches = read_batches(path, TEXT_SAMPLES, TEXT_SAMPLES.names, batch_size=EXAMPLES)

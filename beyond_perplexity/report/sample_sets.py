@@ -146,10 +146,7 @@ def read_sample_sets(
     record: dict[str, object],
     folder: Path,
 ) -> tuple[list[SampleSet], PairedAnswers | None]:
-    """Read, clean and count both files; of answers to prompts as many of both are kept.
-
-    Working files, with their run record, go to a folder.
-    """
+    """Read, clean and count both files; of answers to prompts as many of both are kept."""
     both = []
     for number, (path, group) in enumerate(zip(paths, groups, strict=True)):
         name = options.field_of(path, samples=bool(number))

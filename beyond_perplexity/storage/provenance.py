@@ -311,9 +311,6 @@ def finished(record: dict[str, object]) -> dict[str, object]:
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output, with its end, the file's name and inputs.
-
-    `content` is what is known of the rows, ``content_hash`` at least.
-    """
+    """Return the run record as it goes into an output, with its end, the file's name and inputs."""
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

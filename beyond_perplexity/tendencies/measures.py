@@ -13,8 +13,8 @@ says what a test permuted in the place of documents, `note` what else is to be k
 p-values are of. `n_reference` and `n_samples` count documents, `groups_reference` the reference's
 groups; `vocabulary` names the closed vocabulary that both texts are read in.
 
-What each measure is stands in `docs/measures.md`; ``novel_types`` is the share of the samples' types
-that the reference lacks, ``coverage`` the share of the reference's tokens whose type the samples
+What each measure is stands in `docs/measures.md`; ``novel_types`` is the share of the samples'
+types that the reference lacks, ``coverage`` that of the reference's tokens whose type the samples
 have; with ``_reference`` a measure is of the reference alone. The p-value of ``ks_zipf_*`` (samples
 against the law of the split fit) and of ``ks_heaps_*`` is of a law, that of ``tvd`` by the held-out
 distance, that of ``mean_difference`` of the randomization of its t, and that of every other

@@ -20,20 +20,9 @@ from beyond_perplexity.report.bits_per_byte import differences_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NOTE = (
-    "Bits per byte of the whole text that the first model spends on a part, less those of the "
-    "second: below 0 the first is better there. Of every split the parts add up to the whole. "
-    "There: the same in bits per byte of the part itself. Intervals: 95%, paired, over groups or "
-    f"pages where there are any; p adjusted (Holm) within a split: {STAR_NOTE}. A word is what "
-    "blanks and punctuation end, a number has a digit, a name is capitalised inside a sentence, "
-    "code has marks that prose lacks; a blank belongs to the word behind it, and a token over "
-    "several parts is shared out by its bytes. Frequency is that in the reference, by default the "
-    "scored text. Documents are those that carry most; chosen for that, they are not tested."
-)
-_AGREEMENT_NOTE = (
-    "Means over all predictions, of one context. KL(p || q), nats a token: what it costs to take q "
-    "for p. Same argmax: how often both find the same token most probable."
-)
+_TEXTS = layout.read_texts("difference_parts.toml", star_note=STAR_NOTE)
+_NOTE = _TEXTS["note"]
+_AGREEMENT_NOTE = _TEXTS["agreement_note"]
 _DIGITS = 4
 
 

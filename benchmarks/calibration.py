@@ -3,19 +3,25 @@
 Run ``python -m benchmarks.calibration [--repeats 1000] [--part levels ...] [--text FILE]``. FILE is
 a text with articles in the format of WikiText; without it the cases of a real text are left out,
 which is said. The random streams of a case are keyed by its name and the repeat: its numbers depend
-on nothing else. Every line is one measure of one case: the rate that was found ± its standard
-error, the nominal one, what is allowed, and in how many repeats it was defined. The exit status is
-1 where a rate is not allowed: beyond its limit, and surely beyond the nominal one (99.9%).
+on nothing else. With ``--keep FOLDER`` every repeat that ends is kept there, by the code that made
+it, and a run that ended, by ``--minutes`` or otherwise, goes on. Every line is one measure of one
+case: the rate that was found ± its standard error, the nominal one, what is allowed, and in how
+many repeats it was defined. The exit status is 1 where a rate is not allowed: beyond its limit, and
+surely beyond the nominal one (99.9%).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import re
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -30,6 +36,7 @@ from benchmarks.populations import Articles
 from benchmarks.powers import PowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
+from beyond_perplexity.storage.fingerprint import fingerprint
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most
@@ -99,14 +106,46 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
 }
 
 
-def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
+class Kept:
+    """Outcomes of repeats in a folder, those of other code apart; without a folder none is kept."""
+
+    def __init__(self, folder: Path | None = None, minutes: float = math.inf) -> None:
+        self._end = time.monotonic() + 60 * minutes
+        self._folder = folder and folder / fingerprint("benchmarks/calibration.py")[:12]
+
+    def outcomes(self, part: str, case: Case, repeats: int, jobs: int) -> list[Mapping[str, bool]]:
+        """Return the outcomes of a case; fewer where the time is up."""
+        found: dict[int, Mapping[str, bool]] = {}
+        with ExitStack() as stack:
+            file = None
+            if self._folder:
+                path = self._folder / part / re.sub(r"\W+", "-", case.name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("a+", encoding="utf-8"))
+                file.seek(0)
+                found = {held[0]: held[1] for held in map(json.loads, file)}
+            left = [repeat for repeat in range(repeats) if repeat not in found]
+            pool = stack.enter_context(ProcessPoolExecutor(jobs)) if jobs > 1 else None
+            for start in range(0, len(left), 4 * jobs):
+                if time.monotonic() > self._end:
+                    break
+                some = left[start : start + 4 * jobs]
+                outcomes = (pool.map if pool else map)(case, some)
+                for repeat, outcome in zip(some, outcomes, strict=True):
+                    found[repeat] = {name: bool(value) for name, value in outcome.items()}
+                    if file:
+                        print(json.dumps([repeat, found[repeat]]), file=file, flush=True)
+        return [found[repeat] for repeat in range(repeats) if repeat in found]
+
+
+def rates(
+    part: str, case: Case, repeats: int, jobs: int = 1, kept: Kept | None = None
+) -> list[Rate]:
     """Repeat a case of a part from repeat 0 on, and count; `jobs` do not change a rate."""
     repeats = min(repeats, getattr(case, "most_repeats", repeats))
-    if jobs == 1:
-        found = [case(repeat) for repeat in range(repeats)]
-    else:
-        with ProcessPoolExecutor(jobs) as pool:
-            found = list(pool.map(case, range(repeats), chunksize=max(1, repeats // (8 * jobs))))
+    found = (kept or Kept()).outcomes(part, case, repeats, jobs)
+    if not found:
+        return []
     happened: dict[str, list[bool]] = defaultdict(list)
     for outcome in found:
         for measure, value in outcome.items():
@@ -122,13 +161,17 @@ def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
 
 
 def calibrate(
-    parts: Iterable[str], repeats: int, articles: Articles | None, jobs: int = 1
+    parts: Iterable[str],
+    repeats: int,
+    articles: Articles | None,
+    jobs: int = 1,
+    kept: Kept | None = None,
 ) -> Iterator[tuple[list[Rate], float]]:
     """Yield the rates of every case of some parts, with the seconds that it took."""
     for part in parts:
         for case in PARTS[part](articles):
             start = time.perf_counter()
-            found = rates(part, case, repeats, jobs)
+            found = rates(part, case, repeats, jobs, kept)
             yield found, time.perf_counter() - start
 
 
@@ -145,6 +188,8 @@ def parser_of(description: str | None, repeats: int) -> argparse.ArgumentParser:
 def main() -> int:
     parser, parts = parser_of(__doc__, REPEATS), list(PARTS)
     parser.add_argument("--part", nargs="+", choices=parts, default=parts, help="parts to run")
+    parser.add_argument("--keep", type=Path, help="folder for what has ended, to go on from")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which it ends")
     given = parser.parse_args()
     articles = Articles(given.text, FEWEST) if given.text and given.text.exists() else None
     if articles is None:
@@ -152,7 +197,8 @@ def main() -> int:
     head = f"{'case':44s} {'measure':38s} {'rate':>14s} {'nominal':>7s} {'allowed':>16s} {'of':>6s}"
     print(head, flush=True)
     failing = 0
-    for found, seconds in calibrate(given.part, given.repeats, articles, given.jobs):
+    kept = Kept(given.keep, given.minutes)
+    for found, seconds in calibrate(given.part, given.repeats, articles, given.jobs, kept):
         print("\n".join(map(str, found)), f"\n  ({seconds:.0f} s)", flush=True)
         failing += sum(not rate.allowed for rate in found)
     print(f"{failing} rates are not allowed" if failing else "All rates are allowed")

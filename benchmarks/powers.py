@@ -125,7 +125,7 @@ class Shifted:
 
     @cached_property
     def swap(self) -> np.ndarray:
-        """The type that each type becomes where words are permuted, as `UnigramShift` has it."""
+        """The type that each type becomes where words are permuted, as `HeldOutShift` has it."""
         names = self.types.to_pylist()
         seen = sorted((-k, names[v], v) for v, k in enumerate(self.counts) if k)
         order = np.array([v for *_, v in seen])  # by frequency, then by name

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import shutil
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,8 +29,16 @@ _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 
 
 def has_triton(device: torch.device) -> bool:
-    """Tell whether kernels of our own run on a device: GPUs whose torch came with Triton."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    """Tell whether kernels of our own run on a device: GPUs from Ampere on, with Triton."""
+    return device.type == "cuda" and _compiles()
+
+
+@cache
+def _compiles() -> bool:
+    # Triton comes with torch's builds for GPUs, and makes what launches a kernel with a C compiler.
+    compilers = os.environ.get("CC", ""), "gcc", "clang", "cc"
+    there = find_spec("triton") is not None and any(map(shutil.which, compilers))
+    return there and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def _signed(word: int) -> int:

@@ -1,115 +1,115 @@
-"""Thoughts of a reasoning model as its latent variable: what it writes before it answers.
+"""Thoughts drawn side by side from a model that has read their prompt once; see `thought_draws`.
 
-p(y | x) = Σ_z p(z | x) p(y | x, z): x is the prompt, y the answer with the end of the turn, and z a
-thought, the tokens up to the end-of-thought marker, which is its last. A thought that reaches the
-largest number of tokens without the marker is cut: nothing can be said of its answer, and with
-weight 0 the mean of the weights is p_cap(y | x), of the thoughts that end in time, where
-
-    p_cap(y | x) <= p(y | x) <= p_cap(y | x) + P(cut | x).
-
-A thought in which the text ends has weight 0, too, which is no cut: it has no answer.
-
-Thoughts are drawn at temperature 1 from all tokens, and scored as they were drawn: a text that is
-tokenized again may have other tokens. R rows, each a sample; V ids.
+R rows, each a sample, of which R' go on; V ids.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from copy import deepcopy
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import QUANTUM, invert, uniforms, uniforms_by_step
+from beyond_perplexity.importance.thought_draws import (
+    MOST_THOUGHTS,
+    Beside,
+    Question,
+    ThoughtEnds,
+    ThoughtOptions,
+    Thoughts,
+    check_room,
+    mixed_log_q,
+)
+from beyond_perplexity.invariant_tensors import (
+    QUANTUM,
+    invert,
+    round_up,
+    uniforms,
+    uniforms_by_step,
+)
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.options import Length, Limited, Share
 from beyond_perplexity.vocabulary import EOS
 
-THOUGHTS_AT_ONCE = 4 * QUANTUM  # samples that are drawn side by side: whole quanta
-MOST_THOUGHTS = 1 << 20  # of a prompt at most: they key the random streams
-ThoughtProposal = Literal["own", "answer", "mixture"]
+MOST_AT_ONCE = 64 * QUANTUM  # samples that are drawn side by side, where memory is enough
+_MEMORY = 1 << 31  # bytes of a CPU for their states; of a GPU half of what is free
+# Chooses the next tokens, (R',), of the rows (R',) that go on, from what is in proportion to p of
+# each, given the prompt and given the one that shows the answer (the same where there is none),
+# float64, (R', V) each.
+Choose = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class ThoughtOptions(Limited):
-    """How thoughts are drawn.
+class ReadPrompt(NamedTuple):
+    """A model that has read a prompt, from which any number of rows go on."""
 
-    Attributes
-    ----------
-    proposal : str
-        ``own``: from the model given the prompt, q(z) = p(z | x), so that a weight is p(y | x, z).
-        ``answer``: from the model given a prompt that shows the answer. ``mixture`` of both
-        (defensive), whose weights are at most p(y | x, z) / `own_share`.
-    own_share : float
-        Share of own thoughts in the mixture, between 0 and 1.
-    most_tokens : int
-        Longest thought, its marker included.
+    model: LanguageModel
+    state: State  # of one row
+    logits: Tensor  # (1, V)
+
+
+class ReadQuestion(NamedTuple):
+    """A question whose prompts were read, once for all thoughts."""
+
+    question: Question
+    own: ReadPrompt
+    shown: ReadPrompt | None  # None: no prompt shows the answer
+
+
+@torch.no_grad()
+def read_question(model: LanguageModel, question: Question, most_tokens: int) -> ReadQuestion:
+    """Read the prompts of a question, with room for thoughts of so many tokens.
+
+    Raises
+    ------
+    InputError
+        Where prompt, thought and answer do not fit into the model's context.
     """
+    more = most_tokens + len(question.answer)
+    check_room(model.context_length, question, most_tokens)
 
-    proposal: ThoughtProposal = "own"
-    own_share: Share = 0.5
-    most_tokens: Length = 1024
+    def read(prompt: np.ndarray) -> ReadPrompt:
+        state, logits = model.initial_state(1, len(prompt) + more), torch.empty(0)
+        for token in torch.from_numpy(prompt).to(model.device):
+            logits, state = model.step(token[None], state)  # (1, V)
+        return ReadPrompt(model, state, logits)
 
-
-class Question(NamedTuple):
-    """A prompt with its answer: ids, int64, (n,) each."""
-
-    instance: int
-    prompt: np.ndarray  # what the model reads first, from the beginning on
-    shown: np.ndarray  # the prompt that shows the answer; empty where none does
-    answer: np.ndarray  # what follows the marker, with the end of the turn
-    bytes: int  # of the answer
-
-
-class ThoughtEnds(NamedTuple):
-    """What ends a thought."""
-
-    marker: np.ndarray  # int64, (m,): m ids in a row, m at least 1
-    stops: np.ndarray  # int64, (s,): ids at which the text ends, and so has no answer
-
-
-class Thoughts(NamedTuple):
-    """What was found of R thoughts; logarithms in nats, float64, (R,)."""
-
-    log_p_answer: np.ndarray  # log p(y | x, z); −inf where z is cut, or has no answer
-    log_p_thought: np.ndarray  # log p(z | x)
-    log_q_thought: np.ndarray
-    tokens: np.ndarray  # int64, (R,): of the thought, its marker included
-    cut: np.ndarray  # bool, (R,)
-
-
-# Chooses the next tokens, (R,), of thoughts, from log p given the prompt and given the one that
-# shows the answer (the same where there is none), (R, V) each.
-Choose = Callable[[Tensor, Tensor], Tensor]
+    return ReadQuestion(
+        question, read(question.prompt), read(question.shown) if len(question.shown) else None
+    )
 
 
 class _Reader:
-    """A model that stands behind one prompt in R rows, which go on by themselves."""
+    """Rows, R', that go on from a prompt by themselves."""
 
-    def __init__(self, model: LanguageModel, prompt: np.ndarray, rows: int, more: int) -> None:
-        self._model = model
-        state, logits = model.initial_state(1, len(prompt) + more), None
-        for token in torch.from_numpy(prompt).to(model.device):
-            logits, state = model.step(token[None], state)  # (1, V)
-        assert logits is not None
-        self.device = model.device
-        index = torch.zeros(rows, dtype=torch.int64, device=self.device)
-        self._state: State = state.select(index)
-        self.log_p = logits[index].double().log_softmax(-1)  # (R, V)
+    def __init__(self, read: ReadPrompt, rows: int) -> None:
+        self._model, logits = read.model, read.logits
+        index = torch.zeros(rows, dtype=torch.int64, device=logits.device)
+        # A state that is selected from may be overwritten, and others go on from it, too.
+        self._state = deepcopy(read.state).select(index)
+        self._take(logits[index])
 
-    def read(self, tokens: Tensor) -> None:
-        """Read the next token of each row, (R,)."""
+    def _take(self, logits: Tensor) -> None:
+        self._logits, most = logits.double(), logits.amax(1, keepdim=True).double()  # (R', V)
+        self.weights = (self._logits - most).exp()  # (R', V): in proportion to p
+        self._total = self.weights.sum(1).log() + most[:, 0]  # (R',)
+
+    def log_p(self, tokens: Tensor) -> Tensor:
+        """Return log p of a next token of each row, (R', 1): (R',)."""
+        return self._logits.gather(1, tokens)[:, 0] - self._total
+
+    def read(self, tokens: Tensor, kept: Tensor | None) -> None:
+        """Read the next token of each row, (R',), of those that are kept, if not all."""
+        if kept is not None:
+            self._state = self._state.select(kept)
         logits, self._state = self._model.step(tokens, self._state)
-        self.log_p = logits.double().log_softmax(-1)
+        self._take(logits)
 
 
 class _Walk:
-    """R rows that think and then answer, a token at a step, each in its own phase."""
+    """R' rows that think and then answer, a token at a step, each in its own phase."""
 
     def __init__(
         self, question: Question, ends: ThoughtEnds, most_tokens: int, rows: Tensor
@@ -117,27 +117,42 @@ class _Walk:
         device, zeros = rows.device, torch.zeros_like(rows, dtype=torch.float64)  # (R,)
         self.answer = torch.from_numpy(question.answer).to(device)  # (A,)
         self.marker, self.stops = (torch.from_numpy(ids).to(device) for ids in ends)
-        self.most_tokens = most_tokens
-        self.length = torch.zeros_like(rows)  # (R,): of the thought
-        self.place = torch.full_like(rows, -1)  # of the answer's next token; -1: thinking
-        self.cut = torch.zeros_like(rows, dtype=torch.bool)  # (R,)
+        self.most_tokens, self.rows = most_tokens, rows
+        # Of the thought its length, and the place of the answer's next token; -1: thinking
+        self.length, self.place = torch.zeros_like(rows), torch.full_like(rows, -1)
+        self.cut = torch.zeros_like(rows, dtype=torch.bool)
         self.recent = torch.full((len(rows), len(self.marker)), -1, device=device)  # (R, m)
         self.log_p_answer, self.log_p, self.log_seen = (zeros.clone() for _ in range(3))
+        self.found = [held.clone() for held in self._held()]  # (R,) each
 
-    @property
-    def done(self) -> bool:
-        """Whether all rows have answered, or never will."""
-        return bool((self.place >= len(self.answer)).all())
+    def _held(self) -> tuple[Tensor, ...]:
+        return self.log_p_answer, self.log_p, self.log_seen, self.length, self.cut
 
-    def step(self, chosen: Tensor, log_p: Tensor, log_seen: Tensor) -> Tensor:
-        """Take the next token of each row, (R,), where it thinks; return what each row reads."""
-        thinking, answered = self.place < 0, self.place >= len(self.answer)  # (R,) each
-        wanted = self.answer[self.place.clamp(0, len(self.answer) - 1)]  # (R,)
-        token = torch.where(thinking, chosen, wanted)[:, None]  # (R, 1)
-        own, seen = (held.gather(1, token)[:, 0] for held in (log_p, log_seen))  # (R,) each
-        self.log_p += torch.where(thinking, own, 0.0)
-        self.log_seen += torch.where(thinking, seen, 0.0)
-        self.log_p_answer += torch.where(thinking | answered, 0.0, own)
+    def keep(self) -> Tensor | None:
+        """Leave rows out that have answered or never will: those that go on; None: all do.
+
+        Whole quanta go on, so that no number depends on the other rows.
+        """
+        going = (self.place < len(self.answer)).nonzero()[:, 0]  # (N,)
+        if len(going) and -(-len(going) // QUANTUM) * QUANTUM >= len(self.rows):
+            return None
+        for whole, held in zip(self.found, self._held(), strict=True):
+            whole[self.rows] = held
+        kept = round_up(going) if len(going) else going
+        names = ("rows", "length", "place", "cut", "recent", "log_p_answer", "log_p", "log_seen")
+        for name in names:
+            setattr(self, name, getattr(self, name)[kept])
+        return kept
+
+    def step(self, chosen: Tensor, own: _Reader, seen: _Reader) -> Tensor:
+        """Take the next token of each row, (R',), where it thinks; return what each row reads."""
+        thinking, answered = self.place < 0, self.place >= len(self.answer)  # (R',) each
+        wanted = self.answer[self.place.clamp(0, len(self.answer) - 1)]  # (R',)
+        token = torch.where(thinking, chosen, wanted)[:, None]  # (R', 1)
+        log_p, log_seen = (reader.log_p(token) for reader in (own, seen))  # (R',) each
+        self.log_p += torch.where(thinking, log_p, 0.0)
+        self.log_seen += torch.where(thinking, log_seen, 0.0)
+        self.log_p_answer += torch.where(thinking | answered, 0.0, log_p)
         self.length += thinking
         self.place = torch.where(thinking | answered, self.place, self.place + 1)
         self.recent = torch.cat([self.recent[:, 1:], token], 1)
@@ -152,37 +167,29 @@ class _Walk:
 
 @torch.no_grad()
 def follow_thoughts(
-    model: LanguageModel,
-    question: Question,
-    ends: ThoughtEnds,
-    most_tokens: int,
-    choose: Choose,
-    rows: int,
+    read: ReadQuestion, ends: ThoughtEnds, most_tokens: int, choose: Choose, rows: int
 ) -> tuple[Thoughts, np.ndarray]:
     """Let R rows think as they are told, and then answer.
 
     `choose` says the next tokens of thoughts. Returns what was found, with q = p, and the log
     probability of each thought given the prompt that shows the answer, float64, (R,).
     """
-    more = most_tokens + len(question.answer)
-    own = _Reader(model, question.prompt, rows, more)
-    seen = _Reader(model, question.shown, rows, more) if len(question.shown) else own
-    walk = _Walk(question, ends, most_tokens, torch.zeros(rows, dtype=torch.int64).to(own.device))
-    while not walk.done:
-        tokens = walk.step(choose(own.log_p, seen.log_p), own.log_p, seen.log_p)
-        for reader in dict.fromkeys((own, seen)):
-            reader.read(tokens)
-    columns = walk.log_p_answer, walk.log_p, walk.log_p, walk.length, walk.cut
-    return Thoughts(*(held.cpu().numpy() for held in columns)), walk.log_seen.cpu().numpy()
+    own = _Reader(read.own, rows)
+    seen = _Reader(read.shown, rows) if read.shown else own
+    walk = _Walk(read.question, ends, most_tokens, torch.arange(rows).to(own.weights.device))
+    while len(walk.rows):
+        tokens = walk.step(choose(own.weights, seen.weights, walk.rows), own, seen)
+        kept = walk.keep()
+        if kept is not None:
+            tokens = tokens[kept]
+        for reader in dict.fromkeys((own, seen)) if len(tokens) else ():
+            reader.read(tokens, kept)
+    log_p_answer, log_p, log_seen, length, cut = (held.cpu().numpy() for held in walk.found)
+    return Thoughts(log_p_answer, log_p, log_p, length, cut), log_seen
 
 
 def draw_thoughts(
-    model: LanguageModel,
-    question: Question,
-    ends: ThoughtEnds,
-    options: ThoughtOptions,
-    samples: range,
-    seed: int,
+    read: ReadQuestion, ends: ThoughtEnds, options: ThoughtOptions, samples: range, seed: int
 ) -> Thoughts:
     """Draw samples of a question, each from its own random stream.
 
@@ -191,82 +198,55 @@ def draw_thoughts(
     Thoughts
         Of the samples in their order. With weights w = p(y | x, z) p(z | x) / q(z) their mean
         estimates p_cap(y | x) without bias.
-
-    Raises
-    ------
-    InputError
-        Where prompt, thought and answer do not fit into the model's context.
     """
-    _check_room(model, question, options.most_tokens)
-    parts = []
-    for first in range(samples.start, samples.stop, THOUGHTS_AT_ONCE):
-        wanted = min(THOUGHTS_AT_ONCE, samples.stop - first)
+    parts, device, at_once = [], read.own.logits.device, _rows_at_once(read)
+    for first in range(samples.start, samples.stop, at_once):
+        wanted = min(at_once, samples.stop - first)
         # Whole quanta, so that no number depends on how samples are cut.
         numbers = torch.arange(first, first + -(-wanted // QUANTUM) * QUANTUM)  # (R,)
-        items = question.instance * MOST_THOUGHTS + numbers
-        given = model, question, ends, options.most_tokens
-        found, seen = follow_thoughts(*given, _drawn(model, items, options, seed), len(items))
+        items = read.question.instance * MOST_THOUGHTS + numbers
+        choose = _drawn(items, options, seed, device)
+        found, seen = follow_thoughts(read, ends, options.most_tokens, choose, len(items))
         if options.proposal != "own":
-            found = found._replace(log_q_thought=_log_q(found.log_p_thought, seen, options))
+            log_q = mixed_log_q(found.log_p_thought, seen, options)
+            found = found._replace(log_q_thought=log_q)
         parts.append([column[:wanted] for column in found])
     return Thoughts(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _log_q(log_p: np.ndarray, log_seen: np.ndarray, options: ThoughtOptions) -> np.ndarray:
-    if options.proposal == "answer":
-        return log_seen
-    with np.errstate(divide="ignore"):
-        shares = np.log([options.own_share, 1 - options.own_share])
-    return np.logaddexp(shares[0] + log_p, shares[1] + log_seen)
+def _rows_at_once(read: ReadQuestion) -> int:
+    """Return how many rows have room in memory at their longest: whole quanta."""
+    prompts = [one for one in (read.own, read.shown) if one]
+    numbers = 8 * 6 * read.own.logits.shape[1]  # what a step holds of probabilities
+    row = sum(one.state.row_bytes() + numbers for one in prompts)
+    device, memory = read.own.logits.device, _MEMORY
+    if device.type == "cuda":
+        memory = torch.cuda.mem_get_info(device)[0] // 2
+    return max(QUANTUM, min(MOST_AT_ONCE, memory // max(row, 1) // QUANTUM * QUANTUM))
 
 
-def _drawn(model: LanguageModel, items: Tensor, options: ThoughtOptions, seed: int) -> Choose:
+def _drawn(items: Tensor, options: ThoughtOptions, seed: int, device: torch.device) -> Choose:
     """Draw tokens by the streams of samples, (R,), from the proposal that each sample has."""
     own = {"own": 1.0, "answer": 0.0}.get(options.proposal, options.own_share)
-    device = model.device
     of_own = uniforms(seed, "thoughts/proposal", items, 0, 1, device)[:, 0] < own  # (R,)
     steps = uniforms_by_step(seed, "thoughts/tokens", items, 1, device)
 
-    def choose(log_p: Tensor, log_seen: Tensor) -> Tensor:
-        log_q = torch.where(of_own[:, None], log_p, log_seen)  # (R, V)
-        return invert(log_q.exp().cumsum(1), next(steps))[:, 0]
+    def choose(weights: Tensor, seen: Tensor, rows: Tensor) -> Tensor:
+        if weights is not seen:
+            weights = torch.where(of_own[rows, None], weights, seen)  # (R', V)
+        return invert(weights.cumsum(1), next(steps)[rows])[:, 0]
 
     return choose
 
 
-class Beside(NamedTuple):
-    """What is printed of reasoning models without their thoughts, or with one of them; nats."""
-
-    log_p_no_thought: float  # log p(y | x, z), z the marker alone
-    log_p_greedy: float  # with the thought of the most probable token at each step; −inf if cut
-    greedy_cut: bool
-
-
 def answer_beside(
-    model: LanguageModel, question: Question, ends: ThoughtEnds, most_tokens: int
+    read: ReadQuestion, ends: ThoughtEnds, most_tokens: int, empty: np.ndarray
 ) -> Beside:
-    """Score an answer after no thought, and after the greedy one."""
-    plain = question._replace(shown=np.empty(0, np.int64))
-    marker = iter(np.repeat(ends.marker[:, None], QUANTUM, 1))
+    """Score an answer after no thought, the ids `empty` with the marker, and the greedy one."""
+    forced = iter(empty.tolist())
 
-    def end_at_once(log_p: Tensor, _: Tensor) -> Tensor:
-        return torch.from_numpy(next(marker, np.zeros(QUANTUM, np.int64))).to(log_p.device)
+    def choose(weights: Tensor, _: Tensor, rows: Tensor) -> Tensor:
+        return torch.where(rows == 0, next(forced, EOS), weights.argmax(1))  # the rest is greedy
 
-    def greedy(log_p: Tensor, _: Tensor) -> Tensor:
-        return log_p.argmax(1)
-
-    most = max(most_tokens, len(ends.marker))
-    given = model, plain, ends, most
-    none, best = (follow_thoughts(*given, how, QUANTUM)[0] for how in (end_at_once, greedy))
-    return Beside(float(none.log_p_answer[0]), float(best.log_p_answer[0]), bool(best.cut[0]))
-
-
-def _check_room(model: LanguageModel, question: Question, most_tokens: int) -> None:
-    limit = model.context_length
-    longest = max(len(question.prompt), len(question.shown)) + most_tokens + len(question.answer)
-    if limit is not None and longest > limit:
-        raise InputError(
-            f"instance {question.instance}: prompt, a thought of {most_tokens:,} tokens and answer "
-            f"have {longest:,} tokens, more than the model's context of {limit:,}; allow shorter "
-            "thoughts (most tokens), or leave the instance out"
-        )
+    found, _ = follow_thoughts(read._replace(shown=None), ends, most_tokens, choose, QUANTUM)
+    return Beside(*found.log_p_answer[:2].tolist())

@@ -181,6 +181,7 @@ class Draw:
     # What of an instance is cut into blocks too in a setting: "samples", "runs" or nothing, "".
     cut_by: Callable[[str], str] = lambda _: ""
     sequential: bool = False  # whether the model must go through a text word by word
+    spans: bool = False  # whether latents must be spans of words, as an annotation has them
     # Makes the documents that it draws for, of a pair, a range of numbers, options and the
     # vocabulary; None: it draws for instances of the corpus.
     documents: str | None = None
@@ -253,6 +254,7 @@ DRAWS: Rows[Draw] = {
         *_of("posterior_latents:compare_latents", "PosteriorOptions", "POSTERIOR"),
         lambda given, _: {} if given["posterior"] is None else {"all": dict(given["posterior"])},
         reduced=False,
+        spans=True,
     ),
 }
 

@@ -237,18 +237,16 @@ class EstimateOptions:
 
 
 @dataclass(frozen=True)
-class DrawThoughtsOptions:
+class DrawThoughtsOptions(ServedOptions):
     """Draw thoughts of a reasoning model, and score the given answers after them.
 
     The probability of an answer is a sum over all thoughts; of the shards that are written
     `estimate --thoughts` gives the perplexity of the answers, its bounds and diagnostics, beside
     those with no thought and with the greedy one. A thought that reaches the most tokens without
-    its end is cut, and counts as one with no answer; the share of these is told.
+    its end is cut, and counts as one with no answer; the share of these is told. A server (--url)
+    must say the ids of what it writes, and take them, as vLLM does.
     """
 
-    model: Any = option(
-        MISSING, "model folder, ours or of Hugging Face, or a hub's name", "path", called="--model"
-    )
     prompts: Any = option(
         MISSING,
         "JSONL or Parquet file with a prompt and its answer in a row",
@@ -259,6 +257,7 @@ class DrawThoughtsOptions:
         MISSING, "folder for the shards; finished ones are kept", "path", type=output_folder
     )
     _: KW_ONLY
+    model: Any = option(None, "model folder, ours or of Hugging Face, or a hub's name", "path")
     prompt: str = option("prompt", "field of the prompt (default: prompt)")
     answer: str = option("answer", "field of the answer (default: answer)")
     samples: int = option(64, "thoughts of each prompt (default: 64)", least=1, most=1_000_000)

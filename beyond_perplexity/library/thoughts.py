@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,22 +16,38 @@ from tqdm import tqdm
 from beyond_perplexity.corpus.external import AnswerRecord, StrictProblems, answer_texts
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.importance.served_thoughts import ServedDialogue, draw_served
+from beyond_perplexity.importance.thought_draws import (
+    Beside,
+    Question,
+    ThoughtEnds,
+    ThoughtOptions,
+    Thoughts,
+)
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import DrawThoughtsOptions
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.schemas.draws import THOUGHTS
 from beyond_perplexity.storage.provenance import run_record, value_hash
 from beyond_perplexity.storage.shards import check_schema, read_record, write_shard
 
 if TYPE_CHECKING:
-    from beyond_perplexity.importance.thoughts import ThoughtOptions
     from beyond_perplexity.models.chat import Dialogue
+
+_Found = Iterator[tuple[Thoughts, Beside]]
+_Draw = Callable[[Sequence[Question]], _Found]
 
 _KEY = "thoughts"  # of a shard's record: the hash of all that its numbers depend on
 _CHOICES = ("samples", "proposal", "own_share", "most_tokens", "end_of_thought", "between")
 
 
 def _unused(given: DrawThoughtsOptions) -> Iterator[calls.Unused]:
+    if given.url is None:
+        yield "without a url", ASKED
+    else:
+        yield "with a server", ("model", "threads", "device", "beginning")
     if given.proposal == "own":
         yield "with own thoughts", ("shown",)
     if given.proposal != "mixture":
@@ -52,34 +69,26 @@ def thoughts(given: DrawThoughtsOptions) -> Result:
     InputError
         When the model or a prompt cannot be used, or the folder has thoughts of other options.
     """
-    calls.check_path_or_name("model", given.model)
+    if given.model is None and given.url is None:
+        raise InputError("model: is missing; give one, or the url of a server that has one")
     if "{answer}" not in given.shown or "{prompt}" not in given.shown:
         raise InputError("shown: lacks {prompt} or {answer}; say where both stand")
     if not 0 < given.own_share < 1:
         raise InputError(f"own share: is {given.own_share:g}; give a share between 0 and 1")
     source = calls.answer_source(given.prompts, "prompts", (given.prompt, given.answer))
-    with extras_named():
-        from beyond_perplexity.importance.thoughts import ThoughtOptions
-        from beyond_perplexity.models.chat import open_dialogue
-        from beyond_perplexity.models.registry import open_scorer
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
-    with calls.torch_kept(given.threads):
-        with extras_named():
-            model, opened = open_scorer(str(given.model), given.device)
-        model.eval()
-        dialogue = open_dialogue(opened, model, given.end_of_thought, given.between)
-        options = ThoughtOptions(given.proposal, given.own_share, given.most_tokens)  # type: ignore[arg-type]
-        records = answer_texts(source, given.prompt, given.answer).read(StrictProblems(skip=False))
-        chosen = {name: getattr(given, name) for name in (*_CHOICES, "seed", "shown")}
+    options = ThoughtOptions(given.proposal, given.own_share, given.most_tokens)  # type: ignore[arg-type]
+    records = answer_texts(source, given.prompt, given.answer).read(StrictProblems(skip=False))
+    chosen = {name: getattr(given, name) for name in (*_CHOICES, "seed", "shown")}
+    with _served(given, options) if given.url else _opened(given, options) as (made, about, draw):
         record = run_record(
             "beyond_perplexity/library/thoughts.py",
-            {**chosen, **opened.source},
+            {**chosen, **about.pop("source", {})},
             seed=given.seed,
-            device=str(model.device),
-            checkpoint=opened.weights,
+            **about,
         )
-        drawn = partial(_shard, dialogue, options, given)
+        drawn = partial(_shard, made, draw, given)
         paths = list(_shards(records, given.shard_size, out, record, drawn))
     parts = []
     for path in paths:
@@ -89,6 +98,52 @@ def thoughts(given: DrawThoughtsOptions) -> Result:
     told = f"{len(table):,} thoughts of {len(set(table['instance'].to_pylist())):,} prompts"
     told += f" are in {out}; beyond-perplexity estimate --thoughts {out}/*.parquet"
     return Result("thoughts", table, text=told, summary={"files": [str(path) for path in paths]})
+
+
+@contextmanager
+def _opened(
+    given: DrawThoughtsOptions, options: ThoughtOptions
+) -> Iterator[tuple[Dialogue, dict[str, Any], _Draw]]:
+    """Open a model of a folder: how it is asked, what a record says of it, and what draws."""
+    calls.check_path_or_name("model", given.model)
+    with extras_named():
+        from beyond_perplexity.importance import thoughts as drawing
+        from beyond_perplexity.models.chat import open_dialogue
+        from beyond_perplexity.models.registry import open_scorer
+        from beyond_perplexity.vocabulary import EOS
+    with calls.torch_kept(given.threads):
+        with extras_named():
+            model, opened = open_scorer(str(given.model), given.device)
+        model.eval()
+        dialogue = open_dialogue(opened, model, given.end_of_thought, given.between)
+        ends = ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
+        most = max(options.most_tokens, len(dialogue.empty))
+
+        def draw(questions: Sequence[Question]) -> _Found:
+            for asked in tqdm(questions, unit="prompt", mininterval=1):
+                read = drawing.read_question(dialogue.model, asked, most)
+                samples = range(given.samples)
+                found = drawing.draw_thoughts(read, ends, options, samples, given.seed)
+                yield found, drawing.answer_beside(read, ends, most, dialogue.empty)
+
+        about = {"device": str(model.device), "checkpoint": opened.weights}
+        yield dialogue, {**about, "source": opened.source}, draw
+
+
+@contextmanager
+def _served(
+    given: DrawThoughtsOptions, options: ThoughtOptions
+) -> Iterator[tuple[ServedDialogue, dict[str, Any], _Draw]]:
+    """Ask a server for its model; see `_opened`."""
+    with ServedModel(given) as served:
+        dialogue = ServedDialogue(served, given.end_of_thought, given.between)
+
+        def draw(questions: Sequence[Question]) -> _Found:
+            with tqdm(total=len(questions), unit="prompt", mininterval=1) as bar:
+                how = options, given.samples, given.seed, bar.update
+                yield from draw_served(dialogue, questions, *how)
+
+        yield dialogue, {"source": {"served": served.model, "end": served.after}}, draw
 
 
 def _shards(
@@ -117,37 +172,30 @@ def _shards(
 
 
 def _shard(
-    dialogue: Dialogue,
-    options: ThoughtOptions,
+    dialogue: Dialogue | ServedDialogue,
+    draw: _Draw,
     given: DrawThoughtsOptions,
     first: int,
     part: list[AnswerRecord],
 ) -> pa.Table:
     """Draw the thoughts of some prompts, of which the first has a number: schema ``thoughts``."""
-    from beyond_perplexity.importance import thoughts as drawing
-    from beyond_perplexity.vocabulary import EOS
-
-    ends = drawing.ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
-    tables = []
-    for instance, record in enumerate(tqdm(part, unit="prompt", mininterval=1), start=first):
-        answer, shown = dialogue.answer(record.text), np.empty(0, np.int64)
-        if options.proposal != "own":
+    questions = []
+    for instance, record in enumerate(part, start=first):
+        answer, shown = dialogue.answer(record.place, record.text), np.empty(0, np.int64)
+        if given.proposal != "own":
             text = given.shown.replace("{prompt}", record.prompt).replace("{answer}", record.text)
             shown = dialogue.ask(text)
         size = len(record.text.encode())
-        asked = drawing.Question(instance, dialogue.ask(record.prompt), shown, answer, size)
-        samples = range(given.samples)
-        found = drawing.draw_thoughts(dialogue.model, asked, ends, options, samples, given.seed)
-        beside = drawing.answer_beside(dialogue.model, asked, ends, options.most_tokens)
-        tables.append(_rows(asked, found, beside))
-    return pa.concat_tables(tables)
+        questions.append(Question(instance, dialogue.ask(record.prompt), shown, answer, size))
+    found = zip(questions, draw(questions), strict=True)
+    return pa.concat_tables(_rows(asked, *one) for asked, one in found)
 
 
-def _rows(asked: Any, found: Any, beside: Any) -> pa.Table:
+def _rows(asked: Question, found: Thoughts, beside: Beside) -> pa.Table:
     rows = len(found.tokens)
     of_prompt = (asked.instance, None, len(asked.answer), asked.bytes)
     columns = [np.arange(rows) if value is None else np.full(rows, value) for value in of_prompt]
     columns += [found.log_p_answer, found.log_p_thought, found.log_q_thought, found.tokens]
     columns += [found.cut.astype(np.int64)]
-    columns += [np.full(rows, value) for value in beside[:2]]
+    columns += [np.full(rows, value) for value in beside]
     return pa.table(columns, THOUGHTS)

@@ -25,12 +25,22 @@ class Dialogue(NamedTuple):
     vocabulary: Vocabulary
     ask: Callable[[str], np.ndarray]  # ids, int64, up to where the model goes on, of a prompt
     marker: np.ndarray  # int64, (m,): ids of the end of a thought
+    empty: np.ndarray  # int64, (e,): ids of a thought of no content, with the marker
     between: str  # what follows the marker before the answer
     turn: np.ndarray  # int64, (t,): ids that end the answer
 
-    def answer(self, text: str) -> np.ndarray:
-        """Return the ids, int64, of what follows a thought: the answer and the end of the turn."""
-        return np.concatenate([_ids(self.vocabulary, self.between + text), self.turn])
+    def answer(self, place: str, text: str) -> np.ndarray:
+        """Return the ids, int64, of what follows a thought: the answer and the end of the turn.
+
+        `place` is where the answer comes from, for a message.
+        """
+        found = _ids(self.vocabulary, self.between + text)
+        if UNK in found:
+            raise InputError(
+                f"{place}: the model cannot write the answer {text!r:.60}, as its vocabulary lacks "
+                "a word of it; leave the row out"
+            )
+        return np.concatenate([found, self.turn])
 
 
 def _ids(vocabulary: Vocabulary, text: str) -> np.ndarray:
@@ -63,17 +73,25 @@ def open_dialogue(
         def ask(prompt: str) -> np.ndarray:
             return np.concatenate([[BOS], _ids(vocabulary, prompt)]).astype(np.int64)
 
-        return Dialogue(model, vocabulary, ask, marker, between or "", np.array([EOS]))
+        return Dialogue(model, vocabulary, ask, marker, marker, between or "", np.array([EOS]))
     said = template([{"role": "user", "content": "a"}, {"role": "assistant", "content": _ANSWER}])
     after = _ids(vocabulary, said.rpartition(_ANSWER)[2])[:1]
 
-    def ask_chat(prompt: str) -> np.ndarray:
-        asked = template([{"role": "user", "content": prompt}], add_generation_prompt=True)
-        return _ids(vocabulary, asked)
+    def asked(prompt: str, **options: bool) -> str:
+        said = [{"role": "user", "content": prompt}]
+        return template(said, add_generation_prompt=True, **options)
 
+    def ask_chat(prompt: str) -> np.ndarray:
+        return _ids(vocabulary, asked(prompt))
+
+    # Templates that can turn thoughts off say what stands for none: Qwen3's <think> and </think>.
+    without, plain = asked("a", enable_thinking=False), asked("a")
+    content, ended, _ = without[len(plain) :].partition(end)
+    empty = content if ended and without.startswith(plain) else ""
     turn = after if len(after) else np.array([EOS])
     between = "\n\n" if between is None else between
-    return Dialogue(model, vocabulary, ask_chat, marker, between, turn)
+    ids = np.concatenate([_ids(vocabulary, empty), marker]).astype(np.int64)
+    return Dialogue(model, vocabulary, ask_chat, marker, ids, between, turn)
 
 
 def _template(source: dict[str, Any]) -> Callable[..., str] | None:

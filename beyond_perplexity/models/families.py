@@ -42,8 +42,9 @@ class Family:
     asks: Mapping[str, Any] = field(default_factory=dict)
     sequential: bool = False  # a latent model that can be walked word by word, as particles do
     # ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
-    # family, ``optimal``, is one name for all of them
+    # family is ``optimal``, one name for all that are, or a name of its own
     optimal: str | None = None
+    spans: bool = True  # whether latents are spans of words, which an annotation and a figure show
     analytic: bool = False  # a proposal that is made of the model itself and not trained
     # ``module:function`` that brings a model: options and cleaning to model, vocabulary, source
     bring: str | None = None
@@ -80,6 +81,7 @@ _proposal = partial(
 
 FAMILIES: Rows[Family] = {
     "cnn": Family(*_of("cnn", "CNN"), "trained"),
+    "confidence-orders": Family(None, None, "Orders by confidence", "proposal", analytic=True),
     "discriminative-rnng": _proposal(
         *_of("latents.rnng_discriminative", "DiscriminativeRNNG", "Discriminative RNNG", _TOP_DOWN),
         needs=("trees",),
@@ -119,6 +121,12 @@ FAMILIES: Rows[Family] = {
     ),
     "kneser-ney": Family(*_of("kneser_ney", "KneserNey", "Kneser–Ney"), "counted"),
     "lstm": Family(*_of("recurrent", "LSTM", options="RecurrentOptions"), "trained", plain=True),
+    "masked-diffusion": _latent(
+        *_of("latents.masked_diffusion", "MaskedDiffusion", "Masked diffusion"),
+        proposals=("confidence-orders",),
+        optimal=f"{_MODELS}.latents.masked_diffusion_orders:ConfidenceOrders",
+        spans=False,
+    ),
     "optimal": Family(None, None, "Optimal proposal", "proposal", analytic=True),
     "rnn": Family(*_of("elman", "RNN", options="ElmanOptions"), "trained"),
     "rnng": _latent(

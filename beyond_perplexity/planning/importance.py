@@ -50,6 +50,10 @@ class ImportancePlan:
         """List the latent models of the run, in the order of their first proposal."""
         return list(dict.fromkeys(self.model_of(name) for name in self.proposals()))
 
+    def shown_models(self) -> list[str]:
+        """List the latent models whose latents a figure can show."""
+        return [name for name in self.models() if self._row(name).spans]
+
     def model_of(self, proposal: str) -> str:
         """Return the name of the model that a proposal is for."""
         name: str = self._proposals[proposal]["model"]
@@ -118,7 +122,8 @@ class ImportancePlan:
 
     def settings(self, draw: str, proposal: str) -> dict[str, dict[str, Any]]:
         """Return the options of each job on a block, by the name in their path."""
-        if DRAWS[draw].sequential and not self._row(self.model_of(proposal)).sequential:
+        row = self._row(self.model_of(proposal))
+        if DRAWS[draw].sequential > row.sequential or DRAWS[draw].spans > row.spans:
             return {}
         chosen, own = dict(self.options), self._proposals[proposal]["particles"]
         if own is not None and chosen["smc"] is not None:

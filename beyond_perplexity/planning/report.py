@@ -86,7 +86,7 @@ def _importance_files(run: Run, _: str) -> Files:
         "importance_instances": plan.estimate_files("diagnostics"),
         "importance_curves": plan.estimate_files("curves"),
         "replicates": plan.estimate_files("replicates"),
-        "latents": _each("latents/*.json", plan.models()),
+        "latents": _each("latents/*.json", plan.shown_models()),
     }
 
 

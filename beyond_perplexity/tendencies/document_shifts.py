@@ -39,29 +39,30 @@ from beyond_perplexity.tendencies.shifts import (
     ShareShift,
     Shift,
 )
-from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
+from beyond_perplexity.tendencies.word_distances import top_ranks
 
 NO_VERDICT = -math.inf
 
 
-class _DocumentShift(Shift):
-    """Whole documents: a sample says how often each document of the population is drawn."""
+class RankShift(Shift):
+    """Rare words become rarer; a sample says how often each document of the population is drawn."""
 
-    def __init__(self, counts: csc_matrix) -> None:
-        """Take occurrences of types in documents, float64, (V, D); frequent ones first are faster.
+    tendency = "rank_frequency"
+    measures = ("ks_empirical",)
+    unit = "Zipf's s"
 
-        A sample has as many documents of each length as the population.
+    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
+        """Take the ranks to compare, and occurrences of types in documents, float64, (V, D).
+
+        Frequent types first are faster. A sample has as many documents of each length as the
+        population.
         """
-        self.counts = counts
+        self.counts, self._ranks = counts, ranks
         totals = np.asarray(counts.sum(axis=1)).ravel()
         self._shares = totals / totals.sum()
         by_length = np.argsort(np.asarray(counts.sum(axis=0)).ravel(), kind="stable")
         n = min(STRATA, max(1, len(by_length) // STRATUM))
         self._strata = np.array_split(by_length, n)
-
-    @abstractmethod
-    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        """Draw n shifted documents for each pair: counts, (V, w)."""
 
     def _sample(self, n: int, rngs: list[np.random.Generator]) -> np.ndarray:
         """Draw n documents with replacement for each pair: how often each is, (D, w)."""
@@ -74,6 +75,7 @@ class _DocumentShift(Shift):
         return drawn
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw pairs; under the null hypothesis half of the documents of each are shifted."""
         parts: list[MeasureDraws] = []
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
         for items in permuted_units.side_by_side(how.pairs):
@@ -84,52 +86,6 @@ class _DocumentShift(Shift):
             )
             parts.append(self._measure(first, second))
         return joined_draws(parts)
-
-    @abstractmethod
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
-        """Compute the measures of pairs of samples (V, w): each (w,)."""
-
-
-class UnigramShift(_DocumentShift):
-    """Swapped words; the permutation of types is drawn from a stream of its own."""
-
-    tendency = "unigram"
-    measures = ("max_difference",)
-    unit = "distance"
-
-    def __init__(self, counts: csc_matrix, seed: int) -> None:
-        super().__init__(counts)
-        self.swap = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
-        difference = np.abs(self._shares - self._shares[self.swap])
-        self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
-
-    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        drawn = self._sample(n, rngs)
-        swapped = np.empty_like(drawn)
-        for column, rng in enumerate(rngs):
-            swapped[:, column] = rng.binomial(drawn[:, column], x)
-        plain, others = (self.counts @ own.astype(float) for own in (drawn - swapped, swapped))
-        return plain + others[self.swap]
-
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
-        return {"max_difference": unigram_distances(first, second)["max_difference"]}
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return the distance of the shifted population in the measure, and x itself."""
-        return float(x * self._distance[measure]), x
-
-
-class RankShift(_DocumentShift):
-    """Rare words become rarer."""
-
-    tendency = "rank_frequency"
-    measures = ("ks_empirical",)
-    unit = "Zipf's s"
-
-    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
-        """Take the counts, and the ranks to compare."""
-        super().__init__(counts)
-        self._ranks = ranks
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
         sample = self.counts @ self._sample(n, rngs).astype(float)
@@ -257,7 +213,7 @@ class NumberSwapShift(SwapShift):
         return {"ks": float(distance), "mean_difference": abs(float(t))}
 
 
-class HeldOutShift(_GroupShift):
+class HeldOutShift(Shift):
     """Swapped words, tested by the held-out total variation: the score of its p-value.
 
     Independent documents are groups of one. What a shift changes depends on x * sqrt(n) alone when
@@ -265,14 +221,26 @@ class HeldOutShift(_GroupShift):
     that is larger by the root.
     """
 
+    tendency = "unigram"
     measures = ("tvd",)
+    unit = "distance"
     is_score = True
     effort = 0.25
 
-    def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
-        super().__init__(inner, groups)
-        self._pages = inner.counts @ groups.members  # (V, P)
-        self._texts = hstack([inner.counts, inner.counts[inner.swap]], "csc")  # (V, 2 D)
+    def __init__(self, counts: csc_matrix, groups: GroupedDocuments, seed: int) -> None:
+        """Take occurrences of types in documents, float64, (V, D).
+
+        The permutation of types is drawn from a stream of its own.
+        """
+        totals = np.asarray(counts.sum(axis=1)).ravel()
+        self.swap = stream(seed, "sensitivity/exchange").permutation(len(totals))
+        self._distance = float(np.abs(totals - totals[self.swap]).sum() / totals.sum() / 2)
+        self._groups, self._pages = groups, counts @ groups.members  # (V, P)
+        self._texts = hstack([counts, counts[self.swap]], "csc")  # (V, 2 D)
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the distance of the shifted population, and x itself."""
+        return x * self._distance, x
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""

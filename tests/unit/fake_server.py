@@ -48,6 +48,7 @@ class FakeServer:
     lasts: float = math.inf
     pages: bool = False
     name: str = "tiny"
+    chats: bool = False  # whether it has a chat template
     asked: list = field(default_factory=list)  # bodies of completions
 
     def __enter__(self):
@@ -158,6 +159,37 @@ class FakeServer:
             choice["logprobs"] = self.listed(chosen[first:], numbers[first:], tops[first:], most)
         return 200, {**found, "usage": usage}
 
+    def write(self, body):
+        """Answer with tokens that are drawn one by one, said by their ids."""
+        ids, start = list(body["prompt"]), len(body["prompt"])
+        random = np.random.default_rng(body["seed"])
+        while len(ids) < start + body["max_tokens"] and (len(ids) == start or ids[-1]):
+            row = self.rows(tuple(ids), 1.0, 1.0)[-1]
+            kept = np.argsort(-row)[: 5 if "top_k" in self.faults else None]
+            p = np.exp(row[kept]) / np.exp(row[kept]).sum()
+            ids.append(int(kept[0] if body["temperature"] == 0 else random.choice(kept, p=p)))
+        tokens = [f"token_id:{one}" for one in ids[start:]]
+        if "strings" in self.faults:
+            tokens = [self.shown(one) for one in ids[start:]]
+        choice = {"index": 0, "finish_reason": "length" if ids[-1] else "stop"}
+        choice["logprobs"] = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
+        return 200, {"object": "text_completion", "model": self.name, "choices": [choice]}
+
+    def tokens_of(self, body):
+        """Return the ids that /tokenize answers; None: the template is missing."""
+        if "prompt" in body:
+            ids = self.encode(body["prompt"])
+            return ids if body.get("add_special_tokens", True) else ids[self.begins :]
+        if not self.chats:
+            return None
+        said = "".join(f"{one['role']} : {one['content']} ;" for one in body["messages"])
+        ids = self.encode(said.removesuffix(" ;"))
+        if body.get("add_generation_prompt"):
+            on = body.get("chat_template_kwargs", {}).get("enable_thinking", True)
+            ids += self.encode(" ; assistant :")[self.begins :]
+            return ids + self.encode("" if on else ";>.")[self.begins :]
+        return ids + [0] * (not body.get("continue_final_message"))
+
     def entry(self, token, number, row, most):
         """Make what vLLM says of a token of the prompt."""
         order = [token, *np.argsort(-row)[:most]]
@@ -259,7 +291,9 @@ class Handler(BaseHTTPRequestHandler):
             fake.waited += 1
             return fake.refusal, {"error": {"message": "slow down"}}
         if path == "/tokenize" and fake.style == "vllm":
-            ids = fake.encode(body["prompt"])
+            ids = fake.tokens_of(body)
+            if ids is None:
+                return 400, {"error": {"message": "no chat template is set"}}
             return 200, {"tokens": ids, "count": len(ids), "max_model_len": fake.context}
         if path != "/v1/completions":
             return 404, {"detail": "Not Found"}
@@ -267,6 +301,8 @@ class Handler(BaseHTTPRequestHandler):
             said = f"The model `{body.get('model')}` does not exist."
             return 404, {"error": {"message": said, "code": 404}}
         fake.asked.append(body)
+        if body.get("return_tokens_as_token_ids"):
+            return fake.write(body)
         return fake.answer(body, alone)
 
     def reply(self, status, found):

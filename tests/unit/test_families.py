@@ -94,19 +94,22 @@ def test_proposals_fit_their_model_and_the_optimal_one_is_its_own(family):
         assert own is None or set(proposal.shares) <= {f.name for f in dataclasses.fields(own)}
     row = FAMILIES[family]
     found = registry.find_named(row.optimal)
-    assert (found is not None) == ("optimal" in row.proposals)
+    made = [name for name in row.proposals if is_analytic(name)]
+    assert made == ([found.family] if found else [])
     if found is not None:
         assert issubclass(found, word_by_word.OptimalProposal)
         assert not found.__abstractmethods__
         file = f"{found.__module__.replace('.', '/')}.py"
-        assert file in proposal_modules(family, "optimal")
-        others = {name for name in row.proposals if name != "optimal"}
+        assert file in proposal_modules(family, found.family)
+        others = {name for name in row.proposals if name != found.family}
         assert all(file not in proposal_modules(family, name) for name in others)
 
 
 def test_every_proposal_belongs_to_a_model_and_titles_are_unique():
     held = [name for row in FAMILIES.values() for name in row.proposals if not is_analytic(name)]
-    assert sorted([*held, "optimal"]) == sorted(families_of("proposal"))
+    made = {name for name in FAMILIES if is_analytic(name)}
+    assert made == {name for row in FAMILIES.values() for name in row.proposals} & made
+    assert sorted([*held, *made]) == sorted(families_of("proposal"))
     titles = [row.title for row in FAMILIES.values()]
     assert len(set(titles)) == len(titles)
 
@@ -127,7 +130,8 @@ def test_every_family_has_a_row_its_modules_and_one_without_a_class_none():
     named = [c for c in subclasses(contract.TrainedModel) if c.__module__.startswith(package)]
     models = [c for c in named if not c.__module__.startswith(aside)]
     names = {found.family for found in models if not found.__abstractmethods__}
-    assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}
+    held = {name for name in names if not is_analytic(name)}
+    assert held == {name for name, row in FAMILIES.items() if row.reference}
     check_refused("'joint' is trained within its model", registry.find, "joint")
     check_refused("family: is 'lsmt'; allowed are cnn, ", registry.find, "lsmt")
     assert family_modules("joint") == []

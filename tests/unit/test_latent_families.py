@@ -34,6 +34,7 @@ from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.masked_diffusion_orders import ConfidenceOrders
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
@@ -46,10 +47,12 @@ from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import (
     entitynlm_reference,
     kglm_reference,
+    masked_diffusion_reference,
     rnng_reference,
     rnng_top_down_reference,
     test_entitynlm,
     test_kglm,
+    test_masked_diffusion,
     test_rnng,
 )
 from tests.unit import test_rnng_top_down as top_down
@@ -100,11 +103,19 @@ def graph(context: str) -> Case:
     return Case(model, proposal.double(), test_kglm.batch_of, texts, latents)
 
 
+def orders() -> Case:
+    model = test_masked_diffusion.make()
+    texts, proposal = ([4, 3, 8, 5], [6, 7, 2], [5]), ConfidenceOrders(model)
+    batch_of = test_masked_diffusion.batch_of
+    return Case(model, proposal, batch_of, texts, test_masked_diffusion.all_orders)
+
+
 CONTEXTS = ("peeking", "causal", "bidirectional", "optimal")
 CASES = {"rnng": binary, "rnng-top-down": labelled}
 CASES["rnng-top-down, short runs"] = partial(labelled, maximum_run=1)
 CASES |= {f"entitynlm, {context}": partial(entities, context) for context in CONTEXTS}
 CASES |= {f"kglm, {context}": partial(graph, context) for context in CONTEXTS}
+CASES["masked-diffusion"] = orders
 CASES["kglm, few candidates"] = partial(graph, "optimal")
 each_case = pytest.mark.parametrize("name", CASES)
 
@@ -250,6 +261,13 @@ def larger_graph(optimal: bool) -> Larger:
     return Larger((model, proposal), proposal, test_kglm.batch_of, documents, 1e-11)
 
 
+def larger_orders() -> Larger:
+    model, random = test_masked_diffusion.make(double=False, width=16), np.random.default_rng(0)
+    documents = [random.integers(2, 9, length).tolist() for length in (7, 3, 6)]
+    proposal = ConfidenceOrders(model)
+    return Larger((model, proposal), proposal, test_masked_diffusion.batch_of, documents, 1e-12)
+
+
 SIZE = {"size": 16}
 LABELLED = [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)]
 LARGER = {
@@ -260,6 +278,7 @@ LARGER = {
     **{f"entitynlm, {context}": partial(larger_entities, context) for context in CONTEXTS},
     "kglm": partial(larger_graph, False),
     "kglm, optimal": partial(larger_graph, True),
+    "masked-diffusion": larger_orders,
 }
 
 
@@ -399,7 +418,20 @@ def writing_links() -> Writing:
     return Writing(model, vocabulary, names, 2, latents, log_probs, 20_000, 40)
 
 
-WRITING = {"entitynlm": writing_entities, "kglm": writing_links}
+def writing_orders() -> Writing:
+    model = test_masked_diffusion.make(vocabulary=4, scale=0.2)
+    weights = masked_diffusion_reference.weights_of(model)
+
+    def log_probs(words, listed):
+        base = test_masked_diffusion.log_length(model, len(words)) - math.lgamma(len(words) + 1)
+        weigh = partial(masked_diffusion_reference.weigh, weights, 2, words)
+        return [base + weigh(order, [1.0])[0] for order in listed]
+
+    every = test_masked_diffusion.all_orders
+    return Writing(model, TINY, NAMES, 3, every, log_probs, 8_000, 18)
+
+
+WRITING = {"masked-diffusion": writing_orders, "entitynlm": writing_entities, "kglm": writing_links}
 WRITING |= {"rnng": partial(writing_trees, True), "rnng-top-down": partial(writing_trees, False)}
 
 
@@ -437,6 +469,7 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
         "entitynlm": partial(
             test_entitynlm.make_model, size=16, maximum_length=4, maximum_entities=20
         ),
+        "masked-diffusion": test_masked_diffusion.make,
         "kglm": lambda double: WRITING["kglm"]().model.to(torch.float64 if double else torch.float),
     }[family](double=double)
     words = WRITING["kglm"]().vocabulary if family == "kglm" else words
@@ -458,7 +491,8 @@ def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family,
     for one, longer in zip(many, simulate(range(5, 90), 40), strict=True):
         assert one.words == longer.words[:most]
         assert one.truncated == (len(longer.words) > most)
-        if one.truncated is False or "rnng" not in family:  # a tree that is cut is closed
+        # A tree that is cut is closed, and an order that is cut is of what is left
+        if one.truncated is False or family in ("entitynlm", "kglm"):
             assert torch.equal(one.latents, longer.latents[: len(one.latents)])
     held = [one for one in many if one.words]
     batch = InstanceBatch.of(one.instance for one in held)
@@ -579,6 +613,10 @@ ENDED = {
     "kglm": (
         lambda **options: test_kglm.make(KGLM, **options),
         lambda: test_kglm.batch_of([3, 4, 3], [4]),
+    ),
+    "masked-diffusion": (
+        test_masked_diffusion.make,
+        lambda: test_masked_diffusion.batch_of([4, 3, 8], [5]),
     ),
     "rnng": (test_rnng.make, lambda: test_rnng.batch_of([4, 3, 8], [5])),
     "rnng-top-down": (top_down.make, lambda: top_down.batch_of([4, 3], [5])),

@@ -174,3 +174,19 @@ def mean_loss(model, vocabulary):
     tokens = torch.from_numpy(np.stack(held.encode([" ".join(row) for row in words]))).long()
     steps = model(tokens[:, :-1]).log_softmax(-1).gather(2, tokens[:, 1:, None])
     return -float(steps.mean())
+
+
+@pytest.mark.parametrize("kind", ["ancestral", "nucleus", "beam"])
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_models_of_hugging_face_write_there_what_they_write_on_a_cpu(name, kind, tmp_path):
+    """Their caches are no tensors of ours: steps are made one operation at a time."""
+    pytest.importorskip("transformers")
+    models = import_module("tests.unit.huggingface_models")
+    bring = import_module("beyond_perplexity.models.huggingface_bring").bring
+    getattr(models, f"make_{name}")(tmp_path)
+    cpu, _, _ = bring({"path": str(tmp_path)}, None)
+    gpu = copy.deepcopy(cpu).to(registry.choose_device(GPU))
+    expected = list(test_engine.engine(cpu, kind).documents(0, 40))
+    found = list(test_engine.engine(gpu, kind).documents(0, 40))
+    alike = [np.array_equal(a.tokens, b.tokens) for a, b in zip(found, expected, strict=True)]
+    assert np.mean(alike) >= 0.95

@@ -22,20 +22,25 @@ from transformers import (
 
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
-from beyond_perplexity.importance.thoughts import (
+from beyond_perplexity.importance.served_thoughts import DrawCheck
+from beyond_perplexity.importance.thought_draws import (
     Question,
     ThoughtEnds,
     ThoughtOptions,
-    _log_q,
+    mixed_log_q,
+)
+from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
+from beyond_perplexity.importance.thoughts import (
     answer_beside,
     draw_thoughts,
     follow_thoughts,
+    read_question,
 )
 from beyond_perplexity.models.contract import LanguageModel, TensorState
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.vocabulary import BOS, EOS
-from tests.unit import huggingface_models
+from tests.unit import huggingface_models, thoughts_reference
+from tests.unit.fake_server import FakeServer
 
 A, B, END, YES = 3, 4, 5, 6  # two symbols of thoughts, their marker, an answer
 SYMBOLS = (A, B, END, YES, EOS)
@@ -104,7 +109,8 @@ def test_weights_have_the_mean_of_a_linear_solve(proposal):
     """Oracle: p with a cap, and without, of the chain; z values of 4,000 draws."""
     model, options = Remembering(), ThoughtOptions(proposal, 0.3, 12)
     asked = question(shown=(BOS, YES, YES))
-    found = draw_thoughts(model, asked, ENDS, options, range(4000), seed=3)
+    read = read_question(model, asked, 12)
+    found = draw_thoughts(read, ENDS, options, range(4000), seed=3)
     capped, cut = exact(model, 12)
     weights = np.exp(found.log_p_answer + found.log_p_thought - found.log_q_thought)
     for values, truth in (
@@ -117,7 +123,7 @@ def test_weights_have_the_mean_of_a_linear_solve(proposal):
     assert exact(model, 400)[0] == pytest.approx(exact(model, None))
     if proposal == "mixture":
         assert (weights <= np.exp(found.log_p_answer) / 0.3 + 1e-12).all()
-    part = draw_thoughts(model, asked, ENDS, options, range(70, 90), seed=3)
+    part = draw_thoughts(read, ENDS, options, range(70, 90), seed=3)
     for whole, own in zip(found, part, strict=True):
         assert np.array_equal(whole[70:90], own)
 
@@ -155,10 +161,11 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
     padded = np.array([[*z, *[A] * (3 - len(z))] for z in listed]).T
     forced = iter(torch.from_numpy(padded))
 
-    def choose(log_p, log_seen):
-        return next(forced, torch.full((len(listed),), A))
+    def choose(weights, seen, rows):
+        return next(forced, torch.full((len(listed),), A))[rows]
 
-    found, seen = follow_thoughts(model, asked, ENDS, 3, choose, len(listed))
+    read = read_question(model, asked, 3)
+    found, seen = follow_thoughts(read, ENDS, 3, choose, len(listed))
     assert found.tokens.tolist() == [len(z) for z in listed]
     assert not found.cut.any()
     prompt = asked.prompt.tolist()
@@ -171,11 +178,13 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
         shown = log_prob(model, asked.shown.tolist(), z).sum()
         assert seen[row] == pytest.approx(shown, abs=1e-5)
     options = ThoughtOptions(proposal, 0.4, 3)
-    log_q = found.log_p_thought if proposal == "own" else _log_q(found.log_p_thought, seen, options)
+    log_q = found.log_p_thought
+    if proposal != "own":
+        log_q = mixed_log_q(log_q, seen, options)
     weights = np.exp(found.log_p_answer + found.log_p_thought - log_q)
     p = np.exp(truths).sum()
     assert np.exp(log_q) @ weights == pytest.approx(p, rel=1e-9)
-    drawn = draw_thoughts(model, asked, ENDS, options, range(2000), seed=1)
+    drawn = draw_thoughts(read, ENDS, options, range(2000), seed=1)
     values = np.exp(drawn.log_p_answer + drawn.log_p_thought - drawn.log_q_thought)
     assert abs(values.mean() - p) < 4 * values.std(ddof=1) / math.sqrt(len(values))
 
@@ -183,7 +192,7 @@ def test_all_thoughts_of_a_transformer_add_up(proposal):
 def test_no_thought_and_the_greedy_one_are_scored_beside():
     """Oracle: whole passes."""
     model, asked = small_transformer(), question()
-    found = answer_beside(model, asked, ENDS, 6)
+    found = answer_beside(read_question(model, asked, 6), ENDS, 6, np.array([END]))
     prompt = asked.prompt.tolist()
     assert found.log_p_no_thought == pytest.approx(
         log_prob(model, [*prompt, END], asked.answer).sum(), abs=1e-5
@@ -192,7 +201,6 @@ def test_no_thought_and_the_greedy_one_are_scored_beside():
     while len(thought) < 6 and thought[-1:] != [END]:
         logits = model(torch.tensor([[*prompt, *thought]]))[0, -1]
         thought.append(int(logits.argmax()))
-    assert found.greedy_cut == (thought[-1] != END and EOS not in thought)
     if thought[-1] == END and EOS not in thought:
         expected = log_prob(model, [*prompt, *thought], asked.answer).sum()
         assert found.log_p_greedy == pytest.approx(expected, abs=1e-5)
@@ -205,20 +213,53 @@ def test_markers_of_several_tokens_stops_and_little_room():
     two = ThoughtEnds(np.array([A, END]), np.array([EOS]))
     forced = iter(torch.tensor([[A, A, B, A], [END, A, END, EOS], [A, END, A, A], [B, A, A, B]]))
 
-    def choose(log_p, log_seen):
-        return next(forced, torch.full((4,), B))
+    def choose(weights, seen, rows):
+        return next(forced, torch.full((4,), B))[rows]
 
-    found, _ = follow_thoughts(model, question(), two, 4, choose, 4)
+    found, _ = follow_thoughts(read_question(model, question(), 4), two, 4, choose, 4)
     assert found.tokens.tolist() == [2, 3, 4, 2]
     assert found.cut.tolist() == [False, False, True, False]
     assert np.isneginf(found.log_p_answer).tolist() == [False, False, True, True]
     with pytest.raises(InputError, match="more than the model's context of 16"):
-        draw_thoughts(small_transformer(), question(), ENDS, ThoughtOptions(), range(4), 1)
+        read_question(small_transformer(), question(), 1024)
+
+
+def test_thoughts_side_by_side_are_those_of_a_plain_loop():
+    """Oracle: transformers generates thoughts one by one, and scores each in a pass of its own."""
+    external, model = thoughts_reference.small_reasoner()
+    prompt, answer = torch.arange(20, 30), torch.tensor([40, 41, 1])
+    with torch.random.fork_rng():
+        looped = thoughts_reference.draw_by_loop(external, prompt, answer, 2, 24, 40)
+    ours = [np.array(thoughts_reference.to_ours(ids)) for ids in (prompt, answer)]
+    asked = Question(0, ours[0], np.empty(0, np.int64), ours[1], 3)
+    ends, read = ThoughtEnds(np.array([5]), np.array([EOS])), read_question(model, asked, 24)
+    held = [[*thoughts_reference.to_ours(z), *[EOS] * 24][:24] for z, *_ in looped]
+    forced = iter(torch.tensor([*held, *held[:8]]).T)
+
+    def choose(weights, seen, rows):
+        return next(forced, torch.zeros(48, dtype=torch.int64))[rows]
+
+    found, _ = follow_thoughts(read, ends, 24, choose, 48)
+    assert 0 < found.cut.sum() < 40
+    for row, (thought, log_p, log_p_answer) in enumerate(looped):
+        assert found.tokens[row] == len(thought)
+        assert found.log_p_thought[row] == pytest.approx(log_p, abs=1e-4)
+        expected = log_p_answer if thought[-1] == 2 else -math.inf
+        assert found.log_p_answer[row] == pytest.approx(expected, abs=1e-4)
+    # Rows that are left out as they end, and other cuts of the samples, change no bit.
+    options = ThoughtOptions("own", 0.5, 24)
+    whole = draw_thoughts(read, ends, options, range(80), 1)
+    parts = draw_thoughts(read, ends, options, range(37, 45), 1)
+    for column, part in zip(whole, parts, strict=True):
+        assert np.array_equal(column[37:45], part)
+    mean = np.exp(whole.log_p_answer).mean(), np.mean([np.exp(one[2]) for one in looped])
+    assert mean[0] == pytest.approx(mean[1], rel=0.5)
 
 
 TEMPLATE = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|><think>{% endif %}"
+    "{% if add_generation_prompt %}<|assistant|><think>"
+    "{% if enable_thinking is false %}{{ '\\n</think>\\n\\n' }}{% endif %}{% endif %}"
 )
 SPECIAL = ("<|user|>", "<|assistant|>", "<|end|>", "<think>", "</think>")
 
@@ -253,7 +294,7 @@ ROWS = [{"prompt": f"the cat {n}", "answer": "the low"} for n in range(5)]
 
 def drawn(folder, out, **options):
     given = {"samples": 20, "most_tokens": 8, "shard_size": 2, "threads": 1, **options}
-    return beyond_perplexity.thoughts(folder, ROWS, out, **given)
+    return beyond_perplexity.thoughts(ROWS, out, model=folder, **given)
 
 
 def test_thoughts_of_a_chat_model_are_scored_as_transformers_does(reasoner, tmp_path):
@@ -266,7 +307,7 @@ def test_thoughts_of_a_chat_model_are_scored_as_transformers_does(reasoner, tmp_
         [{"role": "user", "content": ROWS[3]["prompt"]}], tokenize=False, add_generation_prompt=True
     )
     assert asked == "<|user|>the cat 3<|end|><|assistant|><think>"
-    text = asked + "</think>" + "\n\nthe low" + "<|end|>"
+    text = asked + "\n</think>" + "\n\nthe low" + "<|end|>"  # as the template turns thoughts off
     ids = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
     with torch.no_grad():
         scores = model(ids[:, :-1]).logits.double().log_softmax(-1)[0]
@@ -329,3 +370,109 @@ def test_files_of_thoughts_are_weights_and_faults_are_one_line(tmp_path):
     for message, given in cases.items():
         with pytest.raises(InputError, match=message):
             beyond_perplexity.estimate(**given)
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpt2")
+    huggingface_models.make_gpt2(folder)
+    return str(folder)
+
+
+def served(server, out, **options):
+    given = {"samples": 20, "most_tokens": 6, "end_of_thought": ">", "shard_size": 2}
+    given |= {"prompts": ROWS[:3], "out": out, "concurrency": 4, **options}
+    return beyond_perplexity.thoughts(url=server.url, **given)
+
+
+@pytest.mark.parametrize(("proposal", "chats"), [("own", True), ("mixture", True), ("own", False)])
+def test_thoughts_of_a_server_are_scored_as_they_were_drawn(gpt2, tmp_path, proposal, chats):
+    """Oracle: transformers' logits of the prompt, and of each thought that the server drew."""
+    plain = {} if chats else {"end": huggingface_models.END}
+    plain |= {"shown": "{prompt} {answer}"} if proposal == "mixture" else {}
+    with FakeServer(gpt2, "vllm", chats=chats) as server:
+        table = served(server, tmp_path / "a", proposal=proposal, **plain).table
+        asked, model = server.asked, server.model
+
+        def ask(text):
+            said = {"messages": [{"role": "user", "content": text}], "add_generation_prompt": True}
+            return server.tokens_of(said if chats else {"prompt": text})
+
+        begun, shown = ask("the cat 1"), ask("the cat 1 the low")
+        answer = [*server.encode("\n\n" * chats + "the low")[1:], 0]
+        empty = server.encode(";>" if chats else ">")[1:]
+        (tmp_path / "a" / "00001.parquet").unlink()
+        again = served(server, tmp_path / "a", proposal=proposal, **plain).table
+    pd.testing.assert_frame_equal(again, table)
+
+    def log_p(ids, last):
+        with torch.no_grad():
+            rows = model(torch.tensor([ids[:-1]])).logits[0].double().log_softmax(-1)
+        return float(rows.gather(1, torch.tensor(ids[1:])[:, None])[-last:].sum())
+
+    own = table[table["instance"] == 1]
+    assert own["log_p_no_thought"].iloc[0] == pytest.approx(
+        log_p([*begun, *empty, *answer], len(answer)), abs=1e-4
+    )
+    texts = [one["prompt"] for one in asked if not one.get("return_tokens_as_token_ids")]
+    texts = [one for one in texts if isinstance(one, list) and one[: len(begun)] == begun]
+    thoughts = [one[len(begun) :] for one in texts]
+    ended = [one[: -len(answer)] for one in thoughts if one[-len(answer) :] == answer]
+    found = {}
+    for one in [*ended, *(one for one in thoughts if one not in ended)]:
+        right = log_p([*begun, *one, *answer], len(answer)) if one in ended else -math.inf
+        found[log_p([*begun, *one], len(one))] = right, log_p([*shown, *one], len(one))
+    assert own["cut"].sum() > 0
+    assert np.isfinite(own["log_p_answer"]).sum() > 0
+    for row in own.itertuples():
+        assert row.n_tokens == len(answer)
+        near = min(found, key=lambda value: abs(value - row.log_p_thought))
+        assert row.log_p_thought == pytest.approx(near, abs=1e-4)
+        assert row.log_p_answer == pytest.approx(found[near][0], abs=1e-4)
+        log_q = near if proposal == "own" else np.logaddexp(near, found[near][1]) - math.log(2)
+        assert row.log_q_thought == pytest.approx(log_q, abs=1e-4)
+    assert all(len(one) <= 6 + len(answer) for one in thoughts)
+
+
+def test_servers_that_cannot_draw_thoughts_say_why(gpt2, tmp_path):
+    cases = [
+        ({"style": "llama-cpp-python"}, {}, "does not say the ids of a text"),
+        (
+            {"style": "vllm", "faults": ("strings",)},
+            {"end": huggingface_models.END},
+            "as they were drawn",
+        ),
+        ({"style": "vllm", "faults": ("generated",)}, {}, "cannot score a text|generates alone"),
+        ({"style": "vllm"}, {}, "end: is missing; name the token that ends"),
+        ({"style": "vllm", "chats": True}, {"most_tokens": 60}, "more than the model's context"),
+        (
+            {"style": "vllm", "chats": True, "faults": ("top_k",)},
+            {"samples": 60},
+            "it does not draw from the distribution that it scores by",
+        ),
+    ]
+    for place, (kind, options, message) in enumerate(cases):
+        with FakeServer(gpt2, **kind) as server, pytest.raises(InputError, match=message):
+            served(server, tmp_path / str(place), **options)
+    with pytest.raises(InputError, match="model: is missing; give one, or the url"):
+        beyond_perplexity.thoughts(ROWS, tmp_path / "b")
+
+
+def test_draws_that_are_right_are_hardly_ever_refused():
+    """Oracle: Freedman's inequality; of 2,000 streams none is refused, of a top 5 of 300 all."""
+    random = np.random.default_rng(1)
+    rows = random.dirichlet(np.full(300, 0.2), 400)
+    most = np.log(rows.max(1))
+    for cut, refused in ((300, 0), (5, 20)):
+        kept = np.where(rows >= np.sort(rows, 1)[:, [-cut]], rows, 0)
+        kept /= kept.sum(1, keepdims=True)
+        count = 0
+        for _ in range(2000 if cut == 300 else 20):
+            drawn = (kept.cumsum(1) < random.random((400, 1))).sum(1).clip(max=299)
+            check = DrawCheck()
+            check.add(np.log(rows[np.arange(400), drawn]), most)
+            try:
+                check.refuse("url")
+            except InputError:
+                count += 1
+        assert count == refused

@@ -27,7 +27,7 @@ from beyond_perplexity.importance.thought_draws import (
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import DrawThoughtsOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.schemas.draws import THOUGHTS
 from beyond_perplexity.storage.provenance import run_record, value_hash

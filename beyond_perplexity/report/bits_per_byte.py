@@ -19,8 +19,8 @@ from beyond_perplexity.report.layout import (
     Column,
     Table,
     lay_out,
-    read_texts,
     text_columns,
+    texts_beside,
     to_text,
 )
 from beyond_perplexity.report.published import (
@@ -34,7 +34,7 @@ from beyond_perplexity.report.published import (
 
 SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
-_TEXTS = read_texts("bits_per_byte.toml", star_note=STAR_NOTE)
+_TEXTS = texts_beside("bits_per_byte.toml", star_note=STAR_NOTE)
 BITS_NOTE = _TEXTS["bits_note"]
 
 

@@ -25,8 +25,8 @@ from beyond_perplexity.report.layout import (
     Table,
     interval_column,
     lay_out,
-    read_texts,
     text_columns,
+    texts_beside,
     under,
     without_repeats,
 )
@@ -38,7 +38,7 @@ from beyond_perplexity.schemas.contrastive import (
 from beyond_perplexity.verdicts import ALIKE
 
 _ALIKE, _NOT_FOUND = "·", "–"
-_TEXTS = read_texts(
+_TEXTS = texts_beside(
     "contrastive_pairs.toml",
     logarithms=" and ".join(measure_names.LOGARITHMS),
     not_found=_NOT_FOUND,

@@ -29,9 +29,9 @@ from beyond_perplexity.report.layout import (
     Table,
     interval_column,
     lay_out,
-    read_texts,
     said_once,
     text_columns,
+    texts_beside,
     under,
     without_repeats,
 )
@@ -44,7 +44,7 @@ from beyond_perplexity.report.published import (
 )
 from beyond_perplexity.schemas import contrastive
 
-_TEXTS = read_texts("contrastive_tables.toml")
+_TEXTS = texts_beside("contrastive_tables.toml")
 CONTRAST_NOTE = _TEXTS["contrast_note"]
 
 

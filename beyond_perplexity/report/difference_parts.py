@@ -20,7 +20,7 @@ from beyond_perplexity.report.bits_per_byte import differences_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TEXTS = layout.read_texts("difference_parts.toml", star_note=STAR_NOTE)
+_TEXTS = layout.texts_beside("difference_parts.toml", star_note=STAR_NOTE)
 _NOTE = _TEXTS["note"]
 _AGREEMENT_NOTE = _TEXTS["agreement_note"]
 _DIGITS = 4

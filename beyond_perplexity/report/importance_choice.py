@@ -33,7 +33,7 @@ BY_VALIDATION = "the validation split"
 BY_NOTHING = "nothing: it is the only one"
 _SPEAKING = "Speaks for the model"
 _PARTS = {"no choice": "Needs no choice", "speaks": _SPEAKING, "strict": "Least strict bound"}
-_TEXTS = layout.read_texts(
+_TEXTS = layout.texts_beside(
     "importance_choice.toml", speaking=_SPEAKING, by_validation=BY_VALIDATION, target=TARGET
 )
 _CHOICE_NOTE = _TEXTS["choice_note"]

@@ -21,8 +21,8 @@ from beyond_perplexity.report.layout import (
     Column,
     Table,
     lay_out,
-    read_texts,
     text_columns,
+    texts_beside,
     under,
 )
 
@@ -35,7 +35,7 @@ _METHODS = {
     "samples": "samples",
 }
 
-_TEXTS = read_texts("importance_latents.toml", effective_groups=EFFECTIVE_GROUPS)
+_TEXTS = texts_beside("importance_latents.toml", effective_groups=EFFECTIVE_GROUPS)
 _LATENTS_NOTE = _TEXTS["latents_note"]
 
 _WORDS_NOTE = _TEXTS["words_note"]

@@ -138,7 +138,7 @@ def said_once(said: Iterable[tuple[str, str]]) -> str:
     return " ".join(f"{', '.join(models)}: {remark}." for remark, models in found.items())
 
 
-def read_texts(name: str, **held: object) -> dict[str, str]:
+def texts_beside(name: str, **held: object) -> dict[str, str]:
     """Read the texts of a module's tables, in which names in braces stand for what is `held`."""
     texts = tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return {key: text.format(**held) for key, text in texts.items()}

@@ -18,15 +18,15 @@ from beyond_perplexity.report.layout import (
     Table,
     interval_column,
     lay_out,
-    read_texts,
     text_columns,
+    texts_beside,
 )
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
 from beyond_perplexity.tendencies import definitions
 from beyond_perplexity.verdicts import reason_text
 
-_TEXTS = read_texts("sensitivity.toml")
+_TEXTS = texts_beside("sensitivity.toml")
 _VECTORS = _TEXTS["vectors"]
 
 

@@ -193,17 +193,14 @@ def check_order(subject: Subject) -> Evidence:
     found = _compare_orders(subject, subject.texts[:_TEXTS_ORDERED], alone=True)
     if math.isnan(found.worst):
         return found
-    other = _compare_orders(subject, _short_texts(subject), alone=False)
-    worse = found if other.worst <= found.worst else other
-    return worse._replace(compared=found.compared + other.compared)
-
-
-def _short_texts(subject: Subject) -> list[str]:
-    """Return parts of the texts of a word to some, of lengths in turn."""
+    # parts of the texts of a word to some, of lengths in turn
     words = [word for text in subject.texts for word in text.split()]
     begins = [3 * number % len(words) for number in range(_MANY)]
     lengths = [1 + number % _WORDS_OF_MANY for number in range(_MANY)]
-    return [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
+    short = [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
+    other = _compare_orders(subject, short, alone=False)
+    worse = found if other.worst <= found.worst else other
+    return worse._replace(compared=found.compared + other.compared)
 
 
 def _compare_orders(subject: Subject, texts: Sequence[str], alone: bool) -> Evidence:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.thought_draws import (
     MOST_THOUGHTS,
     Beside,
@@ -93,7 +94,8 @@ class ServedDialogue:
             raise InputError("end of thought: is empty; name what ends the model's thoughts")
         try:
             plain = self._chat("a")
-        except RefusedError:
+        except RefusedError as error:
+            remark(f"note: prompts are asked as they are, without a chat template: {error}")
             self.chats, self.between, self.empty = False, between or "", self.marker
         else:
             self.chats, self.between = True, "\n\n" if between is None else between
@@ -159,13 +161,16 @@ class ServedDialogue:
             ids = [int(token.removeprefix("token_id:")) for token in tokens]
             if not all(token.startswith("token_id:") for token in tokens):
                 raise ValueError
-            return ids, choice["finish_reason"] == "length"
+            ended = choice["finish_reason"]
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
                 f"{self._url}: does not say the ids of the tokens that it writes "
                 "(return_tokens_as_token_ids), so that thoughts cannot be scored as they were "
                 "drawn; serve the model with vLLM"
             ) from error
+        if ended not in ("stop", "length"):
+            raise InputError(f"{self._url}: broke off what it wrote ({ended!r:.40}); ask again")
+        return ids, ended == "length"
 
     async def think(self, prompt: np.ndarray, most: int, temperature: float, seed: int) -> _Drawn:
         """Let the server think, `most` tokens at most, and leave out what it writes after."""

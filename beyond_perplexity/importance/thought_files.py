@@ -30,10 +30,12 @@ _WEIGHT = ("log_p", "log_q")
 class ThoughtFile(TableFile):
     """A file of thoughts in the place of one of log weights.
 
-    log p(x, z) is log p(y | x, z) + log p(z | x), log q(z | x) that of the thought.
+    log p(x, z) is log p(y | x, z) + log p(z | x), log q(z | x) that of the thought. `cut_right`:
+    as if every thought that was cut gave the answer, so that the mean is p_cap + P(cut | x).
     """
 
-    def __init__(self, given: str | Path | TableFile) -> None:
+    def __init__(self, given: str | Path | TableFile, *, cut_right: bool = False) -> None:
+        self._cut_right = cut_right
         self.file = open_table(given)
         self.file.require(THOUGHT_COLUMNS, "files of thoughts")
         self.path, self.metadata, self._csv = self.file.path, {}, self.file._csv
@@ -59,11 +61,14 @@ class ThoughtFile(TableFile):
         wanted = {own: kinds[name] for name, own in plain.items()}
         weighed = any(name in kinds for name in _WEIGHT)
         wanted |= dict.fromkeys(["log_p_answer", *self.proposed] if weighed else [], pa.float64())
+        wanted |= {"cut": pa.int64()} if weighed and "cut" in self.file.names else {}
         for batch in self.file.batches(wanted, group):
             found = {name: batch.columns[own] for name, own in plain.items()}
             if weighed:
                 self.check_logarithms(batch)
                 answer = batch.columns["log_p_answer"]
+                if self._cut_right:
+                    answer = np.where(batch.columns["cut"] == 1, 0.0, answer)
                 own = [batch.columns[name] for name in self.proposed] or [np.zeros_like(answer)] * 2
                 found |= {"log_p": answer + own[0], "log_q": own[1]}
             yield RowBatch(batch.first, found)
@@ -76,6 +81,11 @@ class ThoughtFile(TableFile):
             drawn = batch.columns[name]
             wrong = ~((drawn <= 0) & np.isfinite(drawn))
             self.file.check(batch, name, wrong, "finite nats, at most 0: the thought was drawn")
+        if "cut" in batch.columns:
+            cut = batch.columns["cut"]
+            self.file.check(batch, "cut", (cut != 0) & (cut != 1), "0 or 1")
+            wrong = (cut == 1) & (answer > -math.inf)
+            self.file.check(batch, "log_p_answer", wrong, "-inf, as the thought was cut")
 
 
 class ThoughtSums(NamedTuple):
@@ -89,6 +99,10 @@ class ThoughtSums(NamedTuple):
     no_thought, greedy : float or None
         Perplexity of the answers with no thought, and with the greedy one; infinite where one is
         impossible.
+    no_greedy : int
+        Prompts whose greedy thought gives no answer: it was cut, or the text ended in it.
+    greedy_of_others, all_of_others : float or None
+        Perplexity of the other prompts with the greedy thought, and by all thoughts.
     cut : float or None
         Mean over prompts of the estimated P(cut | x).
     all_cut_right : float or None
@@ -100,6 +114,9 @@ class ThoughtSums(NamedTuple):
     silent: list[int]
     no_thought: float | None
     greedy: float | None
+    no_greedy: int
+    greedy_of_others: float | None
+    all_of_others: float | None
     cut: float | None
     all_cut_right: float | None
 
@@ -108,7 +125,13 @@ class ThoughtSums(NamedTuple):
         if self.no_thought is not None:
             yield f"With no thought the perplexity is {self.no_thought:.6g}."
         if self.greedy is not None:
-            yield f"With the greedy thought of each prompt it is {self.greedy:.6g}."
+            told = f"With the greedy thought of each prompt it is {self.greedy:.6g}"
+            if self.no_greedy:
+                told += f": {self.no_greedy:,} of {self.prompts:,} greedy thoughts give no answer"
+            if self.no_greedy and self.greedy_of_others is not None:
+                told += f"; of the other prompts it is {self.greedy_of_others:.6g}, "
+                told += f"by all thoughts {self.all_of_others:.6g}"
+            yield told + "."
         if self.cut is not None:
             told = f"Thoughts that were cut have {self.cut:.1%} of the probability"
             if self.cut and self.all_cut_right is not None:
@@ -173,23 +196,32 @@ def sum_thoughts(files: Sequence[ThoughtFile]) -> ThoughtSums:
             for batch in file.file.batches(kinds, group):
                 for name, one in _prompts(file, batch, alone):
                     found[name] = found[name].with_more(one) if name in found else one
-    tokens = int(sum(one.alone[0] for one in found.values()))
+    prompts = list(found.values())
+    log_p = [one.answered - math.log(one.rows) for one in prompts]
+    tokens = np.array([one.alone[0] for one in prompts])
 
-    def perplexity(log_probs: Iterator[float]) -> float:
-        return float(to_perplexity(float(sum(log_probs)), tokens))
+    def perplexity(log_probs: Sequence[float], among: np.ndarray | None = None) -> float | None:
+        among = np.ones(len(tokens), bool) if among is None else among
+        if not among.any():
+            return None
+        return float(
+            to_perplexity(float(np.array(log_probs)[among].sum()), int(tokens[among].sum()))
+        )
 
-    beside = {
-        name: perplexity(one.alone[1 + place] for one in found.values())
-        for place, name in enumerate(alone)
-    }
+    beside = {name: [one.alone[1 + place] for one in prompts] for place, name in enumerate(alone)}
+    greedy = beside.get(_ALONE[1], [])
+    ended = np.isfinite(greedy)
     known = "cut" in shared
-    both = (np.logaddexp(x.answered, x.cut) - math.log(x.rows) for x in found.values())
-    shares = [math.exp(one.cut) / one.rows for one in found.values()]
+    both = [min(0.0, float(np.logaddexp(x.answered, x.cut)) - math.log(x.rows)) for x in prompts]
+    shares = [math.exp(one.cut) / one.rows for one in prompts]
     return ThoughtSums(
         len(found),
         sorted(name for name, one in found.items() if one.answered == -math.inf),
-        beside.get(_ALONE[0]),
-        beside.get(_ALONE[1]),
+        perplexity(beside[_ALONE[0]]) if _ALONE[0] in beside else None,
+        perplexity(greedy) if greedy else None,
+        int((~ended).sum()),
+        perplexity(greedy, ended) if greedy else None,
+        perplexity(log_p, ended) if greedy else None,
         float(np.mean(shares)) if known else None,
-        perplexity(min(0.0, float(one)) for one in both) if known else None,
+        perplexity(both) if known else None,
     )

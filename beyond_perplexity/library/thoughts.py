@@ -47,7 +47,8 @@ def _unused(given: DrawThoughtsOptions) -> Iterator[calls.Unused]:
     if given.url is None:
         yield "without a url", ASKED
     else:
-        yield "with a server", ("model", "threads", "device", "beginning")
+        yield "with a server", ("model", "threads", "device")
+        yield "on prompts, which the server begins itself", ("beginning",)
     if given.proposal == "own":
         yield "with own thoughts", ("shown",)
     if given.proposal != "mixture":

@@ -128,6 +128,28 @@ def test_weights_have_the_mean_of_a_linear_solve(proposal):
         assert np.array_equal(whole[70:90], own)
 
 
+@pytest.mark.parametrize(("most", "claimed"), [(12, False), (20, True)])
+def test_bounds_of_thoughts_of_any_length_allow_for_those_that_were_cut(most, claimed):
+    """Oracle: p with a cap, and without, of a chain; the fixed seed of one set of prompts."""
+    model, rows, log_p = Remembering(), [], np.zeros(3)
+    for instance, last in enumerate((A, B, YES) * 3):
+        asked = question()._replace(instance=instance, prompt=np.array([BOS, A, last]))
+        read = read_question(model, asked, most)
+        found = draw_thoughts(read, ENDS, ThoughtOptions("own", 0.5, most), range(200), seed=1)
+        held = {"instance": instance, "sample": range(200), "n_tokens": 2}
+        held |= {"log_p_answer": found.log_p_answer, "cut": found.cut.astype(int)}
+        rows.append(pd.DataFrame(held))
+        capped, cut = exact(model, most, (last, A))
+        log_p += np.log([capped, exact(model, None, (last, A)), capped + cut])
+    found = beyond_perplexity.estimate(thoughts=pd.concat(rows), options={"bootstrap": 0})
+    (bounds,) = found.summary["thoughts"]["bounds"]
+    above, truth, below = np.exp(-log_p / 18)
+    assert bounds["claimed"] == claimed
+    assert below * 0.85 < bounds["low"] <= below < truth < above <= bounds["high"] < 1.1 * above
+    how = "enclose" if claimed else "do not claim to enclose"
+    assert f"] {how} the perplexity of thoughts of any length" in found.text
+
+
 def small_transformer():
     torch.manual_seed(4)
     sizes = {"width": 16, "heads": 2, "layers": 1, "context_length": 16, "feedforward_size": 16}
@@ -365,6 +387,8 @@ def test_files_of_thoughts_are_weights_and_faults_are_one_line(tmp_path):
         "weights: give files of weights or of thoughts": {},
         "log_p_answer is 0.5, expected nats": {"thoughts": rows.assign(log_p_answer=0.5)},
         "has log_p_thought and no log_q_thought": {"thoughts": rows.drop(columns="log_q_thought")},
+        "cut is 2, expected 0 or 1": {"thoughts": rows.assign(cut=2)},
+        "log_p_answer is -1.0?, expected -inf, as the thought": {"thoughts": rows.assign(cut=1)},
         "column 'log_p_answer' is missing": {"thoughts": rows.drop(columns="log_p_answer")},
     }
     for message, given in cases.items():

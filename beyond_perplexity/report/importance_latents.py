@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,7 @@ _METHODS = {
 
 _TEXTS = texts_beside("importance_latents.toml", effective_groups=EFFECTIVE_GROUPS)
 _LATENTS_NOTE = _TEXTS["latents_note"]
-
 _WORDS_NOTE = _TEXTS["words_note"]
-
-
 _BESIDE_NOTE = _TEXTS["beside_note"]
 
 
@@ -260,6 +257,16 @@ def _estimated_by(row: Mapping[Any, Any]) -> str:
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
+def label_beside(labels: Labels) -> Callable[[str, str], str]:
+    """Return what prints the name of a model beside a latent one, which may be that one itself."""
+
+    def label(model: str, beside: str) -> str:
+        named = labels.model(beside)
+        return f"{named}, the most confident position first" if model == beside else named
+
+    return label
+
+
 def _limits(low: float, high: float) -> str:
     return EN_DASH if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
@@ -291,7 +298,7 @@ def beside_table(
         ),
         *under(
             "Without",
-            Column("model", text=True, of="beside", form=labels.model),
+            Column("model", text=True, of=("model", "beside"), form=label_beside(labels)),
             Column("perplexity", of="perplexity_beside", form=",.1f"),
             Column("unknown penalized", of="penalized_beside", form=",.1f"),
         ),

@@ -52,7 +52,7 @@ from beyond_perplexity.vocabulary import UNK, Vocabulary, split_words
 
 MASK = 0  # the id of ``<s>``, which no text has
 # Of a pass, on a CPU and on a GPU: positions, and hidden words whose logits are held
-POSITIONS_OF_PASS, WORDS_OF_PASS = {"cpu": 1 << 13, "cuda": 1 << 18}, {"cpu": 512, "cuda": 1 << 14}
+POSITIONS_OF_PASS, WORDS_OF_PASS = {"cpu": 1 << 13, "cuda": 1 << 18}, {"cpu": 128, "cuda": 1 << 14}
 MASK_BYTES = 1 << 26  # of the scores of the masks of a block of orders
 TABLE = 512  # positions of a table: rounding must not depend on how many are asked for
 
@@ -75,8 +75,8 @@ class MaskedDiffusionOptions(Limited):
         Probability of dropping an element of the embedding and of each sub-layer's output in
         training.
     maximum_words : int
-        Longer documents are left out, of training and of evaluation: a sample of n words takes n
-        passes over all of them.
+        Longer documents are trained on in pieces and not evaluated, and how long a text is is
+        learned of the others: a sample of n words takes n passes over all of them.
     count_eos : bool
         T counts the end of a text, and log p has its number of words; without it p is of texts of
         a given length.
@@ -188,15 +188,15 @@ class MaskedModel(LatentModel):
         return held + self.length_log_prob(batch.lengths[TOKENS])
 
     @torch.no_grad()
-    def deterministic_log_prob(self, batch: InstanceBatch) -> Tensor:
-        """Return log p of texts where the most confident position is shown first, float64, (B,).
+    def deterministic_log_probs(self, batch: InstanceBatch) -> np.ndarray:
+        """Return ln p of each word and of the length of one text, float64, (T + 1,).
 
-        See `MaskScores.most_confident_first`: another distribution than that of `log_joint`.
+        The most confident position is shown first: another distribution than that of `log_joint`;
+        see `MaskScores.most_confident_first`.
         """
-        places = range(len(batch))
-        found = [self.mask_scores(batch, place).most_confident_first()[0] for place in places]
-        held = torch.tensor(found, dtype=torch.float64, device=batch.ids.device)  # (B,)
-        return held + self.length_log_prob(batch.lengths[TOKENS])
+        batch = batch.to(self.device)
+        log_p, _ = self.mask_scores(batch, 0).most_confident_first()  # (T,)
+        return np.append(log_p, self.length_log_prob(batch.lengths[TOKENS]).cpu().numpy())
 
     # ---- word by word ----
 
@@ -267,7 +267,7 @@ class MaskedDiffusion(MaskedModel):
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
     ) -> Self:
         """Make an untrained model that knows how long the texts of the training split are."""
-        bare = cls(vocabulary.size, architecture)
+        bare = cls(vocabulary.size, architecture).eval()
         texts = bare.instances(corpus, "train", vocabulary)
         counts = bin_lengths(len(text.arrays[TOKENS]) for text in texts)
         return cls(vocabulary.size, architecture, lengths=counts)
@@ -275,10 +275,15 @@ class MaskedDiffusion(MaskedModel):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read the documents that are not too long; no order is annotated, so left to right."""
+        """Read the documents that are not too long; while it is trained, pieces of the others too.
+
+        No order is annotated, so that it is from left to right.
+        """
+        most = self.options.maximum_words
         for document, tokens in encode_with_text(corpus, split, vocabulary):
-            if len(tokens) <= self.options.maximum_words:
-                yield Instance(document.doc_id, {TOKENS: tokens, LATENTS: np.arange(len(tokens))})
+            pieces = range(0, len(tokens), most) if self.training or len(tokens) <= most else ()
+            for piece in (tokens[start : start + most] for start in pieces):
+                yield Instance(document.doc_id, {TOKENS: piece, LATENTS: np.arange(len(piece))})
 
     def features(self, tokens: Tensor, visible: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T), some of them hidden.

@@ -24,13 +24,13 @@ from beyond_perplexity.importance.draw_files import Columns
 from beyond_perplexity.importance.model_pair import LatentRows, Pair, draw_latents, score_latents
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
-from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import PADDING, LatentModel
 from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
@@ -182,10 +182,7 @@ def _sources(
 def compare_latents(
     pair: Pair, instances: Iterable[Instance], options: PosteriorOptions
 ) -> Iterator[Columns]:
-    """Hold the latents of the posterior and of the proposal against the annotation of instances.
-
-    Yields columns of schema ``posterior``, the two rows of an instance at a time.
-    """
+    """Hold the latents of the posterior and of the proposal against the annotation of instances."""
     model, _, proposal = pair.purpose.partition("/")
     for instance in instances:
         batch, words = pair.batch(instance), len(instance.arrays[TOKENS])

@@ -14,6 +14,7 @@ holds of the GPU.
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import subprocess
 import sys
@@ -38,10 +39,17 @@ from beyond_perplexity.importance.ways_to_draw import LogQOptions, WeightOptions
 from beyond_perplexity.models.latent import PADDING
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS
 from beyond_perplexity.models.registry import choose_device
-from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
+from tests.unit import (
+    entitynlm_reference,
+    kglm_reference,
+    masked_diffusion_reference,
+    rnng_reference,
+)
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+# The orders of masked diffusion are drawn by the model itself.
 PAIRS = {"rnng": "rnng-crf", "entitynlm": "entitynlm-peeking", "kglm": "kglm-peeking"}
+PAIRS["masked-diffusion"] = "masked-diffusion"
 LOOPED = 2  # samples of an instance that the plain loop weighs
 Looped = tuple[np.ndarray, np.ndarray, list[list[int]]]  # log p, log q, latents
 
@@ -110,10 +118,26 @@ def loop_kglm(
     return log_p, log_q, [list(row[0]) for row in found]
 
 
+def loop_masked_diffusion(
+    pair: Pair, instance: Instance, uniforms: torch.Tensor, latents: torch.Tensor
+) -> Looped:
+    model: Any = pair.model
+    tokens = instance.arrays[TOKENS].tolist()
+    weights, heads = masked_diffusion_reference.weights_of(model), model.options.heads
+    length = float(model.lengths.log_prob(np.array(len(tokens))))
+    found = [
+        masked_diffusion_reference.weigh(weights, heads, tokens, order, GRID)
+        for order in latents.tolist()
+    ]
+    log_p = np.array([row[0] for row in found]) + length - math.lgamma(len(tokens) + 1)
+    return log_p, np.array([row[1] for row in found]), latents.tolist()
+
+
 LOOPS: dict[str, Callable[..., Looped]] = {
     "rnng": loop_rnng,
     "entitynlm": loop_entitynlm,
     "kglm": loop_kglm,
+    "masked-diffusion": loop_masked_diffusion,
 }
 
 
@@ -176,12 +200,13 @@ def main() -> None:
         measure_memory(given.memory, given)
         return
     unit, _ = clock_of(choose_device(given.device))
-    print(f"model         words  ours samples/s  loop sam./s    ratio   (a second of one {unit})")
+    header = "model               words  ours samples/s  loop sam./s    ratio"
+    print(f"{header}   (a second of one {unit})")
     for name in PAIRS:
         pair, instances = load(name, given.device, given)
         looped, _ = load(name, "cpu", given)
         row = compare(pair, looped, instances, given.samples, LOOPS[name])
-        print(f"{name:10}", row, flush=True)
+        print(f"{name:16}", row, flush=True)
     print("peak MiB of a process by K")
     for name in PAIRS:
         peaks = {}
@@ -192,7 +217,7 @@ def main() -> None:
             command += ["--samples", str(samples), "--instances", str(given.instances)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             peaks[samples] = int(done.stdout)
-        print(f"{name:10}", peaks, flush=True)
+        print(f"{name:16}", peaks, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from statistics import median
 import httpx2
 
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.protocols import ServedOptions
 from beyond_perplexity.models.served.server import ServedModel
 from tests.unit.fake_server import FakeServer
 from tests.unit.huggingface_models import make_gpt2

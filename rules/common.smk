@@ -55,12 +55,6 @@ READING = {
     "minimum_tokens": config["tendencies"]["minimum_tokens"],
     "maximum_tokens": RUN.samples.maximum_tokens,
 }
-COMPARING = {
-    **READING,
-    "first": config["generation"]["documents"],
-    "options": as_json(config["tendencies"]["measurement"]),
-    "seed": config["seed"],
-}
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.samples.all_shards()
@@ -210,6 +204,16 @@ def of_corpus(find):
         return find(corpus or RUN.models.corpus(model))
 
     return find_of_corpus
+
+
+COMPARING = {
+    **READING,
+    "first": config["generation"]["documents"],
+    "options": as_json(config["tendencies"]["measurement"]),
+    "seed": config["seed"],
+    "stop_words": of_corpus(RUN.corpora.stop_words),
+    "group_column": of_corpus(RUN.samples.group_column),
+}
 
 
 def in_ranges(name=None):

@@ -6,6 +6,12 @@
 #           <results>/samples/external/{external}/00000.parquet
 # steps     generate | continue_prompts | import_samples
 
+GENERATING = {
+    "decoding": of(RUN.samples.decoding_options, "decoding"),
+    "maximum_length": config["generation"]["maximum_length"],
+    "precision": config["generation"]["precision"],
+}
+
 
 rule generate:
     """Draw one shard of documents from a model."""
@@ -28,13 +34,11 @@ rule generate:
         runtime=minutes("generate"),
         gpu=gpus,
     params:
+        **GENERATING,
         code=code_of("generate", of(RUN.samples.generating_code, "model", "decoding")),
         folder=subpath(input.model, parent=True),
-        decoding=of(RUN.samples.decoding_options, "decoding"),
         seed=config["seed"],
         documents=of(RUN.samples.shard_range, "shard"),
-        maximum_length=config["generation"]["maximum_length"],
-        precision=config["generation"]["precision"],
     shell:
         """
         python -m scripts.generate \
@@ -106,16 +110,12 @@ rule continue_prompts:
         gpu=gpus,
     params:
         **COMPARING,
+        **GENERATING,
         code=code_of(
             "continue_prompts", of(RUN.samples.continuing_code, "model", "decoding")
         ),
         folder=subpath(input.model, parent=True),
-        decoding=of(RUN.samples.decoding_options, "decoding"),
         prompts=config["generation"]["prompts"],
-        group_column=of_corpus(RUN.samples.group_column),
-        maximum_length=config["generation"]["maximum_length"],
-        precision=config["generation"]["precision"],
-        stop_words=of_corpus(RUN.corpora.stop_words),
     shell:
         """
         python -m scripts.continue_prompts \

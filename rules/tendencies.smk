@@ -190,8 +190,6 @@ rule measure_tendencies:
         **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         documents=in_ranges("sample_documents"),
-        stop_words=of_corpus(RUN.corpora.stop_words),
-        group_column=of_corpus(RUN.samples.group_column),
         training_split=of(RUN.samples.training_split, "model", "decoding"),
         sample_sets=of_corpus(RUN.samples.sample_sets),
         sizes=as_json(config["tendencies"]["sample_size"]),
@@ -235,8 +233,6 @@ rule measure_words:
         **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_words.py"),
         documents=in_ranges("sample_documents"),
-        stop_words=of_corpus(RUN.corpora.stop_words),
-        group_column=of_corpus(RUN.samples.group_column),
         sample_sets=of_corpus(RUN.samples.sample_sets),
     shell:
         """
@@ -304,8 +300,6 @@ rule measure_sensitivity:
         **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         sensitivity=as_json(config["tendencies"]["sensitivity"]),
-        stop_words=of_corpus(RUN.corpora.stop_words),
-        group_column=of_corpus(RUN.samples.group_column),
     shell:
         """
         python -m scripts.measure_sensitivity {params.symbols} \

@@ -12,11 +12,10 @@ import pyarrow as pa
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED
-from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
-from beyond_perplexity.decoding.generation import set_precision
+from beyond_perplexity.decoding.generation import cut_prompts, set_precision, written_behind
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models.registry import load_model
-from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.report.compare import compare_sample_sets
 from beyond_perplexity.schemas.corpora import PROMPT_ANSWERS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES

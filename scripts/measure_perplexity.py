@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.ngrams.spelling_model import load_spelling_model
-from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json

@@ -8,7 +8,12 @@ from beyond_perplexity.arguments import COUNT, SEED
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import take_instances
-from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
+from beyond_perplexity.importance.posterior_latents import (
+    DeterministicModel,
+    group_instances,
+    score_beside,
+)
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.schemas.draws import INSTANCE_SCORES
@@ -18,7 +23,10 @@ from scripts._job import Given, job, needed, on_device, output
 
 @job(
     needed("--latent", "folder of the latent model"),
-    needed("--model", "folder of the model without latent variables"),
+    needed(
+        "--model",
+        "folder of the model without latent variables, or again of one that can do without",
+    ),
     needed("--corpus", "folder with the tables of the corpus"),
     needed("--split", "train, valid or test"),
     needed("--split-unit", "what was split", choices=("document", "page")),
@@ -31,9 +39,12 @@ from scripts._job import Given, job, needed, on_device, output
 def main(given: Given) -> None:
     torch.set_num_threads(max(given.threads, 1))
     latent, words, description = load_any(given.latent, "cpu")
-    model, vocabulary, _ = load_model(given.model, given.device)
     if not isinstance(latent, LatentModel):
         raise InputError(f"{given.latent}: is no model with latent variables")
+    load = load_any if given.model == given.latent else load_model
+    model, vocabulary, _ = load(given.model, given.device)
+    if not isinstance(model, LanguageModel | DeterministicModel):
+        raise InputError(f"{given.model}: has no sampler without latent variables; name another")
     if words.hash != vocabulary.hash:
         raise InputError(f"{given.model}: has another vocabulary than {given.latent}")
     corpus = CorpusFiles.of(given.corpus)

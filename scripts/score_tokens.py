@@ -6,9 +6,9 @@ import torch
 from tqdm import tqdm
 
 from beyond_perplexity.models.registry import load_model
-from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities.score_files import tokens_table
+from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import measure
-from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.schemas.perplexity import TOKEN_SCORES
 from beyond_perplexity.storage.shards import ShardWriter
 from scripts._job import Given, flag, job, needed, on_device, output

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 
 from beyond_perplexity.auditing import checks
+from beyond_perplexity.auditing.checks import choose_texts, filled_texts
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -36,29 +36,17 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     that explains it. A model of 16 bits is also tried in float32, with the same weights: a fault of
     logic shows there, where rounding is no excuse for it.
     """
-    checks.refuse_unknown(names, checks.CHECKS)
-    wanted = {name: row for name, row in checks.CHECKS.items() if names is None or name in names}
+    wanted = checks.wanted_checks(names, checks.CHECKS)
     found = [_make(name, row, subject) for name, row in wanted.items()]
     if narrow_parts(subject.model):
         with in_float32(subject.model):
-            found = [_look_closer(one, checks.CHECKS[one.check], subject) for one in found]
-    failed_checks = {one.check for one in found if not one.sound}
-    return [
-        one
-        if one.sound
-        else one._replace(because=checks.cause_of(one.check, failed_checks, checks.CHECKS))
-        for one in found
-    ]
-
-
-def tolerance_of(row: checks.Check, subject: Subject) -> float:
-    """Return what a check allows, given the type of the model's numbers."""
-    return max(row.tolerance, row.rounding * subject.rounding)
+            found = [_look_closer(one, wanted[one.check], subject) for one in found]
+    return checks.with_causes(found, checks.CHECKS)
 
 
 def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
     check: Callable[[Subject], checks.Evidence] = resolve_name(row.reference)
-    tolerance = tolerance_of(row, subject)
+    spacing = subject.rounding
     try:
         found = check(subject)
     except torch.OutOfMemoryError as error:
@@ -66,9 +54,7 @@ def _make(name: str, row: checks.Check, subject: Subject) -> checks.Finding:
     except _BROKEN as error:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         found = checks.Evidence(math.nan, 1, f"the model failed: {reason:.200}")
-    sound = checks.is_within(found.worst, tolerance)
-    about = (found.compared, found.detail, row.explanation)
-    return checks.Finding(name, sound, found.worst, tolerance, *about)
+    return row.judge(name, found, spacing)
 
 
 def _look_closer(native: checks.Finding, row: checks.Check, subject: Subject) -> checks.Finding:

@@ -1,28 +1,30 @@
 """The table of checks, what a check finds, and what is said of it in words.
 
-A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here; likewise a
-program whose numbers would stand beside ours, a function of a `rosetta.Speech`.
+A new check is a function of a `subject.Subject` that returns `Evidence`, and a row of
+``checks.toml``; a program whose numbers would stand beside ours is a function of a `rosetta.Speech`
+and a row here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity import __version__
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 
 if TYPE_CHECKING:
     from beyond_perplexity.auditing.rosetta import Printed, Speech
 
 PRECISION_NAMES = ("float32", "bfloat16", "float16")
 _HOME = "beyond_perplexity.auditing"
-_COMPARED = ("future", "batch", "padding", "steps")
-_Measured = tuple[str, float, str, float]  # The first fields of a `Check`
-_SCORED = ("order", "likelihood", "denominators")
 
 
 class Evidence(NamedTuple):
@@ -55,210 +57,37 @@ class Check(NamedTuple):
     reference: str  # ``module:function``
     tolerance: float  # The largest deviation that is no failed check
     unit: str  # Of the deviation
+    explanation: str  # What is promised, and what usually breaks it
     # The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
     # float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
-    rounding: float
-    explanation: str  # What is promised, and what usually breaks it
+    rounding: float = 0.0
     needs: str = "model"  # What is tried
     # Checks that fail as well where this one does: they are no second fault
     implies: tuple[str, ...] = ()
 
+    def allowed(self, spacing: float) -> float:
+        """Return the largest deviation that is no failed check, given the spacing of numbers."""
+        return max(self.tolerance, self.rounding * spacing)
 
-def _measured(function: str, tolerance: float, unit: str, rounding: float = 0.0) -> _Measured:
-    return f"{_HOME}.{function}", tolerance, unit, rounding
-
-
-CHECKS = {
-    "numbers": Check(
-        *_measured("probabilities:check_logits", 0.0, "numbers that are none"),
-        "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
-        "precision, a mask of a whole row and damaged weights break it.",
-        implies=(
-            *("normalization", "continuations", "possible", "reserved", "repetition"),
-            *_COMPARED,
-            *_SCORED,
-        ),
-    ),
-    "normalization": Check(
-        *_measured("probabilities:check_normalization", 1e-4, "distance of the sum from 1", 8.0),
-        "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
-        "axis, logits taken for log-probabilities and a candidate list that is cut break it.",
-        implies=("continuations", *_SCORED),
-    ),
-    "continuations": Check(
-        *_measured("probabilities:check_continuations", 1e-3, "distance of the share from 1", 16.0),
-        "What may follow a prefix, its end included, has the prefix' probability together, from "
-        "the empty text on. A length penalty and an end that is not scored break it.",
-    ),
-    "possible": Check(
-        *_measured("probabilities:check_possible", 0.0, "models"),
-        "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
-        "trained) leaves none to any: the perplexity of every text is infinite.",
-    ),
-    "reserved": Check(
-        *_measured("probabilities:check_reserved", 1e-3, "probability"),
-        "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
-        "have, every text lacks.",
-        implies=("continuations",),
-    ),
-    "future": Check(
-        *_measured("predictions:check_future", 1e-4, "total variation or nats", 1.0),
-        "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
-        "ways and statistics over a whole text break it.",
-        implies=("continuations", "padding", "steps", *_SCORED),
-    ),
-    "alignment": Check(
-        *_measured("predictions:check_alignment", 0.0, "rows"),
-        "A row of logits is for the token after it. Logits that are not shifted against their "
-        "targets know the token that they are scored on.",
-        implies=("continuations", "future", "padding", "steps", *_SCORED),
-    ),
-    "batch": Check(
-        *_measured("predictions:check_batch", 1e-3, "total variation or nats", 64.0),
-        "A text has the same predictions alone and among others. Statistics over a batch break it.",
-        implies=("normalization", "continuations", "padding", "steps", *_SCORED),
-    ),
-    "padding": Check(
-        *_measured("predictions:check_padding", 1e-3, "total variation or nats", 64.0),
-        "Padding a text up at its end changes nothing in it. Positions that are counted from the "
-        "end, attention to the padding and means over places break it.",
-        implies=("continuations", "steps", *_SCORED),
-    ),
-    "order": Check(
-        *_measured("scores:check_order", 1e-3, "nats a prediction", 64.0),
-        "Each text has its own score, in whatever order texts come and with whatever others. "
-        "Results that are sorted by length and not put back, and states that are carried from text "
-        "to text, break it.",
-        needs="scoring",
-        implies=("likelihood", "denominators"),
-    ),
-    "repetition": Check(
-        *_measured("predictions:check_repetition", 1e-4, "total variation or nats", 8.0),
-        "A text that is scored twice has the same score twice. Dropout that is on, and a state "
-        "that outlives its text, break it.",
-        implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
-    ),
-    "steps": Check(
-        *_measured("predictions:check_steps", 1e-3, "total variation or nats", 64.0),
-        "Generation by steps, with rows that start anew and change places, has the distributions "
-        "of a whole pass. A cache with wrong positions breaks it.",
-    ),
-    "likelihood": Check(
-        *_measured("probabilities:check_likelihood", 1e-3, "nats a prediction", 64.0),
-        "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
-        "logits. Another base, a mean for a sum, logits that are not shifted break it.",
-        needs="scoring",
-    ),
-    "beginning": Check(
-        *_measured("scores:check_beginning", 1e-3, "times"),
-        "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
-        "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
-        needs="scoring",
-        implies=("likelihood",),
-    ),
-    "end": Check(
-        *_measured("scores:check_end", 1e-3, "times"),
-        "The end of a text is scored once: without it P is that of all texts that begin so.",
-        needs="scoring",
-        implies=("likelihood",),
-    ),
-    "windows": Check(
-        *_measured("scores:check_windows", 1e-3, "times"),
-        "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
-        "last windows that are dropped, break it.",
-        needs="scoring",
-    ),
-    "denominators": Check(
-        *_measured("scores:check_denominators", 0.0, "share"),
-        "Tokens, words, characters and bytes are those of the text that was scored. Characters "
-        "taken for bytes, and the words of another version of the text, break it.",
-        needs="scoring",
-    ),
-    "special tokens": Check(
-        *_measured("tokenization:check_special_tokens", 0.0, "tokens"),
-        "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
-        "neither ends nor begins there. Tokenizers of transformers read the token unless they are "
-        "given split_special_tokens=True.",
-        needs="tokenizer",
-        implies=("beginning", "round trip"),
-    ),
-    "round trip": Check(
-        *_measured("tokenization:check_round_trip", 0.0, "texts"),
-        "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
-        "normalization and dropped characters give P of another, coarser text.",
-        needs="tokenizer",
-    ),
-}
+    def judge(self, name: str, found: Evidence, spacing: float) -> Finding:
+        """Hold what the check found against what is allowed; what is no number is not within."""
+        most = self.allowed(spacing)
+        return Finding(name, found.worst <= most, found.worst, most, *found[1:], self.explanation)
 
 
+def _rows(kind: str) -> dict[str, Check]:
+    """Return the rows of ``checks.toml`` of a kind."""
+    held = tomllib.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))[kind]
+    rows = {}
+    for name, row in held.items():
+        row["implies"] = tuple(row.get("implies", ()))
+        rows[name] = Check(f"{_HOME}.{row.pop('check')}", **row)
+    return rows
+
+
+CHECKS = _rows("checks")
 # What a server is asked for; see `auditing.served`.
-SERVED_CHECKS = {
-    "prompt": Check(
-        *_measured("served:try_prompt", 0.0, "texts"),
-        "Each token of a text has a log-probability. A server that has them of generated tokens "
-        "alone gives every text the same score.",
-        "server",
-    ),
-    "repetition": Check(
-        *_measured("served:try_repetition", 1e-3, "nats a token", 64.0),
-        "A text that is asked for twice has the same numbers. Dropout, rounding that depends on "
-        "the load and several replicas of a model break it.",
-        "server",
-        ("generation", "sampling", "order", "batch", "cache"),
-    ),
-    "generation": Check(
-        *_measured("served:try_generation", 1e-3, "nats a token", 64.0),
-        "A token at the end of a text has the number with which it is generated there. Positions "
-        "that are shifted by one, as by a server that counts on a beginning token, break it.",
-        "server",
-    ),
-    "sampling": Check(
-        *_measured("served:try_sampling", 1e-3, "nats a token", 64.0),
-        "The distribution is the model's own, whatever temperature or top_p a request has.",
-        "server",
-    ),
-    "top": Check(
-        *_measured("served:try_top", 1e-3, "above 1", 8.0),
-        "Probabilities of different tokens add up to 1 at most. Scores that are no logarithms of "
-        "probabilities, and a softmax over some of the tokens, break it.",
-        "server",
-    ),
-    "order": Check(
-        *_measured("served:try_order", 1e-3, "nats a token", 64.0),
-        "A text has the same numbers whatever was asked for before.",
-        "server",
-        ("generation", "batch"),
-    ),
-    "batch": Check(
-        *_measured("served:try_batch", 1e-3, "nats a token", 64.0),
-        "A text has the same numbers alone and beside others at the same time.",
-        "server",
-    ),
-    "cache": Check(
-        *_measured("served:try_cache", 1e-3, "nats a token", 64.0),
-        "A text has the same numbers the first time and again, also as the beginning of another. "
-        "Prefix caches with wrong positions, or of another precision, break it.",
-        "server",
-    ),
-    "beginning": Check(
-        *_measured("served:try_beginning", 0.0, "tokens"),
-        "One beginning token stands before a text: without it the first token is not scored, and "
-        "two are another text. A beginning may be given.",
-        "server",
-    ),
-    "context": Check(
-        *_measured("served:try_context", 0.0, "texts"),
-        "A text that is longer than the context is refused, not cut.",
-        "server",
-        ("prompt", "repetition", "sampling", "top", "order", "batch", "cache", "round trip"),
-    ),
-    "round trip": Check(
-        *_measured("served:try_round_trip", 0.0, "texts"),
-        "Tokens join to the text that was sent. Lower-casing and normalization give P of another.",
-        "server",
-        ("prompt", "repetition", "generation", "sampling", "order", "batch", "cache"),
-    ),
-}
+SERVED_CHECKS = _rows("served")
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
 HARD_TEXTS = (
     "The CAT sat.",
@@ -272,24 +101,25 @@ HARD_TEXTS = (
 )
 
 
-def refuse_unknown(names: Sequence[str] | None, table: Rows[Check]) -> None:
-    """Raise `InputError` for a name of a check that a table has not."""
+def wanted_checks(names: Sequence[str] | None, table: Rows[Check]) -> dict[str, Check]:
+    """Return the rows of some names, or all; for one that is none there is an `InputError`."""
     if unknown := sorted(set(names or ()) - set(table)):
         known = ", ".join(table)
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
+    return {name: row for name, row in table.items() if names is None or name in names}
 
 
-def cause_of(name: str, failed: Collection[str], table: Rows[Check]) -> str:
-    """Return the first failed check that explains another unexplained by it; empty: none."""
-    for other, row in table.items():
-        if other in failed and name in row.implies and other not in table[name].implies:
-            return other
-    return ""
+def with_causes(found: Sequence[Finding], table: Rows[Check]) -> list[Finding]:
+    """Name for each failed check the first other one that explains it, unexplained by it."""
+    failed = {one.check for one in found if not one.sound}
 
+    def cause(name: str) -> str:
+        for other, row in table.items():
+            if other in failed and name in row.implies and other not in table[name].implies:
+                return other
+        return ""
 
-def is_within(worst: float, tolerance: float) -> bool:
-    """Say whether a deviation is within its tolerance; what is no number is not."""
-    return not math.isnan(worst) and worst <= tolerance
+    return [one if one.sound else one._replace(because=cause(one.check)) for one in found]
 
 
 def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -353,11 +183,7 @@ def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
 
 
 def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
-    """Return the numbers that the programs, or some of them, would print.
-
-    A definition also names special tokens that the text says, where the program reads them as
-    tokens: ours does not.
-    """
+    """Return the numbers that the programs, or some of them, would print."""
     numbers: list[PrintedNumber] = []
     for name, row in PROGRAMS.items():
         if programs is not None and name not in programs:
@@ -369,3 +195,47 @@ def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[Pri
         for label, value, count, how in function(speech):
             numbers.append(PrintedNumber(name, label, value, count, how + cause))
     return numbers
+
+
+CUT_AT = 1000  # characters of a document: enough for a window or two
+
+
+def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
+    """Draw documents from a stream that is not held, each cut at the last blank within `CUT_AT`.
+
+    A reservoir: each document with a character that is no white space is as likely as any other.
+    They come in the order of the stream.
+    """
+    kept: dict[int, tuple[int, str]] = {}
+    generator = stream(seed, "audit/sample")
+    for number, text in enumerate(text for text in texts if text.strip()):
+        slot = number if number < documents else int(generator.integers(number + 1))
+        if slot < documents:
+            kept[slot] = (number, _cut(text))
+    if not kept:
+        raise InputError("the text has no document to audit with; give one with some words")
+    return [text for _, text in sorted(kept.values())]
+
+
+def choose_texts(
+    texts: Iterable[str], account: Account, documents: int, seed: int, *, whole: bool
+) -> tuple[list[str], list[str] | None]:
+    """Draw documents of a stream and, where the whole of it is wanted, hold that beside them."""
+    held = list(texts) if whole else None
+    sample = sample_texts(texts if held is None else held, documents, seed)
+    if held is None:
+        account.left_out["not drawn for the checks"] = account.used - len(sample)
+    return sample, held
+
+
+def _cut(text: str) -> str:
+    held = text[:CUT_AT]
+    return text if held == text else held.rpartition(" ")[0] or held
+
+
+def filled_texts(batches: Iterable[list[str]], account: Account) -> Iterator[str]:
+    """Stream the documents of batches; empty ones are left out."""
+    for batch in batches:
+        filled = [text for text in batch if text.strip()]
+        account.left_out[NO_TOKEN] += len(batch) - len(filled)
+        yield from filled

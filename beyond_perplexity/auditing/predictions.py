@@ -58,18 +58,13 @@ def check_future(subject: Subject) -> Evidence:
             found = subject.logits(changed)
             what = f"when tokens from number {start} on are others"
             apart.compare(base[:, :start], found[:, :start], piece[:, :start], what)
-    _compare_late(subject, apart)
-    return apart.evidence()
-
-
-def _compare_late(subject: Subject, apart: Apart) -> None:
-    """Change the later half of a row as long as the context: masks may fail beyond a window."""
+    # the later half of a row as long as the context: masks may fail beyond a window
     row, other = subject.long_row(subject.pieces), subject.long_row(subject.others)  # (1, T)
-    start = row.shape[1] // 2
-    if start:
+    if start := row.shape[1] // 2:
         changed = torch.cat([row[:, :start], other[:, start:]], 1)  # (1, T)
         base, found = subject.logits(row)[:, :start], subject.logits(changed)[:, :start]
         apart.compare(base, found, row[:, :start], f"when tokens from number {start} on are others")
+    return apart.evidence()
 
 
 def check_batch(subject: Subject) -> Evidence:
@@ -92,10 +87,7 @@ def _compare_batch(subject: Subject, apart: Apart, pieces: Tensor, others: Tenso
 
 
 def check_padding(subject: Subject) -> Evidence:
-    """Compare texts alone with the same texts filled up at their end, with several ids.
-
-    A longer one is filled up as well: where the padding begins late, and where it goes on for long.
-    """
+    """Compare texts alone with the same texts filled up at their end, with several ids."""
     apart, width = Apart(), subject.pieces.shape[1]
     for length in sorted({1, width // 3, width // 2, width - 1} - {0}):
         _compare_filled(subject, apart, length, subject.pieces, subject.others)

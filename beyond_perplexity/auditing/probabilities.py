@@ -112,11 +112,7 @@ def _share(subject: Subject, node: tuple[int, ...]) -> tuple[float, int | None]:
 
 
 def check_reserved(subject: Subject) -> Evidence:
-    """Add up the probability of ``<s>``, and of rows of the output that stand for no token.
-
-    A vocabulary that was filled up to a round number has such rows; what they get is lost to every
-    text. The deviation is the largest sum after a prefix.
-    """
+    """Add up the probability of ``<s>``, and of rows of the output that stand for no token."""
     size = subject.vocabulary.size
     shares = distributions(subject.logits(subject.pieces))  # (B, T, V)
     named = getattr(subject.vocabulary, "impossible", [BOS])

@@ -164,10 +164,7 @@ def check_end(subject: Subject) -> Evidence:
 
 
 def check_windows(subject: Subject) -> Evidence:
-    """See that windows score each token once, in several contexts and strides.
-
-    The first token and the end are the matter of other checks, and not counted here.
-    """
+    """See that windows score each token once, in several contexts and strides."""
     worst, detail, compared = 0.0, "each token once", 0
     scale = scale_of(subject)
     for context, stride in _WINDOWS:
@@ -192,25 +189,18 @@ _WORDS_OF_MANY = 5
 
 
 def check_order(subject: Subject) -> Evidence:
-    """Let the scoring program score texts in order, backwards and alone, and compare text by text.
-
-    Many short texts are scored in order and backwards as well. The deviation is in nats a
-    prediction. Rows are told by ``doc_id``.
-    """
+    """Score texts in order, backwards and alone by the scoring program, and compare them."""
     found = _compare_orders(subject, subject.texts[:_TEXTS_ORDERED], alone=True)
     if math.isnan(found.worst):
         return found
-    other = _compare_orders(subject, _short_texts(subject), alone=False)
-    worse = found if other.worst <= found.worst else other
-    return worse._replace(compared=found.compared + other.compared)
-
-
-def _short_texts(subject: Subject) -> list[str]:
-    """Return parts of the texts of a word to some, of lengths in turn."""
+    # parts of the texts of a word to some, of lengths in turn
     words = [word for text in subject.texts for word in text.split()]
     begins = [3 * number % len(words) for number in range(_MANY)]
     lengths = [1 + number % _WORDS_OF_MANY for number in range(_MANY)]
-    return [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
+    short = [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
+    other = _compare_orders(subject, short, alone=False)
+    worse = found if other.worst <= found.worst else other
+    return worse._replace(compared=found.compared + other.compared)
 
 
 def _compare_orders(subject: Subject, texts: Sequence[str], alone: bool) -> Evidence:

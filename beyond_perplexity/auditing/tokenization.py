@@ -24,10 +24,7 @@ def said_special(vocabulary: Vocabulary, texts: Sequence[str]) -> str:
 
 
 def check_special_tokens(subject: Subject) -> Evidence:
-    """Count the special tokens whose strings, amid a text, become the ids of special tokens.
-
-    What the tokenizer adds to any text is not counted here.
-    """
+    """Count the special tokens whose strings, amid a text, become the ids of special tokens."""
     held = special_ids(subject.vocabulary)
     special = np.array(sorted({BOS, EOS, *held.values()}))
     plain, *others = subject.vocabulary.encode(["a b", *(f"a {said} b" for said in held)])

@@ -11,7 +11,7 @@ from beyond_perplexity.arguments import CommandParser, add_flags
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.perplexity import perplexity
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.accounts import accounts_told, tell
@@ -20,17 +20,10 @@ TEXTS = """A model that comes trained and is trained no further reads the text a
 is cleaned like their corpus; "text" in the output says which was scored. A server is
 sent texts as they are; it is asked first what it can do."""
 # What the flat object has no place for.
+_COUNTED = ("context_length", "stride", "count_bos", "no_count_eos", "special_tokens")
+_ROWS = ("per_document", "per_token", "per_word")
 SUMMARY_FLAGS = (
-    *(
-        "cleaned",
-        "tokenized",
-        "spelling_model",
-        "group_column",
-        "context_length",
-        "stride",
-        "count_bos",
-    ),
-    *("no_count_eos", "special_tokens", "per_document", "per_token", "per_word"),
+    *("cleaned", "tokenized", "spelling_model", "group_column", *_COUNTED, *_ROWS),
     *("served_model", "beginning", "end"),
 )
 
@@ -46,18 +39,8 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_flags(parser, ScoringOptions, *ASKED)
     form = parser.add_mutually_exclusive_group()
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
-    names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "spelling_model", "group_column")
-    add_flags(
-        parser,
-        ScoringOptions,
-        *names,
-        "per_document",
-        "per_token",
-        "per_word",
-        "dtype",
-        "threads",
-        "device",
-    )
+    names = (*_COUNTED, "spelling_model", "group_column", *_ROWS, "dtype", "threads", "device")
+    add_flags(parser, ScoringOptions, *names)
     return parser.parse_args(arguments)
 
 

@@ -31,15 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _verify(path)
         elif path.is_dir():
             for name, found in list_hashes(path):
-                say(_hash_line(found, str(name)))
+                # as sha256sum writes it, which marks a line whose name has an escape
+                shown = str(name).replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+                say(f"{chr(92) * (shown != str(name))}{found}  {shown}")
         else:
             say(describe_origin(path))
-
-
-def _hash_line(content: str, name: str) -> str:
-    """Write a line as sha256sum does, which marks a line whose name has an escape."""
-    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return f"{chr(92) * (escaped != name)}{content}  {escaped}"
 
 
 def _verify(tree: Path) -> None:

@@ -58,10 +58,7 @@ def remake_options(files: Sequence[str]) -> list[str]:
 
 
 def write_templates(folder: Path, template: str | None = None) -> list[Path]:
-    """Write a configuration of ``configs/``, or the default one, and the profile of a cluster.
-
-    What was written is returned. Where a file is there already, none is written.
-    """
+    """Write a configuration of ``configs/``, or the default one, and the profile of a cluster."""
     targets = [folder / name for name in (CONFIG, *PROFILES)]
     sources = [f"configs/{template}.yaml" if template else CONFIG, *PROFILES]
     for target in targets:
@@ -74,11 +71,7 @@ def write_templates(folder: Path, template: str | None = None) -> list[Path]:
 
 
 def snakemake_command(options: Sequence[str]) -> list[str]:
-    """Return the command that runs the workflow, wherever the package is installed.
-
-    Without Snakemake it raises `ModuleNotFoundError`; a missing configuration, and a conda
-    environment that the installed package would not be in, are an `InputError`.
-    """
+    """Return the command that runs the workflow, wherever the package is installed."""
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
     from snakemake.cli import get_argument_parser

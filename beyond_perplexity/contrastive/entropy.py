@@ -22,8 +22,8 @@ import pyarrow as pa
 from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.limits import share_interval
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
-from beyond_perplexity.inference.shares import share_interval
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
@@ -34,6 +34,7 @@ from beyond_perplexity.schemas.contrastive import (
     SENTENCE_CROSS_ENTROPY,
 )
 from beyond_perplexity.signature import changed, refuse_mixed, signature_in
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.verdicts import joined_facts
 
@@ -141,7 +142,7 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
             one.part_events = np.reshape(hit.combine_chunks().flatten(), losses.shape).sum(0)
     unit_ids = held["unit_id"][own]
     owners = rows["group"].take(pa.array(own)).to_pylist()
-    groups = [intervals.group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
+    groups = [group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
     counts = {name: held[name][own].astype(np.int64) for name in _OWN}
     sentence_level = bool(rows["sentence_level"][0].as_py())
     keys = np.array(groups)

@@ -19,11 +19,12 @@ import pyarrow as pa
 from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import finite, group_key, sum_groups
-from beyond_perplexity.inference.shares import share_interval, wilson_interval
+from beyond_perplexity.inference.intervals import finite, sum_groups
+from beyond_perplexity.inference.limits import share_interval, wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.inputs import parse_object
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.verdicts import joined_facts
 
 if TYPE_CHECKING:
@@ -144,10 +145,7 @@ def contrast_pairs(
 def contrast_scores(
     rows: Iterable[tuple[float, float, str, str | None, int | None]], model: str
 ) -> pa.Table:
-    """Sum up scored pairs: log scores (nats), phenomenon, group, words of the good one.
-
-    As `contrast_pairs`; what needs words is null where a pair has none.
-    """
+    """Sum up scored pairs: log scores (nats), phenomenon, group, words of the good one."""
     held: list[_Scored] = [(*row, None) for row in rows]
     if not held:
         raise InputError("pairs: there are none; give scores of two sentences")

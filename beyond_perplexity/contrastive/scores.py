@@ -17,13 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 
-from beyond_perplexity.corpus.distortions import (
-    DistortionOptions,
-    DistortionSteps,
-    check_level,
-    distort,
-    distort_by_parts,
-)
+from beyond_perplexity.corpus import distortions
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width
@@ -147,7 +141,7 @@ def read_versions(values: Mapping[str, object]) -> dict[float, tuple[int, int]]:
             level = float(name)
         except ValueError as error:
             raise InputError(f"versions.{name}: is no level; give a number from 0 to 1") from error
-        check_level(level)
+        distortions.check_level(level)
         first, number = held if isinstance(held, list) and len(held) == 2 else (None, None)
         if not (type(first) is type(number) is int and min(first, number) >= 0):
             raise InputError(f"versions.{name}: is {held!r}, expected [first draw, number]")
@@ -251,7 +245,7 @@ def _score_block(
     units: Sequence[CutDocument],
     substitutes: Substitutes,
     versions: Versions,
-    options: DistortionOptions,
+    options: distortions.DistortionOptions,
     seed: int,
     parts_level: float | None,
 ) -> list[dict[str, Any]]:
@@ -260,14 +254,14 @@ def _score_block(
     texts = _Texts(table, owners, lengths)
     own = texts.sentences(tokens)
     rows: list[dict[str, Any]] = []
-    splits: list[tuple[DistortionSteps, np.ndarray] | None] = []
+    splits: list[tuple[distortions.DistortionSteps, np.ndarray] | None] = []
     pairs = []  # of sentences that came out otherwise: where their scores stand, and whose they are
     for level, draw in sorted(
         (x, first + k) for x, (first, n) in versions.items() for k in range(n)
     ):
         how: dict[str, Any] = {"seed": seed, "purpose": PURPOSE, "items": items, "draw": draw}
         given = tokens, lengths, level, options, substitutes.candidates
-        found, lengths_found, counts = distort(*given, **how)
+        found, lengths_found, counts = distortions.distort(*given, **how)
         now = texts.sentences(found, lengths_found)
         changed = [k for k, (one, other) in enumerate(zip(own, now, strict=True)) if one != other]
         sides = (texts.indices((side[k],) for k in changed) for side in (own, now))
@@ -278,7 +272,7 @@ def _score_block(
         rows.append(columns | {"draw": np.full(len(units), draw, np.int32)})
         splits.append(None)
         if level == parts_level:
-            steps = distort_by_parts(*given, owners, **how)
+            steps = distortions.distort_by_parts(*given, owners, **how)
             after = [texts.documents(texts.sentences(words)) for words in (tokens, *steps.words)]
             splits[-1] = steps, np.stack(after, 1)
     scores = score_texts(scorer, texts.asked)
@@ -299,7 +293,7 @@ def score_versions(
     units: Sequence[CutDocument],
     substitutes: Substitutes,
     versions: Versions,
-    options: DistortionOptions,
+    options: distortions.DistortionOptions,
     seed: int,
     parts_level: float | None = None,
 ) -> dict[str, object]:

@@ -221,10 +221,7 @@ class Reader(AnnotatedReader):
 
 
 def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
-    """Tell CoNLL-U by the first lines of a file.
-
-    It has no ``#begin document``, names no other columns, and has its rows or comments.
-    """
+    """Tell CoNLL-U by the first lines of a file."""
     texts = [line for _, line in lines]
     if any(re.match(r"#\s*(begin|end) document\b", text) for text in texts):
         return False

@@ -89,7 +89,11 @@ class Extractor:
                 paragraph = Paragraph(item.text)
                 sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
             else:
-                self._finish_annotated(number, item, batch.split, result)
+                result.counts.update(item.counts)
+                raw = " ".join(item.tokens)
+                source = _Source(number, item.title, item.place, Paragraph(raw), raw)
+                tokens = clean_tokens(item.tokens, self.options.preprocessing)  # in place
+                self._add(source, tokens, item.mentions, item.trees, batch.split, result)
         paragraphs, steps = [source.paragraph for source in sources], self.options.preprocessing
         result.counts.update(steps.cut_words(paragraph.text for paragraph in paragraphs))
         tokenized = mediawiki.tokenize(paragraphs, steps.apply)
@@ -118,16 +122,6 @@ class Extractor:
         mediawiki.add_matches(page.title, article.paragraphs)
         own = (number, page.title, page.title)
         return [_Source(*own, p, p.text, index) for index, p in enumerate(article.paragraphs)]
-
-    def _finish_annotated(
-        self, number: int, item: readers.Annotated, split: str | None, result: Extracted
-    ) -> None:
-        """Clean the tokens of an annotated document in place and encode it when it is kept."""
-        result.counts.update(item.counts)
-        raw = " ".join(item.tokens)
-        source = _Source(number, item.title, item.place, Paragraph(raw), raw)
-        tokens = clean_tokens(item.tokens, self.options.preprocessing)
-        self._add(source, tokens, item.mentions, item.trees, split, result)
 
     def _add(
         self,

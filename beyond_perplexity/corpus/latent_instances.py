@@ -108,10 +108,7 @@ class InstanceBatch:
         return array.masked_fill(positions >= self.lengths[name][:, None], value)
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` gives: made once and held in the cache, unless gradients are wanted.
-
-        The key begins with the module that it belongs to.
-        """
+        """Return what `make` gives, made once and held in the cache unless gradients are wanted."""
         if torch.is_grad_enabled():
             return make()
         if key not in self.cache:
@@ -142,10 +139,7 @@ class InstanceStore:
     def write(
         cls, folder: token_batches.Folder, name: str, instances: Iterable[Instance]
     ) -> InstanceStore:
-        """Store instances, unless the folder holds them already.
-
-        Memory does not grow with the entries; an interrupted write leaves nothing that counts.
-        """
+        """Store instances, unless the folder holds them already."""
         whole = Path(folder) / f"{name}.whole.json"
         if not whole.exists():
             whole.parent.mkdir(parents=True, exist_ok=True)

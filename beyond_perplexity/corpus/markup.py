@@ -50,10 +50,7 @@ def _marks(wikitext: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def unclosed_marks(wikitext: str) -> list[int]:
-    """Return the positions of templates, tables, links and tags that are never closed, in no order.
-
-    A mark that another one's end closes too early is among them.
-    """
+    """Return where templates, tables, links and tags begin that are never closed, in no order."""
     stack: list[tuple[int, str]] = []
     waiting: Counter[str] = Counter()  # of each kind on the stack
     unclosed = []

@@ -123,16 +123,12 @@ def parse_page(raw: RawPage) -> Page:
     if "deleted" in text.attrib:
         raise PageError("page with deleted text")
     model = revisions[-1].findtext("model") or "wikitext"
-    return Page(title, int(namespace), model, _redirect(page, text.text or ""), text.text or "")
-
-
-def _redirect(page: ElementTree.Element, text: str) -> str | None:
-    element = page.find("redirect")
-    if element is not None and element.get("title"):
-        return element.get("title")
+    body, element = text.text or "", page.find("redirect")
+    redirect = None if element is None else element.get("title")
     # exports without the element: the text itself says so, in the language of the wiki
-    found = _REDIRECT.match(text)
-    return found[1] if found else None
+    if not redirect and (found := _REDIRECT.match(body)):
+        redirect = found[1]
+    return Page(title, int(namespace), model, redirect or None, body)
 
 
 Preprocess = Callable[[Sequence[str]], list[str]]

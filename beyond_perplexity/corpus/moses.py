@@ -35,15 +35,19 @@ ko every Chinese, Japanese or Korean character becomes a token of its own.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from beyond_perplexity.corpus.moses_data import ALNUM, CJK, NUMBER, PREFIXES
 from beyond_perplexity.errors import InputError
 
+_FACTS: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("moses.toml").read_text(encoding="utf-8")
+)
 #: ja and ko have no list of prefixes of their own and use the English one, as Moses does.
-LANGUAGES = tuple(sorted({*PREFIXES, *CJK}))
+LANGUAGES = tuple(sorted({*_FACTS["prefixes"], *_FACTS["scripts"]}))
 
 CHUNK = 1000
 
@@ -142,15 +146,16 @@ _OTHER_APOSTROPHES = (((r"'", " ' "),), ((r"'", " ' "),))
 @cache
 def _rules(language: str) -> _Rules:
     check_language(language)
-    alnum = _characters(ALNUM) | _characters(CJK.get(language, ""))
+    alnum = _characters(_FACTS["alnum"]) | _characters(_FACTS["scripts"].get(language, ""))
     letters = _class(code for code in alnum if not chr(code).isdecimal())
     # Georgian was without case when Moses was written; a sentence may begin with these letters.
     lower = _class(c for c in alnum if chr(c).islower() and not 0x10D0 <= c <= 0x10FF)
-    classes = {"L": letters, "N": _class(_characters(NUMBER))}
+    classes = {"L": letters, "N": _class(_characters(_FACTS["number"]))}
     inside_words = ":" if language in {"fi", "sv"} else ""
     colon = ((rf":(?=\n|[^{lower}])", " : "),) if inside_words else ()
     regular, sequential = _APOSTROPHES.get(language, _OTHER_APOSTROPHES)
-    prefixes = PREFIXES.get(language, PREFIXES["en"]).split()
+    listed = _FACTS["prefixes"].get(language, _FACTS["prefixes"]["en"])
+    prefixes = listed.format(**_FACTS["shared"]).split()
     numeric = {prefix[:-1] for prefix in prefixes if prefix.endswith("#")}
     return _Rules(
         ascii_special="".join(c for c in _ASCII_SPECIAL if c not in inside_words),

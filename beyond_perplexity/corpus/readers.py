@@ -241,10 +241,7 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, problems: Problems) -> Iterator[NumberedLine]:
-    """Give the decoded lines of a UTF-8 file with their numbers, which start at 1.
-
-    A line of more than `LONGEST_LINE_BYTES` is reported.
-    """
+    """Give the decoded lines of a UTF-8 file with their numbers, which start at 1."""
     number, begun = 1, b""
     for chunk in read_chunks(path, problems):
         *lines, rest = chunk.split(b"\n")

@@ -66,10 +66,7 @@ def order_documents(path: str, split: str, seed: int) -> np.ndarray:
 def read_documents(
     path: str, split: str, wanted: Collection[int], *, grouped: bool = False, whole: bool = False
 ) -> Iterator[CutDocument]:
-    """Stream the wanted documents of a split, cut, in the order of the file.
-
-    Where they are grouped, the documents of a title are a group; see `cut_sentences` for `whole`.
-    """
+    """Stream the wanted documents of a split, cut, in the order of the file."""
     columns = ["doc_id", "title", "text"] if grouped else ["doc_id", "text"]
     for batch in read_rows([path], columns, split):
         for row in batch.select(columns).to_pylist():

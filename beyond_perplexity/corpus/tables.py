@@ -68,10 +68,7 @@ class DocumentSorter:
             self._files[bucket].write(line)
 
     def documents(self, deduplicate: bool, skips: Skips) -> Iterator[Document]:
-        """Give all documents by keyed hash of the text, then place in the corpus; ends the adding.
-
-        Of those with the same text the first alone, if asked for; the others are counted.
-        """
+        """Give all documents by keyed hash of the text, then by place; ends the adding."""
         for opened in self._files:
             opened.close()
         for path in self._paths:

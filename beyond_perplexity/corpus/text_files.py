@@ -31,14 +31,8 @@ from beyond_perplexity.corpus.text_fields import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.accounts import EMPTY_LINE
-from beyond_perplexity.storage.inputs import (
-    DamagedError,
-    JSONTextError,
-    open_input,
-    parse_json,
-    told,
-)
 from beyond_perplexity.storage.shards import ParquetInput, refuse_twice, wrong_row
 
 _BEGUN = {
@@ -137,8 +131,8 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, object]]:
             problems.skips.add(EMPTY_LINE, place)
             continue
         try:
-            found = parse_json(line)
-        except JSONTextError as error:
+            found = inputs.parse_json(line)
+        except inputs.JSONTextError as error:
             begun = _BEGUN.get(line.strip(), "")
             problems.report("not JSON", place, f"{error}{begun}")
         else:
@@ -158,7 +152,7 @@ def csv_rows(path: Path, columns: ChosenColumns, problems: Problems) -> PlacedRo
     """Read CSV, or TSV by its name, row after row; `columns` sees the header row."""
     tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
     csv.field_size_limit(LONGEST_LINE_BYTES)
-    with open_input(path) as file:
+    with inputs.open_input(path) as file:
         lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
         reader = csv.DictReader(lines, delimiter="\t" if tabs else ",", strict=True)
         try:
@@ -205,7 +199,7 @@ def read_folder(
             yield from read_parquet(file, problems, group_key, field)
             continue
         columns = partial(_text_columns, file, group_key=group_key, field=field)
-        broken = told(f"{file}: is no Arrow stream", "", (pa.ArrowException, OSError))
+        broken = inputs.told(f"{file}: is no Arrow stream", "", (pa.ArrowException, OSError))
         with broken, pa.memory_map(str(file)) as source:
             rows = table_rows(str(file), pa.ipc.open_stream(source), columns, problems)
             yield from _records(rows, problems, "unusable row", field, group_key)
@@ -268,7 +262,7 @@ def parquet_rows(path: Path, columns: ChosenColumns, problems: Problems) -> Plac
                 yield from _batch_rows(path, first, batch, problems)
                 first += batch.num_rows
             problems.held = (problems.held or 0) + file.metadata.num_rows
-    except DamagedError as error:
+    except inputs.DamagedError as error:
         problems.report(error.reason, f"{path}: row {first}", error.detail)
 
 

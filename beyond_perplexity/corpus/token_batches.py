@@ -91,10 +91,7 @@ class TokenStore(RaggedRows):
     def write(
         cls, folder: Folder, documents: Folder, split: str, vocabulary: Vocabulary
     ) -> TokenStore:
-        """Encode one split of a documents file, unless the folder holds it already.
-
-        An interrupted write leaves nothing behind.
-        """
+        """Encode one split of a documents file, unless the folder holds it already."""
         if not (Path(folder) / f"{split}.ends.npy").exists():
             Path(folder).mkdir(parents=True, exist_ok=True)
             with ExitStack() as stack:

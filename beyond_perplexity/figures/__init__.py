@@ -146,10 +146,7 @@ def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels)
 
 
 def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
-    """Add column ``data``, where it is known: what each model is evaluated on, and its caps.
-
-    The names of models are in ``model``, or in ``source`` before a slash.
-    """
+    """Add column ``data``, where it is known: what each model is evaluated on, and its caps."""
     names = tidy.get(MODEL, tidy.get("source"))
     if names is None or "data" in tidy:
         return tidy

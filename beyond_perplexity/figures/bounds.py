@@ -139,10 +139,7 @@ ROW_HEIGHT = 0.16
 
 @style.styled
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw what each setting may lack of log p, nats per token, a panel per model.
-
-    A bar between what is known from either side, a point where both agree, an arrow without a most.
-    """
+    """Draw what each setting may lack of log p, nats per token, a panel per model."""
     held = gaps[gaps["forward"].notna()]
     if held.empty:
         raise NothingToShowError("no simulated document was estimated")

@@ -62,19 +62,17 @@ def _bins(points: pd.DataFrame) -> pd.DataFrame:
     return means
 
 
-def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
-    """Average the relative error of the mean number of types over the lengths of both."""
-    shared = points.set_index("x")["y"].to_frame().join(reference.rename("true"), how="inner")
-    return float(((shared["y"] - shared["true"]).abs() / shared["true"]).mean())
-
-
 def _choose(curves: pd.DataFrame, labels: Labels) -> list[str]:
     """Take the two sources closest to the test set and the two farthest."""
     every = labels.sort_sources(curves["source"])
     held = [name for name in every if not is_reference(name)]
     first = next(filter(is_reference, every), REFERENCE)
     reference = curves[curves["source"] == first].set_index("x")["y"]
-    far = {name: _mean_error(curves[curves["source"] == name], reference) for name in held}
+    far = {}  # the mean relative error of the number of types over the lengths of both
+    for name in held:
+        own = curves[curves["source"] == name].set_index("x")["y"]
+        shared = own.to_frame().join(reference.rename("true"), how="inner")
+        far[name] = float(((shared["y"] - shared["true"]).abs() / shared["true"]).mean())
     ordered = sorted(held, key=far.__getitem__)
     chosen = {*ordered[:EXTREMES], *ordered[-EXTREMES:]}
     return [name for name in held if name in chosen]
@@ -125,12 +123,7 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
 
 @styled
 def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the KS distance of the number of types at every length (paper, Fig. 4).
-
-    A row each against the Poisson law with the sample's own Heaps parameters, with the test set's,
-    and against its documents; a column per decoding. The strong line is the running median of 15
-    lengths.
-    """
+    """Draw the KS distance of the number of types at every length (paper, Fig. 4)."""
     drawn = select(table, *KS_ROWS)
     rows = [drawn[drawn["curve"] == curve] for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})

@@ -15,10 +15,7 @@ _SOUND, _FAILED = "#0072B2", "#D55E00"
 
 @styled
 def draw_deviations(table: pd.DataFrame) -> Figure:
-    """Draw each deviation of an audit by its tolerance; what is no number stands at the edge.
-
-    Takes ``check``, ``sound``, ``worst`` and ``tolerance``.
-    """
+    """Draw each deviation of an audit by its tolerance; what is no number stands at the edge."""
     figure, axis = single_panel(COLUMN_WIDTH, 0.6 + 0.17 * len(table))
     columns = (table[name].tolist() for name in ("sound", "worst", "tolerance"))
     for place, (sound, worst, tolerance) in enumerate(zip(*columns, strict=True)):

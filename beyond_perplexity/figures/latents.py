@@ -32,11 +32,7 @@ _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 @styled
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
-    """Draw the latents of one instance of each model.
-
-    Each has ``model``, ``title``, ``tokens`` and a ``tree`` or ``mentions``: see
-    `LatentModel.readable`.
-    """
+    """Draw the latents of one instance of each model."""
     if not described:
         raise NothingToShowError(NOTHING)
     heights = [_height(entry) for entry in described]

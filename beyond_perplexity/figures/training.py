@@ -78,10 +78,7 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
 
 @style.styled
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
-
-    A panel for each unit, and one for models without a likelihood, whose scale is arbitrary.
-    """
+    """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1)."""
     rows = measure_names.pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]

@@ -76,10 +76,7 @@ class SimulatedRuns:
 
 
 def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
-    """Give a row of schema ``importance_gaps`` for each setting, without model and proposal.
-
-    Documents without estimates were cut, or have no word.
-    """
+    """Give a row of schema ``importance_gaps`` for each setting, without model and proposal."""
     for setting, held in found:
         kept = ~np.isnan(held["log_forward"]).any(1)  # (D,)
         table = {name: column[kept] for name, column in held.items()}

@@ -59,10 +59,7 @@ class Pair:
     unknown_types: int | None = None
 
     def penalized(self) -> Pair | None:
-        """Return the pair with unknown words penalized; None where that is ln U for each of them.
-
-        An analytic proposal is made of the penalized model.
-        """
+        """Return the pair with unknown words penalized; None where that is ln U for each one."""
         model = self.model.penalized(max(1, self.unknown_types or 1))
         return None if model is None or self.unknown_types is None else self._of(model)
 
@@ -251,11 +248,8 @@ def score_temperatures(
         for drawn in options.temperatures:
             for numbers, rows in draw_latents(pair, group, samples, drawn):
                 found = Distinct.of(rows)
-                log_q = found.scatter(
-                    pair.proposal.log_prob(
-                        rows.batch, found.owner, found.latents, options.temperatures
-                    )
-                )  # (R, A)
+                given = rows.batch, found.owner, found.latents, options.temperatures
+                log_q = found.scatter(pair.proposal.log_prob(*given))  # (R, A)
                 names = map(temperature_column, options.temperatures)
                 yield {
                     "instance_id": rows.batch.ids.cpu().numpy()[rows.owner.cpu().numpy()],
@@ -335,10 +329,7 @@ class Costs:
         self.seconds: dict[int, float] = {}
 
     def timed(self, chunks: Iterable[Columns]) -> Iterator[Columns]:
-        """Pass chunks on; making one is counted for its instances, by their rows.
-
-        What its taker does is not.
-        """
+        """Pass chunks on; making one is counted for its instances, by their rows."""
         stream, begun = iter(chunks), self._now()
         for chunk in stream:
             spent, (instances, rows) = self._now() - begun, np.unique_counts(chunk["instance_id"])

@@ -12,7 +12,7 @@ what its words and its end add. K particles or samples, W entries of a row of z,
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,13 +24,13 @@ from beyond_perplexity.importance.draw_files import Columns
 from beyond_perplexity.importance.model_pair import LatentRows, Pair, draw_latents, score_latents
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
-from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import PADDING, LatentModel
 from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
@@ -182,10 +182,7 @@ def _sources(
 def compare_latents(
     pair: Pair, instances: Iterable[Instance], options: PosteriorOptions
 ) -> Iterator[Columns]:
-    """Hold the latents of the posterior and of the proposal against the annotation of instances.
-
-    Yields columns of schema ``posterior``, the two rows of an instance at a time.
-    """
+    """Hold the latents of the posterior and of the proposal against the annotation of instances."""
     model, _, proposal = pair.purpose.partition("/")
     for instance in instances:
         batch, words = pair.batch(instance), len(instance.arrays[TOKENS])
@@ -221,10 +218,22 @@ def plain_log_probs(model: LanguageModel, ids: np.ndarray) -> np.ndarray:
     return np.concatenate([part for one in windows for part in score_windows(model, [one])])
 
 
+@runtime_checkable
+class DeterministicModel(Protocol):
+    """A latent model that has a sampler without latents, too."""
+
+    vocabulary_size: int
+
+    def deterministic_log_probs(self, batch: InstanceBatch) -> np.ndarray:
+        """Return ln p of each word and of the end of one text by that sampler, (T + 1,)."""
+
+
 def score_beside(
-    latent: LatentModel, model: LanguageModel, instances: Iterable[Instance]
+    latent: LatentModel, model: LanguageModel | DeterministicModel, instances: Iterable[Instance]
 ) -> Iterator[dict[str, Any]]:
     """Score instances of a latent model under another of the same vocabulary that has no latents.
+
+    Or under its own sampler that has none.
 
     Yields columns of schema ``instance_scores`` but for the names and the group. The latent model
     says what T counts, which must be words and at most one end, and which words are in mentions.
@@ -239,7 +248,10 @@ def score_beside(
             fault = f"the latent model counts {counted} tokens of {len(words)} words"
             where = f"instance {instance.instance_id}"
             raise InputError(f"{where}: {fault}: no model can be held against it")
-        scores = plain_log_probs(model, words)  # (T + 1,)
+        if isinstance(model, LanguageModel):
+            scores = plain_log_probs(model, words)  # (T + 1,)
+        else:
+            scores = model.deterministic_log_probs(batch)  # (T + 1,)
         described = latent.outline(instance, latent.annotated(batch.to(latent.device))[0])
         inside = words_inside(described, len(words))  # (T,)
         row: dict[str, Any] = {"instance_id": instance.instance_id, "n_words": len(words)}

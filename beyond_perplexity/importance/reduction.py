@@ -180,10 +180,7 @@ def _clean(value: object) -> object:
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
-    """Make the table of schema ``estimates``.
-
-    Sorted by temperature, then by beam, then by level; else as in the list of estimators.
-    """
+    """Make the table of schema ``estimates``."""
     inputs, lower = reduction.inputs, reduction.penalized
     last = len(inputs.reader.temperatures)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []

@@ -296,10 +296,7 @@ def find_estimator(method: str) -> type[Estimator]:
 
 
 def estimator_code(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
-    """List, for `storage.fingerprint`, what makes estimates of samples and some kinds of draws.
-
-    Kinds that are no key of `DRAW_READERS` are the samples themselves.
-    """
+    """List, for `storage.fingerprint`, what makes estimates of samples and some kinds of draws."""
     lacking = DRAW_READERS.keys() - kinds
     made = [name for name, one in load_estimators().items() if not lacking & set(one.needs)]
     readers = [reader for kind, reader in DRAW_READERS.items() if kind in kinds]

@@ -17,6 +17,9 @@ from beyond_perplexity.inference.intervals import jackknife_interval as jackknif
 from beyond_perplexity.inference.intervals import ratio_interval as ratio_interval
 from beyond_perplexity.inference.intervals import ratio_test as ratio_test
 from beyond_perplexity.inference.intervals import sum_groups as sum_groups
+from beyond_perplexity.inference.limits import share_interval as share_interval
+from beyond_perplexity.inference.limits import upper_limit as upper_limit
+from beyond_perplexity.inference.limits import wilson_interval as wilson_interval
 from beyond_perplexity.inference.log_odds import LogOdds as LogOdds
 from beyond_perplexity.inference.log_odds import UnitRates as UnitRates
 from beyond_perplexity.inference.log_odds import effective_cases as effective_cases
@@ -25,13 +28,13 @@ from beyond_perplexity.inference.log_odds import log_odds_limits as log_odds_lim
 from beyond_perplexity.inference.log_space import jackknife as jackknife
 from beyond_perplexity.inference.log_space import log_mean_exp as log_mean_exp
 from beyond_perplexity.inference.log_space import log_sum_exp as log_sum_exp
-from beyond_perplexity.inference.max_t import MaxT as MaxT
-from beyond_perplexity.inference.max_t import benjamini_yekutieli as benjamini_yekutieli
-from beyond_perplexity.inference.max_t import max_t as max_t
 from beyond_perplexity.inference.neighbours import NeighbourTest as NeighbourTest
 from beyond_perplexity.inference.neighbours import neighbour_test as neighbour_test
+from beyond_perplexity.inference.p_values import MaxT as MaxT
+from beyond_perplexity.inference.p_values import benjamini_yekutieli as benjamini_yekutieli
 from beyond_perplexity.inference.p_values import holm as holm
 from beyond_perplexity.inference.p_values import holm_chains as holm_chains
+from beyond_perplexity.inference.p_values import max_t as max_t
 from beyond_perplexity.inference.p_values import monte_carlo_p as monte_carlo_p
 from beyond_perplexity.inference.p_values import needed_draws as needed_draws
 from beyond_perplexity.inference.p_values import permutation_p as permutation_p
@@ -40,8 +43,6 @@ from beyond_perplexity.inference.permuted_units import effective_groups as effec
 from beyond_perplexity.inference.prompts import Answers as Answers
 from beyond_perplexity.inference.prompts import Prompts as Prompts
 from beyond_perplexity.inference.prompts import answers_of as answers_of
-from beyond_perplexity.inference.shares import share_interval as share_interval
-from beyond_perplexity.inference.shares import wilson_interval as wilson_interval
 from beyond_perplexity.inference.two_sample_test import PermutationTest as PermutationTest
 from beyond_perplexity.inference.two_sample_test import ks as ks
 from beyond_perplexity.inference.two_sample_test import ks_distance as ks_distance
@@ -52,7 +53,6 @@ from beyond_perplexity.inference.two_sample_test import rank_ks as rank_ks
 from beyond_perplexity.inference.two_sample_test import (
     studentized_difference as studentized_difference,
 )
-from beyond_perplexity.inference.upper_limits import upper_limit as upper_limit
 from beyond_perplexity.inference.weight_diagnostics import Diagnostics as Diagnostics
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances as bootstrap_instances,

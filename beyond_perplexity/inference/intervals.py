@@ -1,6 +1,6 @@
 """Intervals of ratios, means and fits, and tests of ratios, by units left out in turn.
 
-A unit is a document, or a group of documents (the jackknife). Distances have `upper_limits`.
+A unit is a document, or a group of documents (the jackknife). Distances and shares have `limits`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
-from beyond_perplexity.inference.permuted_units import (
-    EFFECTIVE_GROUPS,
-    effective_groups,
-)
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 
 INTERVAL_LEVEL = 0.95
 _SYMMETRIC = 1e-7  # skewness that moves no limit
@@ -81,14 +78,6 @@ def sum_groups(groups: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
     """
     _, codes = np.unique(groups, return_inverse=True)
     return [np.bincount(codes, column) for column in columns]
-
-
-def group_key(group: str | None, document: int) -> int:
-    """Hash the name of a document's group; one of no group is a group of its own."""
-    from beyond_perplexity.storage.provenance import hash_bytes  # late: it reads tables too
-
-    own = f"\x1f{document}"  # no title
-    return hash_bytes((own if group is None else group).encode())
 
 
 def jackknife_interval(
@@ -290,21 +279,11 @@ def _tested(found: RatioInterval, residuals: np.ndarray, level: float) -> RatioT
 
 
 class UnitSums(NamedTuple):
-    """What units of a text add to its sums.
+    """What units of a text add to its sums."""
 
-    Attributes
-    ----------
-    many : numpy.ndarray, shape (U,)
-        Units that add the same: 1 for a group, and for documents those of a cell.
-    documents : numpy.ndarray, shape (U,)
-        Documents of a unit, at least 1.
-    sums : numpy.ndarray of float64, shape (U, K)
-        Sums over these documents.
-    """
-
-    many: np.ndarray
-    documents: np.ndarray
-    sums: np.ndarray
+    many: np.ndarray  # (U,): units that add the same: 1 for a group, for documents those of a cell
+    documents: np.ndarray  # (U,): documents of a unit, at least 1
+    sums: np.ndarray  # float64, (U, K): sums over these documents
 
 
 class StandardError(NamedTuple):

@@ -99,23 +99,15 @@ def scheme_of(groups: Groups) -> Scheme:
 
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
     """Take a text that nearly is for independent documents, beside larger groups."""
-    if isinstance(groups, CommonGroups) or not _unlike_groups(groups, n_documents):
+    one, two = groups
+    if isinstance(groups, CommonGroups) or one is None or two is None:
         return groups
-    first, second = (None if held is None or _single(held) else held for held in groups)
-    return first, second
-
-
-def _single(codes: np.ndarray) -> bool:
-    sizes = np.unique(codes, return_counts=True)[1]
-    return effective_groups(sizes) >= NEARLY_SINGLE * len(codes)
-
-
-def _unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> bool:
-    if groups[0] is None or groups[1] is None:
-        return False
-    both = zip((groups[0], groups[1]), n_documents, strict=True)
-    first, second = (n / max(len(np.unique(held)), 1) for held, n in both)
-    return max(first, second) > MANY_SIZES * min(first, second)
+    sizes = [np.unique(codes, return_counts=True)[1] for codes in (one, two)]
+    means = [n / max(len(own), 1) for own, n in zip(sizes, n_documents, strict=True)]
+    if max(means) <= MANY_SIZES * min(means):
+        return groups
+    single = [effective_groups(own) >= NEARLY_SINGLE * own.sum() for own in sizes]
+    return None if single[0] else one, None if single[1] else two
 
 
 def effective_groups(weights: np.ndarray) -> float:

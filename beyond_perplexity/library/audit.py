@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beyond_perplexity.auditing import checks
-from beyond_perplexity.auditing.sampled_texts import choose_texts, filled_texts
+from beyond_perplexity.auditing.checks import choose_texts, filled_texts
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.storage.accounts import Account
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ def audit(given: AuditOptions) -> Audit:
 
 
 def _of_server(given: AuditOptions, names: Sequence[str] | None) -> Audit:
-    from beyond_perplexity.auditing.served import audit_server
-    from beyond_perplexity.auditing.served_numbers import translate_server
+    from beyond_perplexity.auditing.served import audit_server, translate_server
     from beyond_perplexity.models.served.server import ServedModel
 
     texts = calls.text_source(given.texts, "texts", field=given.field)

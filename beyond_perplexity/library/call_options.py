@@ -12,7 +12,7 @@ from typing import Any
 from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.protocols import ServedOptions
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.storage.shards import FileRanges

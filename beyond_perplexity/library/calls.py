@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beyond_perplexity.arguments import check_options, described
-from beyond_perplexity.corpus.answers import HeldRows
+from beyond_perplexity.corpus.external import HeldRows
 from beyond_perplexity.corpus.text_fields import SHAPES
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError

@@ -11,16 +11,7 @@ from typing import Any
 
 from beyond_perplexity.corpus.formats import AUTOMATIC
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.calls import (
-    GROUP_COLUMN,
-    TEXT_COLUMN,
-    Unused,
-    answer_source,
-    in_memory,
-    library_function,
-    of_strings,
-    text_source,
-)
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.comparison_page import (
     PAGE_FIGURES,
@@ -31,7 +22,7 @@ from beyond_perplexity.report.comparison_page import (
 from beyond_perplexity.tendencies.compare_options import PROMPT, CompareOptions
 
 
-def _unused(given: CompareOptions) -> Iterator[Unused]:
+def _unused(given: CompareOptions) -> Iterator[calls.Unused]:
     given.check_texts()
     if given.prompted:
         sizes = "groups", "group_size", "samples_group_size"
@@ -52,15 +43,15 @@ def _unused(given: CompareOptions) -> Iterator[Unused]:
         yield "without an embedding", ("embedding_documents",)
 
 
-def _unused_of_texts(given: CompareOptions) -> Iterator[Unused]:
+def _unused_of_texts(given: CompareOptions) -> Iterator[calls.Unused]:
     texts = given.reference, given.samples
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
-    if all(map(of_strings, read)):
+    if all(map(calls.of_strings, read)):
         yield "on texts in memory", ("field",)
-    if of_strings(texts[1]):
+    if calls.of_strings(texts[1]):
         yield "on texts in memory", ("samples_field",)
-    if all(map(in_memory, texts)):
+    if all(map(calls.in_memory, texts)):
         yield "on texts in memory; groups stand beside them", ("group_column",)
 
 
@@ -69,23 +60,27 @@ def _sources(given: CompareOptions) -> dict[str, Any]:
     groups, field, column = given.groups, given.field, given.group_column
     own = field if given.samples_field is None else given.samples_field
     if given.prompted:
-        names = given.prompt or PROMPT, given.human, given.model, column or GROUP_COLUMN
+        names = given.prompt or PROMPT, given.human, given.model, column or calls.GROUP_COLUMN
         held = {name: getattr(given, name) for name in ("pairs", "reference", "samples")}
         return {
-            name: answer_source(one, name, (*names, field or TEXT_COLUMN, own or TEXT_COLUMN))
+            name: calls.answer_source(
+                one, name, (*names, field or calls.TEXT_COLUMN, own or calls.TEXT_COLUMN)
+            )
             for name, one in held.items()
             if one is not None
         }
     beside = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
     return {
-        "reference": text_source(
+        "reference": calls.text_source(
             given.reference, "reference", beside[0], field=field, group_column=column
         ),
-        "samples": text_source(given.samples, "samples", beside[1], field=own, group_column=column),
+        "samples": calls.text_source(
+            given.samples, "samples", beside[1], field=own, group_column=column
+        ),
     }
 
 
-@library_function(CompareOptions, _unused)
+@calls.library_function(CompareOptions, _unused)
 def compare(given: CompareOptions) -> Result:
     """Compare two sample sets in every statistical tendency; no model is needed.
 
@@ -110,7 +105,7 @@ def compare(given: CompareOptions) -> Result:
             raise InputError(f"format: {name} is no path; leave it out, and name files by suffix")
     sources = _sources(given)
     if given.training is not None:
-        sources["training"] = text_source(given.training, "training", field=given.field)
+        sources["training"] = calls.text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
     held = {name: getattr(found, name) for name in ("curves", "raw", "words")}

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.calls import (
-    Unused,
-    library_function,
-    listed,
-    table_source,
-    wrong_type,
-)
+from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, signed_pairs
@@ -44,7 +38,7 @@ _DIFFERENCE = "beyond_perplexity.library.difference"
 _SCORING = ("field", "group_column", "cleaned", "tokenized", "context_length", "device")
 
 
-def _unused(given: PairOptions) -> Iterator[Unused]:
+def _unused(given: PairOptions) -> Iterator[calls.Unused]:
     if given.model is None:
         yield "without models to score a text under", _SCORING
     if given.model is None and not _are_tokens(given.scores):
@@ -54,11 +48,11 @@ def _unused(given: PairOptions) -> Iterator[Unused]:
 def _are_tokens(scores: Any) -> bool:
     if isinstance(scores, Mapping) or scores is None:
         return False
-    files = listed(scores, "scores")
+    files = calls.listed(scores, "scores")
     return bool(files) and all(is_token_file(str(one)) for one in files)
 
 
-@library_function(PairOptions, _unused)
+@calls.library_function(PairOptions, _unused)
 def compare_perplexity(given: PairOptions) -> Result:
     """Compare models by their scores of the same documents, and say where they differ.
 
@@ -148,15 +142,15 @@ def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
         found = []
         for name, one in scores.items():
             held = one.table_of("documents") if isinstance(one, Result) else one
-            source = table_source(held, f"scores[{name!r}]")
+            source = calls.table_source(held, f"scores[{name!r}]")
             if isinstance(one, Result) and not isinstance(source, str):
                 source.metadata = footer_of(one.summary.get("signature"))
             found.append((source, str(name)))
     else:
-        given = listed(scores, "scores")
+        given = calls.listed(scores, "scores")
         for k, one in enumerate(given):
             if not isinstance(one, str | os.PathLike):
-                raise wrong_type(f"scores[{k}]", one, "tables as a dict, by model")
+                raise calls.wrong_type(f"scores[{k}]", one, "tables as a dict, by model")
         paths = [str(Path(one)) for one in given]
         stems = [Path(path).name.split(".")[0] for path in paths]
         names = stems if len(set(stems)) == len(stems) else paths  # two have the same name

@@ -14,20 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.arguments import check_number
-from beyond_perplexity.contrastive.pairs import (
-    SentencePair,
-    contrast_pairs,
-    contrast_scores,
-    pair_files,
-    read_pairs,
-)
+from beyond_perplexity.contrastive import pairs
 from beyond_perplexity.corpus.normalization import watched
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.inputs import told
@@ -74,7 +68,9 @@ def contrast(given: ContrastOptions) -> Result:
     is_file = isinstance(given.originals, str | os.PathLike)
     ends: dict[str, object] = {} if given.url is None or given.end else {"eos": False}
     ends |= given.signed
-    signature = sign("contrast", text=_read_as(given), distortion="pairs", **ends)
+    read_as = "tokenized" if given.tokenized else "own"
+    read_as = "scores" if given.model is None and given.url is None else read_as
+    signature = sign("contrast", text=read_as, distortion="pairs", **ends)
     record: dict[str, Any] = {}
     if given.url is not None:
         table = _of_server(given)
@@ -84,7 +80,7 @@ def contrast(given: ContrastOptions) -> Result:
             raise InputError(
                 "originals: is a file of sentences; name the model that reads them, or a url"
             )
-        table = contrast_scores(_scores(given), given.name or "scores")
+        table = pairs.contrast_scores(_scores(given), given.name or "scores")
         flags = {"pairs": "scores"}
     else:
         calls.check_path_or_name("model", given.model)
@@ -103,12 +99,6 @@ def contrast(given: ContrastOptions) -> Result:
     return Result("contrast", table, text=text, summary=summary)
 
 
-def _read_as(given: ContrastOptions) -> str:
-    if given.model is None and given.url is None:
-        return "scores"
-    return "tokenized" if given.tokenized else "own"
-
-
 def _of_server(given: ContrastOptions) -> pa.Table:
     """Score sentences each as a text of its own, from its first token on."""
     from beyond_perplexity.models.served.journal import Journal
@@ -123,7 +113,7 @@ def _of_server(given: ContrastOptions) -> pa.Table:
             found = served.score(named, Journal())
             return np.array([math.fsum(one.log_probs) for one in found])
 
-        return contrast_pairs(score, _given_pairs(given), None, given.name or served.model)
+        return pairs.contrast_pairs(score, _given_pairs(given), None, given.name or served.model)
 
 
 def _open(model: str, device: str) -> OpenedModel:
@@ -140,7 +130,7 @@ def _open(model: str, device: str) -> OpenedModel:
 def _means(table: pa.Table, originals: Any) -> dict[str, Any]:
     """Return the means over phenomena, each counted once, and how many files they are from."""
     is_path = isinstance(originals, str | os.PathLike)
-    found: dict[str, Any] = {"files": len(pair_files(Path(originals))) if is_path else 0}
+    found: dict[str, Any] = {"files": len(pairs.pair_files(Path(originals))) if is_path else 0}
     for name in ("accuracy", "contrastive_entropy"):
         values = table[name].drop_null().to_pylist()
         found[name] = fmean(values) if values else None
@@ -171,20 +161,20 @@ def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     scorer = make_scorer(opened.model, opened.vocabulary, model)
     where = "texts" if given.distorted is not None else given.originals
     with nullcontext() if plain else watched(cleaning, where) as clean:
-        return contrast_pairs(
+        return pairs.contrast_pairs(
             scorer, _given_pairs(given), clean, given.name or Path(model).resolve().name
         )
 
 
-def _given_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
+def _given_pairs(given: ContrastOptions) -> Iterator[pairs.SentencePair]:
     if not isinstance(given.originals, str | os.PathLike):
         return _sentence_pairs(given)
     if given.distorted is not None:
         raise InputError("distorted: originals is a file of both sentences; leave it out")
-    return read_pairs(Path(given.originals))
+    return pairs.read_pairs(Path(given.originals))
 
 
-def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
+def _sentence_pairs(given: ContrastOptions) -> Iterator[pairs.SentencePair]:
     sides = {"originals": given.originals, "distorted": given.distorted}
     about = {"phenomena": given.phenomena, "groups": given.groups}
     rows = calls.rows_of("one of each pair", **sides, **about)
@@ -194,7 +184,7 @@ def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
                 raise InputError(f"{side}: pair {number} has {row[side]!r:.80}; give a sentence")
         phenomenon, group = _about(row, number)
         place = f"pair {number}"
-        yield SentencePair(row["originals"], row["distorted"], phenomenon, place, group)
+        yield pairs.SentencePair(row["originals"], row["distorted"], phenomenon, place, group)
 
 
 def _about(row: Mapping[str, Any], number: int) -> tuple[str, str | None]:

@@ -14,8 +14,7 @@ from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.perplexities.options import PairOptions, ScoringOptions
 from beyond_perplexity.perplexities.parts import compare_tokens
-from beyond_perplexity.perplexities.score_files import FileScores, read_scores
-from beyond_perplexity.perplexities.token_files import read_tokens
+from beyond_perplexity.perplexities.score_files import FileScores, read_scores, read_tokens
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.accounts import accounts as held_accounts
 from beyond_perplexity.storage.shards import ParquetInput

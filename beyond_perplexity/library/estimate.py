@@ -153,15 +153,12 @@ def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.T
 
     figure, shown = _FIGURES[name]
     held = {"estimates": lambda: estimates, **tables}
-    given = {kind: _named(held[table]()) for kind, table in shown.items() if table in held}
-    return draw_figure(figure, {"gaps": None, **given}, Labels())
-
-
-def _named(table: pa.Table) -> Any:
-    """Return a table for a figure; what nobody has named is called what it is."""
-    frame = frame_of(table)
-    unnamed = {name: name for name in ("model", "proposal") if name in frame}
-    return frame.fillna(unnamed)
+    given: dict[str, Any] = {"gaps": None}
+    for kind in (kind for kind, table in shown.items() if table in held):
+        frame = frame_of(held[shown[kind]]())
+        # what nobody has named is called what it is
+        given[kind] = frame.fillna({name: name for name in ("model", "proposal") if name in frame})
+    return draw_figure(figure, given, Labels())
 
 
 def _write(

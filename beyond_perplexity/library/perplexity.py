@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.perplexities.options import ScoringOptions
 
 if TYPE_CHECKING:

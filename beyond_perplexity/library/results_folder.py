@@ -5,104 +5,34 @@ from __future__ import annotations
 import glob
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.perplexity import perplexity_rows
-from beyond_perplexity.schemas import (
-    contrastive,
-    estimates,
-    perplexity,
-    relations,
-    semantics,
-    tendencies,
-)
 from beyond_perplexity.storage.inputs import parse_object, read_whole
 from beyond_perplexity.storage.shards import check_schema, read_record
 
 CONFIGURATION = "configuration.json"  # what the workflow was asked for when it last ran
 _FIELD = re.compile(r"\{(\w+)\}")
 
-# What a row of each kind is.
-RESULT_KINDS = {
-    "perplexity": "a perplexity, or bits, of a model on a text, with interval and N",
-    "perplexity_documents": "log-likelihood and lengths of a document under a model",
-    "perplexity_differences": "difference of two models in bits per byte, tested",
-    "perplexity_parts": "what a part of the text adds to a difference in bits per byte, tested",
-    "perplexity_tokens": "what a model says of a token",
-    "tendencies": "a measure of a sample set against human text, with baseline and p",
-    "tendencies_raw": "the same of the texts as they are, no word read as unknown",
-    "words": "a word or phrase of a sample set beside human text, tested",
-    "sample_size": "a measure of random subsets of n documents",
-    "sensitivity": "the minimum detectable effect of n documents",
-    "estimates": "an estimate of the perplexity of a latent model",
-    "estimate_curves": "an estimate from fewer samples",
-    "estimate_diagnostics": "how far to trust an instance",
-    "estimate_gaps": "how far a setting is off on texts of the model",
-    "contrastive": "contrastive entropy, its ratio, or cross-entropy of a model",
-    "contrastive_differences": "difference of two models in it, tested",
-    "contrastive_pairs": "accuracy of a model on pairs of a phenomenon",
-    "partitions": "log Z of a length of sentences under a model without a likelihood",
-    "semantics": "how near in meaning a model's predictions are to what is there",
-    "semantic_differences": "difference of two models in it, tested",
-    "semantic_probes": "what a measure notices of a changed sentence",
-    "human_correlations": "correlation of a measure with scores of people",
-    "relations": "a measure of any subject, of a model and a decoding",
-    "relation_correlations": "rank correlation of two measures",
-    "orders": "two models that perplexity and another measure order otherwise",
-    "training": "a point of the curve of a training",
-}
-_TENDENCIES, _ESTIMATES = "tendencies/{model}/{decoding}", "estimates/{model}/{proposal}"
-# Of each kind the schema and the files, of Parquet: patterns below the folder of results, in which
-# a name in braces is one part of a path and becomes a column. Perplexities are JSON of their
-# command.
-RESULT_FILES: dict[str, tuple[Any, ...]] = {
-    "perplexity": (None, "perplexity/{model}.json"),
-    "perplexity_documents": (perplexity.DOCUMENT_SCORES, "perplexity/{model}"),
-    "perplexity_differences": (
-        perplexity.PERPLEXITY_DIFFERENCES,
-        "perplexity_differences/{corpus}",
-    ),
-    "perplexity_parts": (perplexity.PERPLEXITY_PARTS, "perplexity_parts/{corpus}"),
-    "perplexity_tokens": (perplexity.TOKEN_SCORES, "perplexity_tokens/{model}"),
-    "training": (perplexity.TRAINING, "models/{model}/training"),
-    "tendencies": (
-        tendencies.TENDENCY_MEASURES,
-        "embeddings/{corpus}/measures",
-        f"{_TENDENCIES}/measures",
-    ),
-    "tendencies_raw": (tendencies.TENDENCY_MEASURES, f"{_TENDENCIES}/raw"),
-    "words": (tendencies.WORDS_AND_PHRASES, f"{_TENDENCIES}/words"),
-    "sample_size": (tendencies.SAMPLE_SIZE, f"{_TENDENCIES}/sample_size"),
-    "sensitivity": (
-        tendencies.SENSITIVITY,
-        "embeddings/{corpus}/sensitivity",
-        "references/{corpus}/sensitivity",
-    ),
-    "estimates": (estimates.ESTIMATES, f"{_ESTIMATES}/estimates"),
-    "estimate_curves": (estimates.IMPORTANCE_CURVES, f"{_ESTIMATES}/curves"),
-    "estimate_diagnostics": (estimates.IMPORTANCE_DIAGNOSTICS, f"{_ESTIMATES}/diagnostics"),
-    "estimate_gaps": (estimates.IMPORTANCE_GAPS, f"{_ESTIMATES}/gaps"),
-    "contrastive": (contrastive.CONTRASTS, "contrastive/{corpus}/{model}"),
-    "contrastive_differences": (
-        contrastive.CONTRAST_DIFFERENCES,
-        "contrastive/{corpus}/differences",
-    ),
-    "contrastive_pairs": (contrastive.PAIR_CONTRASTS, "contrastive/pairs/{pairs}/{model}"),
-    "partitions": (contrastive.PARTITIONS, "partitions/{model}"),
-    "semantics": (semantics.SEMANTICS, "semantics/{corpus}/{model}"),
-    "semantic_differences": (semantics.SEMANTIC_DIFFERENCES, "semantics/{corpus}/differences"),
-    "semantic_probes": (semantics.PROBES, "semantics/{corpus}/probes/{evaluator}"),
-    "human_correlations": (semantics.HUMAN_CORRELATIONS, "semantics/{corpus}/human/{evaluator}"),
-    "relations": (relations.RELATION_MEASURES, "relations/{corpus}/measures"),
-    "relation_correlations": (relations.RELATION_CORRELATIONS, "relations/{corpus}/correlations"),
-    "orders": (relations.RELATION_ORDERS, "relations/{corpus}/orders"),
-}
+
+class ResultKind(NamedTuple):
+    """A kind of measures: a row of ``results.toml``, which says what each field is."""
+
+    row: str
+    files: list[str]
+    schema: str = ""
+
+
+_KINDS = Path(__file__).with_name("results.toml").read_text(encoding="utf-8")
+RESULT_KINDS = {name: ResultKind(**row) for name, row in tomllib.loads(_KINDS).items()}
 # Of what several patterns of a kind tell about one value of this column, the first counts.
 _OWNERS = {"tendencies": "source", "sensitivity": "corpus"}
 _OF_ALL_MODELS = ("differences", "correlations")  # names of files beside those of models
@@ -195,7 +125,7 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
     @property
     def contents(self) -> pd.DataFrame:
         """What there is: the name of each kind, what a row of it is, and its number of files."""
-        rows = [(name, RESULT_KINDS[name], sum(map(len, self._files(name)))) for name in self]
+        rows = [(name, RESULT_KINDS[name].row, sum(map(len, self._files(name)))) for name in self]
         return pd.DataFrame(rows, columns=["name", "a row is", "files"])
 
     @property
@@ -231,7 +161,7 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
     def _files(self, name: str) -> list[dict[str, dict[str, str]]]:
         """Find the files of each pattern of a kind, with the columns that their paths give."""
         found = []
-        for shape in RESULT_FILES[name][1:]:
+        for shape in RESULT_KINDS[name].files:
             pattern = shape if "." in shape else f"{shape}.parquet"
             fields = re.compile(_FIELD.sub(r"(?P<\1>[^/]+)", pattern.replace(".", r"\.")))
             paths = sorted(glob.glob(_FIELD.sub("*", pattern), root_dir=self.folder))
@@ -254,11 +184,12 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
 
     def _read_file(self, name: str, path: str, fields: Mapping[str, str]) -> pd.DataFrame:
         """Read a file; what its path tells are the first columns, where it does not tell it."""
-        place, schema = self.folder / path, RESULT_FILES[name][0]
-        if schema is None:
+        place, schema = self.folder / path, RESULT_KINDS[name].schema
+        if not schema:
             table = _perplexities(place)
         else:
-            with check_schema(place, schema) as file:
+            known = resolve_name(f"beyond_perplexity.schemas.{schema}")
+            with check_schema(place, known) as file:
                 table = file.read().to_pandas()
         told: dict[str, Any] = dict(fields)
         if _OWNERS.get(name) == "source":  # model/decoding, which a path may tell, too

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.corpus.answers import AnswerRecord, answer_texts
-from beyond_perplexity.corpus.external import StrictProblems
+from beyond_perplexity.corpus.external import AnswerRecord, StrictProblems, answer_texts
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.served_thoughts import ServedDialogue, draw_served
@@ -28,7 +27,7 @@ from beyond_perplexity.importance.thought_draws import (
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import DrawThoughtsOptions
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.served.options import ASKED
+from beyond_perplexity.models.served.protocols import ASKED
 from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.schemas.draws import THOUGHTS
 from beyond_perplexity.storage.provenance import run_record, value_hash

@@ -45,6 +45,9 @@ class Family:
     # family is ``optimal``, one name for all that are, or a name of its own
     optimal: str | None = None
     spans: bool = True  # whether latents are spans of words, which an annotation and a figure show
+    # Whether a latent model has a sampler without latents, too, whose likelihood is exact: then it
+    # is a `posterior_latents.DeterministicModel`
+    deterministic: bool = False
     analytic: bool = False  # a proposal that is made of the model itself and not trained
     # ``module:function`` that brings a model: options and cleaning to model, vocabulary, source
     bring: str | None = None
@@ -126,6 +129,7 @@ FAMILIES: Rows[Family] = {
         proposals=("confidence-orders",),
         optimal=f"{_MODELS}.latents.masked_diffusion_orders:ConfidenceOrders",
         spans=False,
+        deterministic=True,
     ),
     "optimal": Family(None, None, "Optimal proposal", "proposal", analytic=True),
     "rnn": Family(*_of("elman", "RNN", options="ElmanOptions"), "trained"),

@@ -16,8 +16,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.token_scores import TokenScores
-from beyond_perplexity.models.token_starts import encode_with_starts, shown_tokens
+from beyond_perplexity.models.token_scores import TokenScores, encode_with_starts, shown_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Documents that are sorted by length together, so that a batch has rows of like length.

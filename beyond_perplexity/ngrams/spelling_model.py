@@ -156,10 +156,7 @@ class SpellingModel:
         return np.bincount(owner, logs, len(texts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the spelling model to a JSON file, atomically.
-
-        It holds the types themselves, from which all counts follow: a few bytes a type.
-        """
+        """Write the spelling model to a JSON file, atomically."""
         smoothing, held = self.model.smoothing, {"kind": KIND, "types": " ".join(self.model.types)}
         smoothed = {name: getattr(smoothing, name) for name in ("discounts", "concentrations")}
         made_for = {"mass": self.mass, "vocabulary_sha256": self._vocabulary.hash}

@@ -14,15 +14,8 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.inference import intervals
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import (
-    POOL,
-    ScoreWindow,
-    check_window,
-    counted_parts,
-    padded_windows,
-    run_windows,
-)
 from beyond_perplexity.perplexities.summary import ScoredText, unit_key
 from beyond_perplexity.schemas.perplexity import MODEL_AGREEMENT
 from beyond_perplexity.vocabulary import Vocabulary
@@ -42,12 +35,12 @@ def _divergences(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _run(
-    first: LanguageModel, second: LanguageModel, windows: Sequence[ScoreWindow]
+    first: LanguageModel, second: LanguageModel, windows: Sequence[likelihoods.ScoreWindow]
 ) -> Iterator[np.ndarray]:
-    inputs = torch.from_numpy(padded_windows(windows)[0])  # (B, T)
+    inputs = torch.from_numpy(likelihoods.padded_windows(windows)[0])  # (B, T)
     chunks = (one.next_logits(inputs.to(one.device), _LOGIT_ROWS) for one in (first, second))
     values = torch.cat([_divergences(*pair) for pair in zip(*chunks, strict=True)])  # (B T, 3)
-    yield from counted_parts(windows, values)
+    yield from likelihoods.counted_parts(windows, values)
 
 
 def agreement(
@@ -65,12 +58,12 @@ def agreement(
     """
     limits = [model.eval().context_length for model in models]
     known = [limit for limit in (context_length, *limits) if limit is not None]
-    window = check_window(models[0], min(known, default=None), stride)
+    window = likelihoods.check_window(models[0], min(known, default=None), stride)
     sums, counts, groups = array("d"), array("q"), array("q")
     stream = iter(texts)
-    while part := list(islice(stream, POOL)):
+    while part := list(islice(stream, likelihoods.POOL)):
         encoded = vocabulary.encode([item.text for item in part])
-        found = run_windows(encoded, partial(_run, *models), *window)
+        found = likelihoods.run_windows(encoded, partial(_run, *models), *window)
         for item, (ids, values) in zip(part, found, strict=True):
             sums.extend(np.sum([own.sum(0) for _, own in values], 0).tolist())
             counts.append(len(ids) + 1)

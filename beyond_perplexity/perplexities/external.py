@@ -30,14 +30,13 @@ from beyond_perplexity.models.kneser_ney import open_arpa
 from beyond_perplexity.models.registry import cleaning_of, is_foreign, open_scorer
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
-from beyond_perplexity.perplexities.given_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.perplexities.score_files import tokens_table
+from beyond_perplexity.perplexities.scored_texts import filled_documents, group_field
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
-from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
 from beyond_perplexity.signature import changed
-from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary, Vocabulary
@@ -66,10 +65,7 @@ def said_words(counts: Counter[str]) -> str:
 
 
 def read_special(model: Any, vocabulary: Any) -> tuple[LanguageModel, Vocabulary] | None:
-    """Return a model and its tokenizer as other programs use them; None: it is no other's.
-
-    Special tokens of a text are those tokens, and the softmax is over every row of the output.
-    """
+    """Return a model and its tokenizer as other programs use them; None: it is no other's."""
     if not hasattr(vocabulary, "with_special_tokens"):
         return None
     found: Any = vocabulary.with_special_tokens()
@@ -184,10 +180,7 @@ def _load_folder(options: ScoringOptions) -> Scoring:
     cleaning = cleaning_of(opened.description, **how)
     found = None if is_foreign(name) else find_spelling_model(name, vocabulary)
     kind: TextKind = "cleaned" if cleaning else "raw"
-    texts, spelling_model = (
-        filled_documents(options, cleaning, Account(options.texts, "documents")),
-        options.spelling_model or found,
-    )
+    texts, spelling_model = filled_documents(options, cleaning), options.spelling_model or found
     files = opened.weights, opened.source
     return Scoring(options, model, vocabulary, texts, kind, spelling_model, *files)
 
@@ -197,9 +190,8 @@ def _load_held(options: ScoringOptions) -> Scoring:
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
     texts = filled_documents(options, WHITE_SPACE_ONLY if words else None)
     source = {"model": type(options.model).__name__}
-    return Scoring(
-        options, model, vocabulary, texts, "cleaned" if words else "raw", None, None, source
-    )
+    kind: TextKind = "cleaned" if words else "raw"
+    return Scoring(options, model, vocabulary, texts, kind, None, None, source)
 
 
 def _load_arpa(options: ScoringOptions) -> Scoring:

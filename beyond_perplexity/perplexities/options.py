@@ -14,7 +14,7 @@ from beyond_perplexity.arguments import (
     output_path,
     threads_option,
 )
-from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.protocols import ServedOptions
 
 
 @dataclass(frozen=True)

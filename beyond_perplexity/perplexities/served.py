@@ -18,13 +18,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import SPECIAL
+from beyond_perplexity.models.served.protocols import SPECIAL
 from beyond_perplexity.models.served.server import ServedModel
 from beyond_perplexity.models.token_scores import TokenScores
-from beyond_perplexity.perplexities.given_texts import filled_documents
 from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.perplexities.score_files import tokens_table
+from beyond_perplexity.perplexities.scored_texts import filled_documents
 from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, summarize_rows
-from beyond_perplexity.perplexities.token_files import tokens_table
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.provenance import hash_bytes, run_record

@@ -35,7 +35,7 @@ from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effecti
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.signature import sign
-from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.provenance import group_key, hash_bytes
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def score_rows(
 def unit_key(document: ScoredText | DocumentRow, number: int) -> int:
     """Return the key of what intervals are over: a document's group, else its page, else itself."""
     group = document.title if document.group is None else document.group
-    return intervals.group_key(group, number)
+    return group_key(group, number)
 
 
 def rows_table(rows: list[DocumentRow]) -> pa.Table:

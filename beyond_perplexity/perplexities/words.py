@@ -28,16 +28,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import (
-    ScoreWindow,
-    check_window,
-    counted_parts,
-    padded_windows,
-    run_windows,
-)
-from beyond_perplexity.models.token_scores import TokenScores
-from beyond_perplexity.models.token_starts import word_beginnings
+from beyond_perplexity.models.token_scores import TokenScores, word_beginnings
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind
 from beyond_perplexity.schemas.perplexity import WORD_SURPRISALS
 from beyond_perplexity.vocabulary import Vocabulary
@@ -47,13 +40,13 @@ _BLANKS = re.compile(rb"[ \t\n\r\v\f]+")
 
 
 def _masses(
-    model: LanguageModel, begins: Tensor, windows: Sequence[ScoreWindow]
+    model: LanguageModel, begins: Tensor, windows: Sequence[likelihoods.ScoreWindow]
 ) -> Iterator[np.ndarray]:
     """Yield ln of the probability that what comes next begins a word, at each counted position."""
-    inputs = torch.from_numpy(padded_windows(windows)[0]).to(model.device)  # (B, T)
+    inputs = torch.from_numpy(likelihoods.padded_windows(windows)[0]).to(model.device)  # (B, T)
     chunks = model.next_logits(inputs, _LOGIT_ROWS)  # (n, V) each
     found = [part[:, begins].double().logsumexp(1) - part.double().logsumexp(1) for part in chunks]
-    yield from counted_parts(windows, torch.cat(found))
+    yield from likelihoods.counted_parts(windows, torch.cat(found))
 
 
 def word_surprisals(
@@ -76,7 +69,9 @@ def word_surprisals(
     else:
         run = partial(_masses, model, torch.from_numpy(begins).to(model.device))
         masses = []
-        for ids, parts in run_windows(encoded, run, *check_window(model, *window)):
+        for ids, parts in likelihoods.run_windows(
+            encoded, run, *likelihoods.check_window(model, *window)
+        ):
             masses.append(np.empty(len(ids) + 1))
             for first, found in parts:
                 masses[-1][first : first + len(found)] = found

@@ -204,10 +204,7 @@ _PIECE = "maximum_length"  # of training, in which ``maximum_steps`` and the lik
 
 
 def caps(options: Mapping[str, Any]) -> list[str]:
-    """Name the caps of a model with their values, such as ``training.maximum_length 512``.
-
-    Those of training are of models that are trained in pieces alone.
-    """
+    """Name the caps of a model with their values, such as ``training.maximum_length 512``."""
     family, given = options["family"], options.get("training", {})
     row = FAMILIES[family]
     held = architecture(options)

@@ -172,7 +172,15 @@ class ImportancePlan:
     # ---- beside ----
 
     def beside(self, model: str) -> list[str]:
-        """List the models without latent variables of the same corpus and vocabulary."""
+        """List the models without latent variables of the same corpus and vocabulary.
+
+        And the model itself where it can do without them, unless there shall be none.
+        """
+        chosen, row = self.options["beside"], self._row(model)
+        own = row.deterministic and (chosen is None or len(chosen) > 0)
+        return self._plain_models(model) + [model] * own
+
+    def _plain_models(self, model: str) -> list[str]:
         chosen = self.options["beside"]
         if chosen is None:
             rows = {name: FAMILIES[held["family"]] for name, held in self._models.items()}

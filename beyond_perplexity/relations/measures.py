@@ -176,11 +176,6 @@ def gather_measures(
 _Row = dict[str, Any]
 
 
-def _agreeing(drawn: np.ndarray, value: float) -> np.ndarray:
-    """Tell in which resamples (R,) a difference has the sign of the value; a tie counts half."""
-    return np.where(drawn == 0, 0.5, np.sign(drawn) == np.sign(value))
-
-
 class _Ordered(NamedTuple):
     """Models in the order of a measure, under a decoding or none."""
 
@@ -240,7 +235,9 @@ def _compare_order(own: _Ordered, of: _Ordered) -> Iterator[_Row]:
         p_value = float(np.max(p_values))  # NaN where one is
         share = math.nan
         if of.draws:
-            seen = (_agreeing(held.draws[second] - held.draws[first], x) for held, x in both)
+            drawn = ((held.draws[second] - held.draws[first], x) for held, x in both)
+            # in which resamples a difference has the sign of the value; a tie counts half
+            seen = (np.where(d == 0, 0.5, np.sign(d) == np.sign(x)) for d, x in drawn)
             share = float(np.mean(math.prod(seen)))
         differs = found[1] > 0
         unknown = math.isnan(p_value)

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.entropy import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.permuted_units import effective_groups
 from beyond_perplexity.random_streams import stream
@@ -30,6 +29,7 @@ from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey
 from beyond_perplexity.signature import refuse_mixed, signature_in
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import EMBEDDING, TENDENCIES
 

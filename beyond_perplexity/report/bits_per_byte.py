@@ -15,7 +15,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import Descriptions, both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
-from beyond_perplexity.report.layout import Column, Table, lay_out, text_columns, to_text
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    lay_out,
+    text_columns,
+    texts_beside,
+    to_text,
+)
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -27,12 +34,8 @@ from beyond_perplexity.report.published import (
 
 SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
-BITS_NOTE = (
-    "Bits per byte compare models of any vocabulary on one text. Each is of a model with its "
-    "spelling model: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
-    "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
-    "bound"
-)
+_TEXTS = texts_beside("bits_per_byte.toml", star_note=STAR_NOTE)
+BITS_NOTE = _TEXTS["bits_note"]
 
 
 class ByteBits(NamedTuple):
@@ -181,21 +184,8 @@ def _perplexity(result: Mapping[str, Any] | None, unit: str) -> float | None:
 
 # ---- differences ----
 
-_CLAIM = (
-    "A difference is a claim about these two trained models on texts like these; about two "
-    "architectures only several trainings (seeds) of each can say something."
-)
-_NOTE = (
-    "Bits per byte of UTF-8 with the end of each document; the difference is that of the first "
-    "model less the second, so that below 0 the first is better. Groups are pages (or what the "
-    "scores name so); what is said by document, as all is where none are named, holds for further "
-    "documents of the same pages, not for other pages. Interval: 95%, by the jackknife's t over "
-    "groups, freed of skewness (Hall), with the degrees of freedom that the groups which the "
-    "variance comes from leave. p: the test that this "
-    f"inverts, below .05 where it lacks 0; adjusted for all pairs (Holm): {STAR_NOTE}. Least: "
-    "the true difference that a test of level .05 finds in 80% of the cases, from the standard "
-    "error and Student's t."
-)
+_CLAIM = _TEXTS["claim"]
+_NOTE = _TEXTS["note"]
 _DIGITS = 4
 
 

@@ -116,10 +116,7 @@ class Comparison:
 def embedding_comparison(
     options: CompareOptions,
 ) -> tuple[str, Callable[..., list[MeasureRow]]]:
-    """Return what compares documents by their vectors, and the title of its encoder.
-
-    The encoder is loaded at once: errors come first. See `tendencies.embedding_measures`.
-    """
+    """Return what compares documents by their vectors, and the title of its encoder."""
     from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
     evaluator, most = named_evaluator(str(options.embedding)), options.most_embedded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from beyond_perplexity.report.compare import (
     Comparison,
     compare_sample_sets,
 )
+from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.layout import (
     Column,
     Table,
@@ -52,7 +54,6 @@ from beyond_perplexity.report.layout import (
     write_files,
 )
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
-from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -61,47 +62,10 @@ from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT, re
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_PAGE = Path(__file__).with_name("comparison_page.toml").read_text(encoding="utf-8")
 # By the name of its files: a figure of `figures.FIGURES`, its title, what it shows.
 PAGE_FIGURES = {
-    "distances": (
-        "tendencies/main",
-        "Distances at a glance",
-        "Distance between samples and reference per tendency, above it the baseline, both at one "
-        "size. Colour compares it with the 95% band of the baseline, stars are the test of all "
-        "documents: inside the band white has no star, violet one; blue is farther.",
-    ),
-    "length": (
-        "tendencies/figure_5",
-        "Length of documents",
-        "Boxes: quartiles; whiskers: 5th to 95th percentile; line: median; diamond: mean.",
-    ),
-    "types_by_length": (
-        "tendencies/figure_3",
-        "Types by length",
-        "Mean number of distinct tokens in documents of each length; the band holds 90% of the "
-        "reference's documents, where a length has enough of them.",
-    ),
-    "types_by_length_distances": (
-        "tendencies/figure_4",
-        "Distance of the number of types, by length",
-        "KS distance at each length, to Heaps' law as fitted to the samples, as fitted to the "
-        "reference, and to the reference itself.",
-    ),
-    "rank_frequency": (
-        "tendencies/figure_6",
-        "Rank and frequency",
-        "Relative frequency of each type by its rank, both axes logarithmic, with Zipf's law.",
-    ),
-    "vocabulary": (
-        "tendencies/figure_2",
-        "Vocabulary",
-        "Sizes, and how much of the vocabulary is shared.",
-    ),
-    "words": (
-        "tendencies/words",
-        "Words and phrases",
-        "Log odds with 95% intervals, and the share of the documents of either text that have it.",
-    ),
+    **{name: tuple(row.values()) for name, row in tomllib.loads(_PAGE).items()},
     **{
         name: (
             f"tendencies/{row.figure}",
@@ -367,10 +331,7 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
-
-    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
-    """
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn."""
     figures = draw_figures(found)
     files = drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}

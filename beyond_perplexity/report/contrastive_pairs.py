@@ -26,6 +26,7 @@ from beyond_perplexity.report.layout import (
     interval_column,
     lay_out,
     text_columns,
+    texts_beside,
     under,
     without_repeats,
 )
@@ -36,16 +37,13 @@ from beyond_perplexity.schemas.contrastive import (
 )
 from beyond_perplexity.verdicts import ALIKE
 
-_NOTE = (
-    "Accuracy: share of the pairs in which the good side has the higher log score, an equal score "
-    "counting as half; 0.5 is chance. H_C: log score of the good side less that of the bad one, a "
-    "mean over pairs in nats, and by their words; "
-    f"{' and '.join(measure_names.LOGARITHMS)} are in the CSV. "
-    "Identical pairs are counted and left out. A log score falls with every word, so that sums "
-    "favour the shorter side: beside are the mean number of words that the good side has more, and "
-    "the share of pairs in which it is the shorter one. Intervals: 95%; why one is missing is in "
-    "the note of the CSV."
+_ALIKE, _NOT_FOUND = "·", "–"
+_TEXTS = texts_beside(
+    "contrastive_pairs.toml",
+    logarithms=" and ".join(measure_names.LOGARITHMS),
+    not_found=_NOT_FOUND,
 )
+_NOTE = _TEXTS["note"]
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
@@ -81,16 +79,7 @@ def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
 
 
 _SHOWN = 8  # lengths of a model; all are in the CSV
-_LENGTHS_NOTE = (
-    "Z of a length n is the sum of exp(−S) over all sequences of n words; it is estimated from K "
-    "samples of the proposal, or as many runs of particles that it proposes the words of. By "
-    "Jensen's inequality the logarithm of the estimate is too low in expectation, so that the "
-    "log-likelihood is too high and the perplexity too low: it is a stochastic lower bound; "
-    "debiased is by the jackknife and no bound. Few effective samples or a high Pareto k (its "
-    "limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the estimate, and that its "
-    "error is not to be trusted. Over all lengths the sum may diverge, as training leaves the "
-    "scale of S free: nothing here compares the probabilities of sentences of different lengths. "
-)
+_LENGTHS_NOTE = _TEXTS["lengths_note"]
 
 
 def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
@@ -149,7 +138,6 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
 
 # ---- how each pair of models reads by the rule of Table 1 ----
 
-_ALIKE, _NOT_FOUND = "·", "–"
 _DIFFERENCE = ("value", "low", "high")
 _ACCURACY_COLUMNS = {end: f"accuracy_difference_{end}" for end in _DIFFERENCE}
 _COLUMNS = [
@@ -159,30 +147,11 @@ _COLUMNS = [
     *(f"{CONTRASTIVE_RATIO}_{name}" for name in _DIFFERENCE),
     *("groups", "note"),
 ]
-_READINGS_NOTE = (
-    "The model of the row against that of the column, by the rule of the paper's Table 1: higher "
-    "H_C with a higher or similar H_CR reads superior, with a lower H_CR scaling issues; lower H_C "
-    "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
-    "difference of H_C has an adjusted p below 0.05 (Student's t of a jackknife over documents or "
-    f"groups of them, Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference "
-    "found, which is no proof of equality. Similar: the paired interval of the difference of H_CR "
-    "holds 0, one of 95% for all pairs and levels of a unit at once (Bonferroni). The rule is not "
-    "its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
-    "It reads two trained models on this text and this noise, for a choice among models of one "
-    "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
-    "scores of a model moves it from inferior to scaling issues and from indeterminate to "
-    "superior: where scales differ, only what H_CR and the accuracy say is left. Accuracy, on "
-    "pairs of a sentence and its distortion, has no scale: higher or lower by the same test, a "
-    "family of its own."
-)
+_READINGS_NOTE = _TEXTS["readings_note"]
 
 
 def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
-    """Read every ordered pair of models at every level that has a ratio to the base level.
-
-    Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
-    their intervals, that of the latter adjusted, and the p-values of the former.
-    """
+    """Read every ordered pair of models at every level that has a ratio to the base level."""
     of_ratio = differences["measure"] == CONTRASTIVE_RATIO
     read_by = {end: differences[f"{end}_adjusted"] for end in _DIFFERENCE[1:]}
     held = {end: differences[end].mask(of_ratio, limit) for end, limit in read_by.items()}

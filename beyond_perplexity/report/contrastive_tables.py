@@ -31,6 +31,7 @@ from beyond_perplexity.report.layout import (
     lay_out,
     said_once,
     text_columns,
+    texts_beside,
     under,
     without_repeats,
 )
@@ -43,11 +44,8 @@ from beyond_perplexity.report.published import (
 )
 from beyond_perplexity.schemas import contrastive
 
-CONTRAST_NOTE = (
-    "Columns 'published': Arora & Rangarajan 2016, on the Penn Treebank (82,000 test words, 10,000 "
-    "types), in a logarithm that they do not name; of sentence RNNs their program prints 2 to the "
-    "power of H_C: compare the pattern, not the digits."
-)
+_TEXTS = texts_beside("contrastive_tables.toml")
+CONTRAST_NOTE = _TEXTS["contrast_note"]
 
 
 def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
@@ -64,30 +62,12 @@ def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
     return found
 
 
-INTERVAL_NOTE = (
-    "± is the standard deviation over draws of the distortion. Interval: 95%, of the mean over "
-    "draws, jackknife over documents (or groups of them)."
-)
-SCALE_NOTE = (
-    "Scores of models without a likelihood (marked ◇) have a scale of their own: multiplied by k, "
-    "H_C is k times as large and H_CR stays."
-)
-_ACCURACY_NOTE = (
-    "Accuracy: share of the sentences that the distortion changed whose score is higher as they "
-    "were, each scored by itself, equal scores counting half: 0.5 is chance. It has no scale, and "
-    "higher is better, with a likelihood or without. Its interval is Wilson's, over documents (or "
-    "groups of them). "
-)
+INTERVAL_NOTE = _TEXTS["interval_note"]
+SCALE_NOTE = _TEXTS["scale_note"]
+_ACCURACY_NOTE = _TEXTS["accuracy_note"]
 _LOGARITHM_NOTE = "In nats; bits and log10 are in the CSV."
-_UNIT_NOTE = (
-    "Per word: sums of log scores by the number of words; per sentence: by that of sentences. "
-    "Only numbers of one unit compare."
-)
-_BOUND_NOTE = (
-    "est.: given the lengths of the sentences, and so without their ends, which all others have; "
-    "from an estimate of log Z that is too low in expectation, so that this perplexity is too; a "
-    "single estimate may lie on either side of it."
-)
+_UNIT_NOTE = _TEXTS["unit_note"]
+_BOUND_NOTE = _TEXTS["bound_note"]
 _WITHOUT = " ◇"
 
 
@@ -179,10 +159,7 @@ def entropy_table(
     given_lengths: Descriptions,
     labels: Labels,
 ) -> Table:
-    """Make Table 2: perplexity, and contrastive entropy at each level of distortion.
-
-    `given_lengths` is what is known of the perplexity of models without a likelihood.
-    """
+    """Make Table 2: perplexity, and contrastive entropy at each level of distortion."""
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
     rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_ENTROPY), papers)
@@ -270,14 +247,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     )
 
 
-_PARTS_NOTE = (
-    "H_C per sentence, split: substitutions by the rank of the replaced word in the vocabulary "
-    "(most frequent in training first; rarer: beyond 1,000 and unknown), transpositions by the "
-    "distance of both words. Parts are applied one after the other, in an order that is drawn anew "
-    "for each document and distortion; each has what the score then loses (its Shapley value on "
-    "average), so that they add up to H_C. Interval: 95%, jackknife over documents (or groups of "
-    "them)."
-)
+_PARTS_NOTE = _TEXTS["parts_note"]
 
 
 def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:

@@ -14,41 +14,15 @@ import pandas as pd
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import STAR_NOTE, shown_p, shown_share, shown_signed, stars
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.bits_per_byte import differences_table
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    csv_text,
-    drawn_files,
-    html_page,
-    interval_column,
-    lay_out,
-    render,
-    text_columns,
-    to_html_table,
-    to_text,
-    under,
-    without_repeats,
-    write_files,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NOTE = (
-    "Bits per byte of the whole text that the first model spends on a part, less those of the "
-    "second: below 0 the first is better there. Of every split the parts add up to the whole. "
-    "There: the same in bits per byte of the part itself. Intervals: 95%, paired, over groups or "
-    f"pages where there are any; p adjusted (Holm) within a split: {STAR_NOTE}. A word is what "
-    "blanks and punctuation end, a number has a digit, a name is capitalised inside a sentence, "
-    "code has marks that prose lacks; a blank belongs to the word behind it, and a token over "
-    "several parts is shared out by its bytes. Frequency is that in the reference, by default the "
-    "scored text. Documents are those that carry most; chosen for that, they are not tested."
-)
-_AGREEMENT_NOTE = (
-    "Means over all predictions, of one context. KL(p || q), nats a token: what it costs to take q "
-    "for p. Same argmax: how often both find the same token most probable."
-)
+_TEXTS = layout.texts_beside("difference_parts.toml", star_note=STAR_NOTE)
+_NOTE = _TEXTS["note"]
+_AGREEMENT_NOTE = _TEXTS["agreement_note"]
 _DIGITS = 4
 
 
@@ -56,45 +30,47 @@ def _limits(low: float, high: float) -> str:
     return "" if pd.isna(low) else f"[{shown_signed(low, _DIGITS)}, {shown_signed(high, _DIGITS)}]"
 
 
-def difference_parts_table(parts: pd.DataFrame, labels: Labels) -> Table:
+def difference_parts_table(parts: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of the parts of differences: a row a part, the whole first."""
     whole = parts.groupby(["first", "second"])["bytes"].transform("max")
     held = parts.assign(share=parts["bytes"] / whole).to_dict("records")
     signed = partial(shown_signed, digits=_DIGITS)
     columns = [
-        *text_columns("Model", of="first", form=labels.model),
-        *text_columns("less model", of="second", form=labels.model),
-        *text_columns("Split", "Part"),
-        Column("Bytes", of="share", form=shown_share),
-        *under(
+        *layout.text_columns("Model", of="first", form=labels.model),
+        *layout.text_columns("less model", of="second", form=labels.model),
+        *layout.text_columns("Split", "Part"),
+        layout.Column("Bytes", of="share", form=shown_share),
+        *layout.under(
             "adds to the whole",
-            Column("bits per byte", of=lambda row: signed(row["value"]) + stars(row["p_adjusted"])),
-            Column("95% interval", of=("low", "high"), form=_limits),
-            Column("p adjusted", of="p_adjusted", form=shown_p),
+            layout.Column(
+                "bits per byte", of=lambda row: signed(row["value"]) + stars(row["p_adjusted"])
+            ),
+            layout.Column("95% interval", of=("low", "high"), form=_limits),
+            layout.Column("p adjusted", of="p_adjusted", form=shown_p),
         ),
-        *under(
+        *layout.under(
             "there",
-            Column("difference", of="within", form=signed),
-            Column("95% interval there", of=("within_low", "within_high"), form=_limits),
+            layout.Column("difference", of="within", form=signed),
+            layout.Column("95% interval there", of=("within_low", "within_high"), form=_limits),
         ),
-        *text_columns("Note", form=lambda text: text or ""),
+        *layout.text_columns("Note", form=lambda text: text or ""),
     ]
-    rows = without_repeats(held, "first", "second", "split")
+    rows = layout.without_repeats(held, "first", "second", "split")
     title = "Where models differ, in bits per byte"
-    return lay_out("perplexity_parts", title, _NOTE, columns, rows, parts)
+    return layout.lay_out("perplexity_parts", title, _NOTE, columns, rows, parts)
 
 
-def agreement_table(agreement: pd.DataFrame, labels: Labels) -> Table:
+def agreement_table(agreement: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of how far two models of one vocabulary agree."""
     columns = [
-        *text_columns("First", "Second", form=labels.model),
-        *text_columns("Measure"),
-        Column("Value", form=".3f"),
-        interval_column(),
-        Column("Tokens", form=","),
-        *text_columns("Note", form=lambda text: text or ""),
+        *layout.text_columns("First", "Second", form=labels.model),
+        *layout.text_columns("Measure"),
+        layout.Column("Value", form=".3f"),
+        layout.interval_column(),
+        layout.Column("Tokens", form=","),
+        *layout.text_columns("Note", form=lambda text: text or ""),
     ]
-    return lay_out("agreement", "How far they agree", _AGREEMENT_NOTE, columns, agreement)
+    return layout.lay_out("agreement", "How far they agree", _AGREEMENT_NOTE, columns, agreement)
 
 
 _MAKERS: Mapping[str, Any] = {
@@ -110,7 +86,9 @@ def describe_parts(frames: Mapping[str, pd.DataFrame], labels: Labels) -> str:
     for name in [name for name in _MAKERS if name in frames][1:]:
         table = _MAKERS[name](frames[name], labels)
         kept = [k for k in range(len(table.columns)) if any(row[k] for row in table.rows)]
-        said.append(f"{table.title}\n\n{to_text(table.chosen(kept))}\n\n{fill(table.note, 100)}")
+        said.append(
+            f"{table.title}\n\n{layout.to_text(table.chosen(kept))}\n\n{fill(table.note, 100)}"
+        )
     return "\n\n".join(said)
 
 
@@ -127,12 +105,12 @@ def write_difference(
     signature: str,
 ) -> str:
     """Write ``difference.html``, figures and tables to a folder, all drawn first; say where."""
-    files = drawn_files({name: draw_difference(name, frames, labels) for name in figures})
-    page = render(
+    files = layout.drawn_files({name: draw_difference(name, frames, labels) for name in figures})
+    page = layout.render(
         "templates/difference.html",
         title="Where models differ",
         tables=[
-            to_html_table(make(frames[name], labels))
+            layout.to_html_table(make(frames[name], labels))
             for name, make in _MAKERS.items()
             if name in frames
         ],
@@ -142,7 +120,7 @@ def write_difference(
         ],
         signature=signature,
     )
-    files |= {f"{name}.csv": csv_text(frame).encode() for name, frame in frames.items()}
-    files["difference.html"] = html_page("Where models differ", page).encode()
-    write_files(out, files)
+    files |= {f"{name}.csv": layout.csv_text(frame).encode() for name, frame in frames.items()}
+    files["difference.html"] = layout.html_page("Where models differ", page).encode()
+    layout.write_files(out, files)
     return f"\n\nOpen {out / 'difference.html'}; in full precision: {out / 'perplexity_parts.csv'}"

@@ -58,15 +58,15 @@ def findings_table(
         layout.Column("What", wraps=True, of="quantity"),
         layout.Column("value", form=shown),
         layout.interval_column(),
-        layout.Column("count", of=("found", "of"), form=_of_all),
+        layout.Column(
+            "count",
+            of=("found", "of"),
+            form=lambda *counts: " of ".join(f"{one:,}" for one in counts if not pd.isna(one)),
+        ),
         layout.Column("Verdict", wraps=True),
     ]
     shown_rows = layout.without_repeats(tidy.to_dict("records"), *tidy.columns[: 1 + paper])
     return layout.lay_out(name, title, note, columns, shown_rows, tidy)
-
-
-def _of_all(*counts: int) -> str:
-    return " of ".join(f"{count:,}" for count in counts if not pd.isna(count))
 
 
 def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:

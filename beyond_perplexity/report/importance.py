@@ -105,7 +105,8 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
     """List the models without latent variables, with a value by latent model."""
     if beside is None:
         return []
-    sums = beside.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
+    others = beside[beside["beside"] != beside["model"]]  # its own other sampler has a table alone
+    sums = others.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
     sums = sums.assign(value=np.exp(-sums["log_likelihood"] / sums["n_tokens"])).reset_index()
     rows = [
         {"level": BESIDE_TITLE, "label": labels.model(name), "values": by_key(held, "model")}

@@ -33,14 +33,10 @@ BY_VALIDATION = "the validation split"
 BY_NOTHING = "nothing: it is the only one"
 _SPEAKING = "Speaks for the model"
 _PARTS = {"no choice": "Needs no choice", "speaks": _SPEAKING, "strict": "Least strict bound"}
-_CHOICE_NOTE = (
-    "Upper bounds at instance level. What needs no choice has no temperature and no size that "
-    "the numbers of this split could have chosen: its bounds hold in expectation. "
-    f"{_SPEAKING}: the setting that is lowest on {BY_VALIDATION} where that was drawn from as "
-    "well (importance.choose: validation), which keeps the bound; else the lowest of those "
-    "that need no choice, which is one in expectation only where there is one alone. What has no "
-    "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
+_TEXTS = layout.texts_beside(
+    "importance_choice.toml", speaking=_SPEAKING, by_validation=BY_VALIDATION, target=TARGET
 )
+_CHOICE_NOTE = _TEXTS["choice_note"]
 MODEL_COLUMN, PROPOSAL_COLUMN = layout.text_columns("Model", "Proposal")
 TEMPERATURE_COLUMN = layout.Column("τ", text=True, of=temperature_cell)
 METHOD_COLUMN = layout.Column("Method", text=True, of=method_cell)
@@ -149,19 +145,8 @@ def choice_table(
     return layout.lay_out("importance-choice", title, note, columns, shown_rows, whole)
 
 
-COST_WORDS = (
-    "An evaluation of p is a latent that log p(x, z) is asked of, one of q a latent and a proposal "
-    "that log q(z | x) is asked of; a particle that goes through a text is one of each. Seconds "
-    "are those of one core (processor time of all threads) or of one GPU, without reading models "
-    "and corpus; they are measured and differ from run to run, on an idle machine by less than a "
-    "tenth."
-)
-NEEDED = (
-    f"K for ± {TARGET:g}: how many samples (of sequential Monte Carlo: runs of as many particles) "
-    f"bring the standard error over samples to {TARGET:g} nats a token, as it falls with the root "
-    "of their number; where the error is by bootstrap it may be too small, and that number is a "
-    "least one (≥)."
-)
+COST_WORDS = _TEXTS["cost_words"]
+NEEDED = _TEXTS["needed"]
 _GAP_COLUMN = layout.Column("Gap, nats a token", of="gap", form=".3f")
 _ERROR_COLUMN = layout.Column("Standard error, nats a token", of="error", form=".4f")
 

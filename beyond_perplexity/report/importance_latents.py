@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report import importance_choice
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, text_columns, under
+from beyond_perplexity.report.layout import (
+    EN_DASH,
+    Column,
+    Table,
+    lay_out,
+    text_columns,
+    texts_beside,
+    under,
+)
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -27,44 +35,10 @@ _METHODS = {
     "samples": "samples",
 }
 
-_LATENTS_NOTE = (
-    "Means over samples, summed over instances (micro-averages); the interval is over "
-    f"documents by the jackknife, and there is none with fewer than {EFFECTIVE_GROUPS} "
-    "effective ones. A mention is found where it has exactly the annotated words. Its entity "
-    "is right where it has the annotated name or, of entities that are numbered in a document, "
-    "where it refers back to the same mention, or to none. Phrases of trees have several words "
-    "and are not the whole sentence; labels do not count; both trees are as the model has them "
-    "(a binary model: the annotation is binarized too). The latents of the posterior are "
-    "weighted: with few effective ones they are those of the proposal that fit best. The "
-    "annotation is what the model was trained on, made by a program where the tables say so; it is "
-    "without the mentions that the model's maximum_length (words) and maximum_entities leave out."
-)
-
-_WORDS_NOTE = (
-    "With latent variables: log p̂(x) of one run of particles is the sum of what each word adds "
-    "to log p̂(x_1, ..., x_t), which is summed here over the words inside annotated mentions, "
-    "over the others, and over the ends. So the parts add up to an estimate of the same kind as "
-    "sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
-    "resampling loses is counted at the word where it shows. The annotation only says which words "
-    "are counted; particles do not see it. Without latent variables ('beside'): exact, on the "
-    "same words. A model that does not go word by word has no row; trees have no mentions."
-)
-
-
-_BESIDE_NOTE = (
-    "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "
-    "with latent variables less that without; below 0 they help. The perplexity with latent "
-    "variables is a stochastic upper bound: the true difference is, in expectation, not above "
-    "the one that is shown. The interval is over groups (pages where whole pages were split, "
-    "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
-    f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
-    "instances only, not of the samples. Unknown penalized: each unknown word that is generated"
-    " is penalized for the types that it may be; a model that copies words says which one it is "
-    "and is not penalized for copies: where one does, this pair of numbers compares and the other"
-    " does not. An instance that is a sentence is scored alone by both, though models without "
-    "latent variables were trained on documents, whose end is seldom the end of their first "
-    "sentence."
-)
+_TEXTS = texts_beside("importance_latents.toml", effective_groups=EFFECTIVE_GROUPS)
+_LATENTS_NOTE = _TEXTS["latents_note"]
+_WORDS_NOTE = _TEXTS["words_note"]
+_BESIDE_NOTE = _TEXTS["beside_note"]
 
 
 def _share(part: float, whole: float) -> float:
@@ -283,6 +257,16 @@ def _estimated_by(row: Mapping[Any, Any]) -> str:
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
+def label_beside(labels: Labels) -> Callable[[str, str], str]:
+    """Return what prints the name of a model beside a latent one, which may be that one itself."""
+
+    def label(model: str, beside: str) -> str:
+        named = labels.model(beside)
+        return f"{named}, the most confident position first" if model == beside else named
+
+    return label
+
+
 def _limits(low: float, high: float) -> str:
     return EN_DASH if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
@@ -314,7 +298,7 @@ def beside_table(
         ),
         *under(
             "Without",
-            Column("model", text=True, of="beside", form=labels.model),
+            Column("model", text=True, of=("model", "beside"), form=label_beside(labels)),
             Column("perplexity", of="perplexity_beside", form=",.1f"),
             Column("unknown penalized", of="penalized_beside", form=",.1f"),
         ),

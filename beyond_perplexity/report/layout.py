@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -135,6 +136,12 @@ def said_once(said: Iterable[tuple[str, str]]) -> str:
     for model, remark in said:
         found.setdefault(remark, {})[model] = None
     return " ".join(f"{', '.join(models)}: {remark}." for remark, models in found.items())
+
+
+def texts_beside(name: str, **held: object) -> dict[str, str]:
+    """Read the texts of a module's tables, in which names in braces stand for what is `held`."""
+    texts = tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return {key: text.format(**held) for key, text in texts.items()}
 
 
 def empty_table(name: str, title: str, reason: str) -> Table:

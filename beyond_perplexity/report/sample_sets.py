@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.corpus.answers import AnswerRecord
-from beyond_perplexity.corpus.external import GroupField, import_texts
+from beyond_perplexity.corpus.external import AnswerRecord, GroupField, import_texts
 from beyond_perplexity.corpus.formats import has_named_fields
 from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.text_files import HeldTexts
@@ -147,10 +146,7 @@ def read_sample_sets(
     record: dict[str, object],
     folder: Path,
 ) -> tuple[list[SampleSet], PairedAnswers | None]:
-    """Read, clean and count both files; of answers to prompts as many of both are kept.
-
-    Working files, with their run record, go to a folder.
-    """
+    """Read, clean and count both files; of answers to prompts as many of both are kept."""
     both = []
     for number, (path, group) in enumerate(zip(paths, groups, strict=True)):
         name = options.field_of(path, samples=bool(number))

@@ -13,25 +13,21 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.measure_names import parts_by
-from beyond_perplexity.report.layout import Column, Table, interval_column, lay_out, text_columns
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    interval_column,
+    lay_out,
+    text_columns,
+    texts_beside,
+)
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
 from beyond_perplexity.tendencies import definitions
 from beyond_perplexity.verdicts import reason_text
 
-_VECTORS = (
-    "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
-    "with a Gaussian kernel as wide as the median distance of further human documents; 0 for one "
-    "distribution, 1.41 at most. Baseline: human text against as much other human text. Limits: "
-    "of the distance of endless texts, each one-sided; the distance itself is too large for few "
-    "documents, and can lie above both. Unbiased: an estimate of the squared MMD of endless "
-    "texts, whatever the number of documents; it may be negative. Minimum detectable effect: the "
-    "share of documents of one topic that this test finds in one half of the human documents at "
-    "the level and power of the table of sensitivity, and the power that it reaches in the other. "
-    "Cut: documents of which the encoder reads the beginning alone. Unknown words are left out. "
-    "No vector: documents that the encoder can make nothing of, such as those "
-    "of unknown words alone; they are equal to one another and as far from all others as can be."
-)
+_TEXTS = texts_beside("sensitivity.toml")
+_VECTORS = _TEXTS["vectors"]
 
 
 def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:

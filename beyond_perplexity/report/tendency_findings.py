@@ -10,19 +10,9 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
+from beyond_perplexity.figures import numbers
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import Descriptions, parts_by
-from beyond_perplexity.figures.numbers import (
-    beyond_baseline,
-    effect_table,
-    shown,
-    shown_interval,
-    shown_range,
-    shown_share,
-    shown_signed,
-    verdict,
-    verdict_mark,
-)
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.report.measured import TEXT_SHARES
@@ -97,17 +87,17 @@ class Standing(NamedTuple):
         """Say where the excess is largest, and how large it is."""
         if math.isnan(self.excess):
             return "—"
-        return f"{shown_signed(self.excess, 2)} {TENDENCIES[self.tendency].noun}"
+        return f"{numbers.shown_signed(self.excess, 2)} {TENDENCIES[self.tendency].noun}"
 
 
 def standings(measures: pd.DataFrame) -> list[Standing]:
     """Count what is significant of each sample set, in the order of first appearance."""
-    found, held = [], parts_by(effect_table(measures), "source")
+    found, held = [], parts_by(numbers.effect_table(measures), "source")
     for source in dict.fromkeys(measures["source"]):
         rows = held[source].to_dict("records") if source in held else []
         known = [row for row in rows if not math.isnan(row["excess"])]
         most = max(known, key=lambda row: row["excess"], default=None)
-        stars = sum(verdict(row) == DIFFERS for row in rows)
+        stars = sum(numbers.verdict(row) == DIFFERS for row in rows)
         excess, name = (most["excess"], most["tendency"]) if most else (math.nan, "")
         found.append(Standing(str(source), stars, len(rows), float(excess), str(name)))
     return found
@@ -130,7 +120,7 @@ class Nearness(NamedTuple):
 
 def nearness(measures: pd.DataFrame) -> list[Nearness]:
     """Compare sample sets of one size with one another in each distance; adjusted for all."""
-    table = effect_table(measures)
+    table = numbers.effect_table(measures)
     table = table[table["halves"].notna() & table["excess"].notna()]
     table = table[table["n_samples"].isin(table["n_samples"].mode()[:1])]
     held = {name: rows for name, rows in parts_by(table, "tendency").items() if len(rows) > 1}
@@ -183,7 +173,7 @@ def nearest_table(measures: pd.DataFrame) -> Cells:
             TENDENCIES[one.tendency].noun,
             _named(one.nearest),
             _named([one.last]),
-            f"{shown_signed(one.difference)} {shown_interval(one.low, one.high)}",
+            f"{numbers.shown_signed(one.difference)} {numbers.shown_interval(one.low, one.high)}",
         ]
         for one in nearness(measures)
     ]
@@ -193,7 +183,7 @@ def nearest_table(measures: pd.DataFrame) -> Cells:
 def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
     text = rows[rows["tendency"] == TEXT]
     shares = [text[text["measure"] == f"{name}{ending}"]["value"] for name in TEXT_SHARES]
-    return [shown_range(share, shown_share) or "—" for share in shares]
+    return [numbers.shown_range(share, numbers.shown_share) or "—" for share in shares]
 
 
 def main_table(measures: pd.DataFrame) -> Cells:
@@ -235,14 +225,18 @@ def _farthest(rows: _Rows) -> list[str]:
     most = _most(rows)
     if most is None:
         return ["—", "—", "—"]
-    distance = shown(most["value"]) + escape_rst(verdict_mark(most))
-    band = f"{shown(most['baseline_low'])} to {shown(most['baseline_high'])}"
-    return [sample_set_name(most["source"]), distance, f"{shown(most['baseline'])} ({band})"]
+    distance = numbers.shown(most["value"]) + escape_rst(numbers.verdict_mark(most))
+    band = f"{numbers.shown(most['baseline_low'])} to {numbers.shown(most['baseline_high'])}"
+    return [
+        sample_set_name(most["source"]),
+        distance,
+        f"{numbers.shown(most['baseline'])} ({band})",
+    ]
 
 
 def _counts(rows: _Rows) -> list[str]:
-    above = sum(beyond_baseline(row) > 0 for row in rows)
-    said = [verdict(row) for row in rows]
+    above = sum(numbers.beyond_baseline(row) > 0 for row in rows)
+    said = [numbers.verdict(row) for row in rows]
     without = said.count(WITHOUT_VERDICT) + said.count(CANNOT_TELL)
     counts = above, said.count(DIFFERS), without
     return [f"{count} of {len(rows)}" for count in counts]
@@ -261,13 +255,13 @@ def _shift(row: Mapping[Any, Any]) -> str:
         return "none"
     unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
     relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
-    power = f", power {shown(row['power_reached'], 2)}"
-    return f"{shown(row['minimum_detectable_effect'])}{unit}{relative}{power}"
+    power = f", power {numbers.shown(row['power_reached'], 2)}"
+    return f"{numbers.shown(row['minimum_detectable_effect'])}{unit}{relative}{power}"
 
 
 def tendency_table(compared: Compared) -> Cells:
     """Lay out what differs most in each tendency, the baseline, and the detectable effect."""
-    rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
+    rows: list[dict[Any, Any]] = numbers.effect_table(compared.measures).to_dict("records")
     header = ["Tendency", "human text from itself", "minimum detectable effect"]
     header += ["farthest sample set"]
     header += ["its distance", "human text of its size (95% of its random splits)"]
@@ -282,7 +276,7 @@ def tendency_table(compared: Compared) -> Cells:
             same = (held["n"] == size) & (held["tendency"] == name)
             same &= held["measure"] == row.distance
             shifts = [_shift(one) for one in held[same].to_dict("records")]
-        baseline = shown_range(one["baseline"] for one in own) or "—"
+        baseline = numbers.shown_range(one["baseline"] for one in own) or "—"
         cells = [f"{row.noun} ({row.distance_name})", baseline, ", ".join(shifts) or "—"]
         found.append([*cells, *_farthest(own), *_counts(own)])
     most = _most(rows)
@@ -316,6 +310,8 @@ def shares_table(measures: pd.DataFrame) -> Cells:
             continue
         worst = own.sort_values("value", ascending=False, kind="stable").to_dict("records")[0]
         human = text[text["measure"] == f"{measure}_reference"]["value"]
-        beside = shown_range(human, shown_share) or "—"
-        found.append([title, shown_share(worst["value"]), sample_set_name(worst["source"]), beside])
+        beside = numbers.shown_range(human, numbers.shown_share) or "—"
+        found.append(
+            [title, numbers.shown_share(worst["value"]), sample_set_name(worst["source"]), beside]
+        )
     return found

@@ -30,7 +30,7 @@ DOCUMENT_SCORES = columns(
     flags("ended"),
 )
 
-# One row per token of each document, in the order of the text; see perplexities/token_files.py. A
+# One row per token of each document, in the order of the text; see perplexities/score_files.py. A
 # token has the bytes [start, end) of the scored UTF-8 text, and the tokens of a text tile it; the
 # end of the document has none. The text stands at the first token of each document alone.
 TOKEN_SCORES = columns(

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.schemas import semantics
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS_KIND = "excess"

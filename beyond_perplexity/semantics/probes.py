@@ -22,6 +22,7 @@ from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.verdicts import joined_facts
 
 _IDENTICAL, _UNRELATED = "identical", "unrelated"
@@ -103,7 +104,7 @@ def probe_sentences(
     versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
     for unit, others in zip(units, partners, strict=True):
         for position, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
-            groups.append(intervals.group_key(unit.group, unit.unit_id))
+            groups.append(group_key(unit.group, unit.unit_id))
             versions[_IDENTICAL].append(" ".join(words))
             versions[_UNRELATED].append(other)
             item = sentence_item(unit.unit_id, position)

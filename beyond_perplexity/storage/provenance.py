@@ -262,6 +262,12 @@ def hash_bytes(content: bytes) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
+def group_key(group: str | None, document: int) -> int:
+    """Hash the name of a document's group; one of no group is a group of its own."""
+    own = f"\x1f{document}"  # no title
+    return hash_bytes((own if group is None else group).encode())
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -305,9 +311,6 @@ def finished(record: dict[str, object]) -> dict[str, object]:
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output, with its end, the file's name and inputs.
-
-    `content` is what is known of the rows, ``content_hash`` at least.
-    """
+    """Return the run record as it goes into an output, with its end, the file's name and inputs."""
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

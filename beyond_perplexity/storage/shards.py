@@ -302,10 +302,7 @@ def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def from_ranges(words: Iterable[str]) -> list[str]:
-    """Return the paths that `as_ranges` wrote, in their order.
-
-    A file that is really called so is itself.
-    """
+    """Return the paths that `as_ranges` wrote, in their order."""
     files = []
     for word in words:
         found = _RANGE.match(word)

@@ -70,10 +70,7 @@ def pair_answers(
     seed: int,
     names: tuple[str, str],
 ) -> PairedAnswers:
-    """Choose as many answers of both texts to each prompt, and count what is left out.
-
-    Of the documents of two files, called by their names, prompts and groups, numbered together.
-    """
+    """Choose as many answers of both texts to each prompt, and count what is left out."""
     name = ", ".join(names)
     try:
         kept, prompts, counts = answers_of(codes, groups, seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS, option, output_folder
-from beyond_perplexity.corpus.answers import HeldRows, answer_texts
+from beyond_perplexity.corpus.external import HeldRows, answer_texts
 from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS, check_field, has_named_fields
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import TEXT_FIELD, HeldTexts

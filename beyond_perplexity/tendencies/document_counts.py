@@ -48,10 +48,7 @@ class DocumentBlock:
     def chosen(
         self, path: Path, sample_set: int, chosen: np.ndarray, columns: np.ndarray | slice
     ) -> DocumentBlock:
-        """Take some documents (bool, (D,)) for a text; a new folder holds them where not all are.
-
-        The columns are those of more types.
-        """
+        """Take some documents (bool, (D,)) for a text, in a new folder where not all are."""
         if chosen.all():
             return replace(self, sample_set=sample_set, columns=columns)
         values = {name: x[chosen] for name, x in self.values.items()}

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference import histogram_draws, intervals, upper_limits
+from beyond_perplexity.inference import histogram_draws, intervals
+from beyond_perplexity.inference.limits import upper_limit
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
 from beyond_perplexity.inference.two_sample_test import (
@@ -275,7 +276,7 @@ def type_token_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     values, replicates = held.observed(), held.replicates(options, how.seed)
     for measure in (*laws, _TESTED):
         value, drawn = values[measure], replicates.get(measure)
-        high = upper_limits.upper_limit(value, drawn, options.confidence, how.spread)
+        high = upper_limit(value, drawn, options.confidence, how.spread)
         row = MeasureRow(tendency, measure, value, high=high)
         if measure in laws:
             law, purpose = laws[measure], f"monte_carlo/{tendency}/{measure}"
@@ -312,7 +313,7 @@ def histogram_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
     if options.bootstrap:
         limits = _mean_limits(held, values, options.confidence)
         drawn = held.replicates(options, how.seed)["ks"]
-        high = upper_limits.upper_limit(values["ks"], drawn, options.confidence, how.spread)
+        high = upper_limit(values["ks"], drawn, options.confidence, how.spread)
         limits["ks"] = math.nan, high
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

@@ -191,10 +191,7 @@ def embedded_pair(
     seed: int,
     encoder: TextEncoder,
 ) -> EmbeddedPair:
-    """Embed random documents of two texts, at most so many of each; see `chosen_documents`.
-
-    Of answers to prompts those of whole prompts.
-    """
+    """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
     prompts = None
     if isinstance(groups, Prompts):
         indices, prompts = groups.drawn(most, stream(seed, f"{_PURPOSE}/prompts"))

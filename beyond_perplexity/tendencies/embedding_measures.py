@@ -349,10 +349,7 @@ def smallest_topic_share(
 def joined_measures(
     table: pa.Table, rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
 ) -> pa.Table:
-    """Join rows of embeddings to the measures of a sample set: the old rows, then the new ones.
-
-    P-values are adjusted anew.
-    """
+    """Join rows of embeddings to the measures of a sample set: the old rows, then the new ones."""
     records, old = table.to_pylist(), []
     for record in records:
         held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}

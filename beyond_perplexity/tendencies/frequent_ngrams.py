@@ -117,10 +117,7 @@ def _count(
 
 
 def count_grams(texts: TextStreams, read: ReadTokens, n_documents: int) -> GramCounts:
-    """Count the n-grams that are frequent in two texts together, in all `n_documents` of them.
-
-    The same whatever the batches of the texts, which `read` makes tokens of.
-    """
+    """Count the n-grams that are frequent in two texts together, in all `n_documents` of them."""
     least = least_documents(n_documents)
     names = _in_documents(chain(texts[0](), texts[1]()), read, least)
     (first, n), (second, m) = (_count(text(), read, names) for text in texts)

@@ -30,18 +30,12 @@ from beyond_perplexity.inference.halves import (
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies import document_measures, type_token
+from beyond_perplexity.tendencies import document_measures, pairs, type_token
 from beyond_perplexity.tendencies.definitions import (
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
     is_distance,
-)
-from beyond_perplexity.tendencies.pairs import (
-    Measuring,
-    SampleSetPair,
-    fewer_documents,
-    fewer_tokens,
 )
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
@@ -75,7 +69,7 @@ def _part_counts(
 
 
 def _words(
-    pair: SampleSetPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
+    pair: pairs.SampleSetPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
 ) -> list[np.ndarray]:
     """Count the types of each part of some splits at equal tokens: (V, w) each."""
     assert pair.documents is not None
@@ -94,7 +88,7 @@ def _words(
 
 
 def half_draws(
-    pair: SampleSetPair,
+    pair: pairs.SampleSetPair,
     splits: int,
     excess_splits: int,
     options: MeasurementOptions,
@@ -141,7 +135,7 @@ def _arrays(found: _Distances) -> dict[MeasureKey, np.ndarray]:
 
 def with_halves(
     rows: Sequence[MeasureRow],
-    pair: SampleSetPair,
+    pair: pairs.SampleSetPair,
     options: MeasurementOptions,
     seed: int,
     source: str,
@@ -162,11 +156,11 @@ def with_halves(
 
 
 def split_baselines(
-    human: SampleSetPair,
+    human: pairs.SampleSetPair,
     tokens: int,
     options: MeasurementOptions,
     seed: int,
-    few: SampleSetPair | None = None,
+    few: pairs.SampleSetPair | None = None,
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baselines of a pair of human texts, of distances; `Baseline.excess` is None.
 
@@ -174,7 +168,7 @@ def split_baselines(
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    measuring = Measuring.of(few, how, seed)
+    measuring = pairs.Measuring.of(few, how, seed)
     numbers = document_measures.randomized_types(measuring)
     numbers |= document_measures.randomized_numbers(measuring)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
@@ -185,9 +179,9 @@ def split_baselines(
                 n, purpose = how.permutations, f"floor/{cells.tendency}"
                 drawn = permute(cells.counts, cells.evaluate, n, seed, purpose)
                 draws |= {(cells.tendency, name): held for name, held in drawn.items()}
-    with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
+    with pairs.fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
-            plain = Measuring.of(cut, how, seed)
+            plain = pairs.Measuring.of(cut, how, seed)
             plain = replace(plain, word_units=plain.units)
             words = randomized_words(plain, tested=False)
             draws |= {key: drawn[:-1] for key, drawn in words.items()}
@@ -195,10 +189,10 @@ def split_baselines(
 
 
 def smaller_baselines(
-    further: SampleSetPair, n: int, tokens: int, options: MeasurementOptions, seed: int
+    further: pairs.SampleSetPair, n: int, tokens: int, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baselines of the reference and n documents, or `tokens` tokens of either."""
-    with fewer_documents(further, n, seed) as few:
+    with pairs.fewer_documents(further, n, seed) as few:
         return split_baselines(further, tokens, options, seed, few)
 
 
@@ -208,10 +202,10 @@ def _baselines(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Basel
 
 
 def randomized_baselines(
-    pair: SampleSetPair, options: MeasurementOptions, seed: int
+    pair: pairs.SampleSetPair, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, Baseline]:
     """Compute mean and band of every distance under the randomizations of its test."""
-    how = Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
+    how = pairs.Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
     draws = randomized_words(how.for_words, tested=False)
     draws |= document_measures.randomized_types(how.for_words)
     draws |= document_measures.randomized_numbers(how)
@@ -219,10 +213,10 @@ def randomized_baselines(
 
 
 def reference_baselines(
-    pair: SampleSetPair,
+    pair: pairs.SampleSetPair,
     options: MeasurementOptions,
     seed: int,
-    human: SampleSetPair | None = None,
+    human: pairs.SampleSetPair | None = None,
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baseline and the excess of every distance of a pair from the reference alone.
 
@@ -249,6 +243,6 @@ def reference_baselines(
     return found
 
 
-def least_tokens(pair: SampleSetPair) -> int:
+def least_tokens(pair: pairs.SampleSetPair) -> int:
     """Return the tokens of the smaller sample set."""
     return min(sample_set.n_tokens for sample_set in pair.sample_sets)

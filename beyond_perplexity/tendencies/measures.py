@@ -1,7 +1,7 @@
 """The table of tendencies of samples against a reference.
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
-(`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
+(`inference.intervals`); `p_value` that of a test, one-sided for a distance and two-sided for
 a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set, each
 of so many `draws`; `verdict` says what was found. Where there is no sound test, or so few draws
 that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted`
@@ -13,48 +13,14 @@ says what a test permuted in the place of documents, `note` what else is to be k
 p-values are of. `n_reference` and `n_samples` count documents, `groups_reference` the reference's
 groups; `vocabulary` names the closed vocabulary that both texts are read in.
 
-==================== ==================== ========================================================
-tendency             measure              meaning (p-value)
-==================== ==================== ========================================================
-rank_frequency       zipf_s               exponent fitted to the samples, as in the paper: ranks
-and frequencies of the same tokens
-rank_frequency       zipf_s_reference     ... to the reference
-rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
-of the samples; its interval names that at these ranks
-(`power_laws`)
-rank_frequency       zipf_s_split_reference: ... of the reference
-rank_frequency       zipf_ranks           ranks that it is fitted to; no fit below 30 in a half
-rank_frequency       zipf_ranks_reference: ... of the reference
-rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (law: the split fit)
-rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
-rank_frequency       ks_empirical         samples against the reference's ranks (randomization; no
-verdict where the reference alone has groups)
-type_token_unigrams  heaps_alpha          Heaps' alpha of the samples
-type_token_unigrams  heaps_beta           Heaps' beta of the samples
-type_token_unigrams  heaps_alpha_reference, heaps_beta_reference: of the reference
-type_token_unigrams  ks_heaps_model       mean over lengths: against the samples' fit (law)
-type_token_unigrams  ks_heaps_reference   ... against the reference's fit (law)
-type_token_unigrams  ks_empirical         ... against the reference's documents (randomization; no
-verdict where the reference alone has groups)
-type_token_bigrams   the same for distinct bigrams of a document of that many tokens
-unigram              tvd                  half of sum |p1 - p2| (by the held-out distance)
-unigram              tvd_1000             the same over both sides' first 1,000 ranks
-(randomization; no verdict where the reference alone has groups)
-unigram              partitioned_tvd      the same over 200 types of the reference's other half, as
-the held-out estimate with limits (`inference.held_out`; not tested)
-unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (randomization)
-unigram              max_difference_known the same without the unknown word, where there is one
-length               mean, mean_reference tokens of a document
-length               mean_difference      samples minus reference (randomization of its t)
-length               ks                   sup |F1 - F2| (randomization)
-each share           the same for the share of the tokens of a document
-vocabulary           documents, tokens, types (and each with _reference)
-vocabulary           novel_types          share of the samples' types that the reference lacks
-vocabulary           coverage             share of the reference's tokens whose type the samples
-have
-embedding            mmd and what stands beside it: where documents are embedded, see
-`embedding_measures`
-==================== ==================== ========================================================
+What each measure is stands in `docs/measures.md`; ``novel_types`` is the share of the samples'
+types that the reference lacks, ``coverage`` that of the reference's tokens whose type the samples
+have; with ``_reference`` a measure is of the reference alone. The p-value of ``ks_zipf_*`` (samples
+against the law of the split fit) and of ``ks_heaps_*`` is of a law, that of ``tvd`` by the held-out
+distance, that of ``mean_difference`` of the randomization of its t, and that of every other
+distance of a randomization; ``partitioned_tvd`` has limits and no test. ``ks_empirical`` and
+``tvd_1000`` have no verdict where the reference alone has groups. There is no split fit of fewer
+than 30 ranks in a half.
 
 Values and limits of rank_frequency and unigram are at equal tokens (`word_distances`), those of all
 others and all p-values of all documents. Randomizations permute documents, or groups of them

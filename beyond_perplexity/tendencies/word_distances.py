@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference.held_out import Kept
+from beyond_perplexity.inference.limits import INDEPENDENT, Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import Groups
-from beyond_perplexity.inference.upper_limits import INDEPENDENT, Spread, widest_spread
 from beyond_perplexity.tendencies.pairs import SampleSetPair, within_tokens
 
 

@@ -15,12 +15,7 @@ from itertools import chain
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference import (
-    held_out,
-    histogram_draws,
-    permuted_units,
-    upper_limits,
-)
+from beyond_perplexity import inference
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
@@ -146,7 +141,7 @@ def _resample(
         return pair.documents.resampled(sample_set, items, seed, purpose, equal.kept[sample_set])
     units = equal.units(sample_set)
     n = int(units.max(initial=-1)) + 1
-    weights = histogram_draws.group_weights(n, items, seed, purpose)
+    weights = inference.histogram_draws.group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
     return pair.documents.weighted_sums(sample_set, weights, np.where(units < 0, n, units))
 
@@ -173,7 +168,7 @@ def _resampled(how: Measuring, equal: EqualTokens) -> _Draws:
     unknown, ranks = _unknown(how.pair), how.options.zipf_ranks
 
     def parts() -> Iterator[_Draws]:
-        for items in permuted_units.side_by_side(how.options.bootstrap):
+        for items in inference.permuted_units.side_by_side(how.options.bootstrap):
             sides = (_resample(how.pair, equal, side, items, how.seed) for side in (0, 1))
             first, second = sides
             tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
@@ -195,7 +190,7 @@ def _law_rows(how: Measuring, equal: EqualTokens) -> tuple[list[MeasureRow], dic
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
         least = min(map(len, fit.halves.ranked))
-        why = f"no fit: {least} ranks in a half, fewer than {permuted_units.SPLIT_RANKS}"
+        why = f"no fit: {least} ranks in a half, fewer than {inference.permuted_units.SPLIT_RANKS}"
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
         rows.append(row._replace(fact=why if fit.halves.too_few else ""))
         n_ranks = float(np.mean(list(map(len, fit.halves.ranked))))
@@ -242,7 +237,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
-        high = upper_limits.upper_limit(value, drawn, options.confidence, spread)
+        high = inference.limits.upper_limit(value, drawn, options.confidence, spread)
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
@@ -254,7 +249,7 @@ def word_rows(how: Measuring) -> Iterator[MeasureRow]:
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None:
-            halved = held_out.Halved.of(pair.documents, pair.groups, how.seed, equal.kept)
+            halved = inference.held_out.Halved.of(pair.documents, pair.groups, how.seed, equal.kept)
             value, *limits = halved.partitioned(options.confidence)
             if options.bootstrap:
                 made = made._replace(low=halved.distance().lower_limit(options.confidence))

@@ -10,8 +10,8 @@ units: a word of one long document has t = 1, and documents that are longer alon
 Units and randomizations are those of the tests of words (`measures`): documents of about one
 length, whole groups, groups and pseudo-groups, pairs of answers; of samples in groups beside
 single documents one of each group, of about one length.
-`p_adjusted` is by max-T for all n-grams of the sample set (`inference.max_t`), and an n-gram below
-5% is named; `q_value` is Benjamini and Yekutieli's, of p-values of t by Student's distribution:
+`p_adjusted` is by max-T for all n-grams of the sample set, and an n-gram below 5% is named;
+`q_value` is Benjamini and Yekutieli's, of p-values of t by Student's distribution:
 approximate, since no number of permutations reaches what thousands of tests need.
 
 W n-grams, D documents, U units.
@@ -36,8 +36,7 @@ from beyond_perplexity.inference.log_odds import (
     log_odds,
     log_odds_limits,
 )
-from beyond_perplexity.inference.max_t import benjamini_yekutieli, max_t
-from beyond_perplexity.inference.p_values import needed_draws
+from beyond_perplexity.inference.p_values import benjamini_yekutieli, max_t, needed_draws
 from beyond_perplexity.inference.permuted_units import (
     VERDICT_LEVELS,
     PermutedUnits,

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import ServedOptions
+from beyond_perplexity.models.served.protocols import ServedOptions
 from beyond_perplexity.models.served.server import ServedModel
 from tests.long.test_rosetta import calm, python_with
 from tests.unit.fake_server import FakeServer

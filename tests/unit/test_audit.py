@@ -25,10 +25,15 @@ from beyond_perplexity.auditing import probabilities, rosetta, scores
 from beyond_perplexity.auditing.audit import (
     audit_subject,
     load_audited,
-    tolerance_of,
 )
-from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, SERVED_CHECKS, translate
-from beyond_perplexity.auditing.sampled_texts import CUT_AT, sample_texts
+from beyond_perplexity.auditing.checks import (
+    CHECKS,
+    CUT_AT,
+    PROGRAMS,
+    SERVED_CHECKS,
+    sample_texts,
+    translate,
+)
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function
@@ -146,7 +151,8 @@ def test_rounding_is_no_fault(maker, kind, tmp_path):
     held = load_audited(tmp_path, "cpu", kind)
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
     assert failed_checks(subject) == {}
-    assert tolerance_of(CHECKS["batch"], subject) == 64 * torch.finfo(getattr(torch, kind)).eps
+    allowed = CHECKS["batch"].allowed(subject.rounding)
+    assert allowed == 64 * torch.finfo(getattr(torch, kind)).eps
 
 
 OF_MODELS = dict(list(audited_faults.FAULTS.items())[:12]) | audited_faults.LITTLE_FAULTS

@@ -10,7 +10,7 @@ from scipy.stats import ttest_rel
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.inference import histogram_draws, upper_limits
+from beyond_perplexity.inference import histogram_draws, limits
 from beyond_perplexity.inference.halves import HalfSamples, Halving, paired_differences
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
@@ -400,7 +400,7 @@ def test_the_spread_is_that_of_the_documents_that_are_kept():
         equal = word_distances.equal_tokens(pair, 1)
         kept = equal.kept[0]
         assert 0 < kept.sum() < len(reference)
-        own = upper_limits.spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])
+        own = limits.spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])
         assert equal.spread == own
         units = equal.units(0)
     assert np.array_equal(units >= 0, kept)

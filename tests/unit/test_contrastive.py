@@ -37,7 +37,7 @@ from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import ratio_test
-from beyond_perplexity.inference.shares import share_interval, wilson_interval
+from beyond_perplexity.inference.limits import share_interval, wilson_interval
 from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES

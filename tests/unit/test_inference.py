@@ -25,9 +25,9 @@ from benchmarks.attributions import AttributionCases
 from beyond_perplexity import inference, random_streams, verdicts
 from beyond_perplexity.inference import held_out, p_values, permuted_units, two_sample_test
 from beyond_perplexity.inference.halves import Baseline, Halving
+from beyond_perplexity.inference.limits import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.permuted_units import GROUP_DRAWS, GroupDraws
-from beyond_perplexity.inference.upper_limits import Spread, spread_of, upper_limit
 from beyond_perplexity.tendencies import document_measures, measures, pairs, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws

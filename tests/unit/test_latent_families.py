@@ -782,6 +782,16 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert "*sentence*" not in report.caption(TABLES, "tendencies/wikipedia", "table_2")
 
 
+def test_orders_are_compared_with_no_annotation_and_stand_beside_their_deterministic_sampler():
+    plan = planned(["lstm", "masked-diffusion"], ["ancestral"]).importance
+    assert plan.beside("masked-diffusion") == ["transformer", "lstm", "masked-diffusion"]
+    assert plan.beside("kglm") == ["transformer", "lstm"]
+    assert plan.draw_files("posterior", "masked-diffusion-orders") == []
+    assert len(plan.draw_files("posterior", "kglm-optimal")) == 1
+    assert plan.shown_models() == ["rnng", "entitynlm", "kglm"]
+    assert "maximum_words 20" in plan.data()["masked-diffusion"]
+
+
 SENTENCES_OF = {3: ["(S (NP (DT the) (NN cat)) (VP (VBZ sits)))", "(S (NN yes) (-LRB- -LRB-))"]}
 SENTENCES_OF |= {5: ["(S (NN no))"]}
 

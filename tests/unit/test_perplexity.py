@@ -31,7 +31,7 @@ from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores, smallest_found
 from beyond_perplexity.perplexities.score_files import read_scores
-from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import (
     ScoredText,
     Totals,
@@ -216,12 +216,12 @@ def test_long_documents_are_scored_step_by_step_and_wrong_windows_are_named(monk
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
     from beyond_perplexity.corpus.external import GroupField, read_grouped
-    from beyond_perplexity.perplexities import given_texts
+    from beyond_perplexity.perplexities import scored_texts
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))
     with pytest.raises(InputError, match=r"x\.jsonl: line \d: field 'page'.*is missing") as caught:
-        list(read_grouped(path, None, GroupField("page", True, given_texts._WHO)))
+        list(read_grouped(path, None, GroupField("page", True, scored_texts._WHO)))
     assert "leave the group column out" in str(caught.value)
     assert "reference" not in str(caught.value)
     assert "samples" not in str(caught.value)

@@ -22,18 +22,20 @@ from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.models import huggingface_vocabulary, likelihoods, registry
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.token_starts import encode_with_starts
+from beyond_perplexity.models.token_scores import encode_with_starts
 from beyond_perplexity.perplexities.agreement import AGREEMENT_MEASURES, agreement
 from beyond_perplexity.perplexities.parts import (
     DOCUMENT,
     PART_SPLITS,
+    PIECE_KINDS,
     WHOLE_PART,
     Parts,
+    cut_pieces,
+    share_out,
     word_ranks,
 )
+from beyond_perplexity.perplexities.score_files import TokenDocument, read_tokens, tokens_table
 from beyond_perplexity.perplexities.summary import ScoredText, score_rows
-from beyond_perplexity.perplexities.text_pieces import PIECE_KINDS, cut_pieces, share_out
-from beyond_perplexity.perplexities.token_files import TokenDocument, read_tokens, tokens_table
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import TOKEN_SCORES
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -181,7 +183,7 @@ def test_a_file_of_tokens_is_read_as_it_was_written_and_wrong_rows_are_named(tmp
     assert rows == [row for part in score_rows(model, CLOSED, texts) for row in part]
     path = str(tmp_path / "tokens.parquet")
     write_shard(path, TOKEN_SCORES, tokens_table(*kept[0]), {})
-    monkeypatch.setattr("beyond_perplexity.perplexities.token_files.READ_TOKENS", 11)
+    monkeypatch.setattr("beyond_perplexity.perplexities.score_files.READ_TOKENS", 11)
     found = list(read_tokens(path))
     assert [one.item for one in found] == texts
     for one, expected in zip(found, kept[0][2], strict=True):

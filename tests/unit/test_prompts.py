@@ -27,8 +27,7 @@ from benchmarks.populations import Topics
 from benchmarks.prompts import WORDS as PROMPT_WORDS
 from benchmarks.prompts import Answered, shorter
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.decoding.continuation import cut_prompts, written_behind
-from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.generation import cut_prompts, generate, written_behind
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import answers_of, ks_distance, mean_difference, permutation_test

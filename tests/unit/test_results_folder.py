@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.results_folder import RESULT_FILES, RESULT_KINDS, load_results
+from beyond_perplexity.library.results_folder import RESULT_KINDS, load_results
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage import outputs, shards
@@ -154,8 +154,7 @@ def test_every_kind_is_what_a_rule_writes() -> None:
     rules = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     rules = rules.replace("{reduced}", "estimates").replace("{{measures,raw", "")
     written = {re.sub(r"\{[^}]*\}", "*", name) for name in re.findall(r'<results>/([^"]+)"', rules)}
-    assert RESULT_FILES.keys() == RESULT_KINDS.keys()
-    for name, (schema, *patterns) in RESULT_FILES.items():
-        suffix = ".parquet" if isinstance(schema, pa.Schema) else ""
-        for pattern in patterns:
+    for name, kind in RESULT_KINDS.items():
+        suffix = ".parquet" if kind.schema else ""
+        for pattern in kind.files:
             assert re.sub(r"\{[^}]*\}", "*", f"{pattern}{suffix}") in written, name

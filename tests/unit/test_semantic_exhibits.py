@@ -24,7 +24,7 @@ from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report import TABLES, latex, overview, published, semantic_tables, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.semantic_evaluators import beaten
+from beyond_perplexity.report.semantic_findings import beaten
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
 from beyond_perplexity.semantics.differences import (
     compare_semantics,

@@ -26,7 +26,7 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.intervals import group_key, ratio_test
+from beyond_perplexity.inference.intervals import ratio_test
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics import differences, movers
 from beyond_perplexity.semantics import word_cosines as cosines
@@ -35,6 +35,7 @@ from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.semantics.evaluators.word_vectors import measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
+from beyond_perplexity.storage.provenance import group_key
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.semantic_tables import KINDS, sentences, write_scores

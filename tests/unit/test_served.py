@@ -31,8 +31,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.served import client
 from beyond_perplexity.models.served.client import api_address, seconds_asked
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import KEY
-from beyond_perplexity.models.served.protocols import PROTOCOLS, Prompted
+from beyond_perplexity.models.served.protocols import KEY, PROTOCOLS, Prompted
 from beyond_perplexity.models.served.token_texts import text_scores, token_bytes, token_starts
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.signature import parts_of

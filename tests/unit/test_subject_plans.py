@@ -568,8 +568,11 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
     assert drawn_again(beams=[1, 10, 1000]) == none | {"beams": 10 * 40}
 
 
+OWN_PARTICLES = {"kglm-optimal": 400, "masked-diffusion-orders": 10}
+
+
 def test_more_runs_are_drawn_alone_and_other_particles_anew():
-    """Oracle: counted by hand; 5 proposals, one block of instances, 4 runs to a block."""
+    """Oracle: counted by hand; 6 proposals, one block of instances, 4 runs to a block."""
     start = {"particles": 50, "runs": 4}
     common = {"smc": start, "bidirectional": {"documents": 4}}
     before = plan("config.yaml", **common)
@@ -579,7 +582,7 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
         for draw, proposal in product(DRAWS, before.proposals()):
             old, new = set(draw_jobs(before, draw, proposal)), set(draw_jobs(after, draw, proposal))
             changes = draw in ("smc", "bidirectional")
-            if "particles" in changed and proposal == "kglm-optimal":
+            if "particles" in changed and proposal in OWN_PARTICLES:
                 changes = False  # it has its own number
             assert len(new - old) == changes
             assert len(old - new) == (changes and changed in anew)
@@ -591,7 +594,8 @@ def test_a_proposal_may_have_its_own_particles_and_the_last_block_is_drawn_again
     for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
         found = {name: held.settings(draw, name)[setting] for name in held.proposals()}
         particles = {name: options["particles"] for name, options in found.items()}
-        assert (particles.pop("kglm-optimal"), set(particles.values())) == (400, {30})
+        own = {name: particles.pop(name) for name in OWN_PARTICLES}
+        assert (own, set(particles.values())) == (OWN_PARTICLES, {30})
     assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
     # Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples
     common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}
@@ -638,6 +642,7 @@ def test_every_way_to_draw_can_be_run_and_the_tables_name_the_annotation():
         "entitynlm": "wikipedia (test), entity chains of links, no coreference, caps: "
         "maximum_entities 50, maximum_length 8",
         "kglm": "wikipedia (test), entity chains of links, no coreference",
+        "masked-diffusion": "wikipedia (test), words alone, caps: maximum_words 20",
     }
     caps = "treebank (test), trees of the corpus, caps: maximum_words 150"
     assert plan("configs/paper-importance.yaml").data()["rnng"] == caps

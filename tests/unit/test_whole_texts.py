@@ -41,8 +41,8 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_grouped_sentences,
     read_sentence_texts,
 )
-from beyond_perplexity.perplexities import split_texts
-from beyond_perplexity.perplexities.split_texts import texts_of_split
+from beyond_perplexity.perplexities import scored_texts
+from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
@@ -472,7 +472,7 @@ def test_raw_text_of_others_is_refused_but_may_be_cut_otherwise(corpus, tmp_path
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))
     for rows in (3, 7, 1000):
-        monkeypatch.setattr(split_texts, "READ", rows)
+        monkeypatch.setattr(scored_texts, "READ", rows)
         found = texts_of_split(path, "test", raw=str(tmp_path / "raw.parquet"))
         assert [item.text for item in found] == texts_of_split_held(corpus, raw=True)
 

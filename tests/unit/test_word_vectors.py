@@ -29,7 +29,7 @@ from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, evaluator_at, load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
+from beyond_perplexity.semantics.evaluators.word_vectors import fit_word2vec
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage import fingerprint, inputs
 from tests.unit import evaluator_oracles

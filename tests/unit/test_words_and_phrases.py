@@ -33,11 +33,11 @@ from beyond_perplexity.inference.log_odds import (
     log_odds,
     log_odds_limits,
 )
-from beyond_perplexity.inference.max_t import benjamini_yekutieli, max_t
+from beyond_perplexity.inference.p_values import benjamini_yekutieli, max_t
 from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.report.comparison_page import comparison_text, run_comparison
+from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.inputs import as_rows
-from beyond_perplexity.report.words import named_words_table
 from beyond_perplexity.tendencies import frequent_ngrams
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.frequent_ngrams import count_grams

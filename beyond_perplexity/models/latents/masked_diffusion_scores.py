@@ -88,19 +88,21 @@ class MaskScores:
                 np.logaddexp.at(log_f, (shown | bits)[inside], grown[inside])
         return float(log_f[-1])
 
-    def most_confident_first(self) -> tuple[float, list[int]]:
-        """Show the hidden word of least entropy next, of equal ones the first: log p, the order.
+    def most_confident_first(self) -> tuple[np.ndarray, list[int]]:
+        """Show the hidden word of least entropy next, of equal ones the first.
+
+        Returns ln p of each word, (n,), float64, and the order.
 
         Where a word is shown depends on the words before it in this order alone, so that the
         product of what is said of each is the probability of a text under just this sampler
         (2603.01367). It is no mean over orders.
         """
         hidden = torch.ones(1, len(self._tokens), dtype=torch.bool, device=self._tokens.device)
-        total, order = 0.0, list[int]()
+        found, order = np.zeros(len(self._tokens)), list[int]()  # (n,)
         for _ in self._tokens:
             log_p, entropy = self(hidden)[0].cpu().numpy()  # (n,) each
             shown = ~hidden[0].cpu().numpy()  # (n,)
-            order.append(int(np.where(shown, np.inf, entropy).argmin()))
-            total += float(log_p[order[-1]])
-            hidden[0, order[-1]] = False
-        return total, order
+            place = int(np.where(shown, np.inf, entropy).argmin())
+            order.append(place)
+            found[place], hidden[0, place] = log_p[place], False
+        return found, order

@@ -17,7 +17,7 @@ import httpx2
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.models.served.options import KEY
+from beyond_perplexity.models.served.protocols import KEY
 
 _T = TypeVar("_T")
 _BUSY = (429, 503)  # the server says that it will do it later

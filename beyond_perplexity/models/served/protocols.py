@@ -1,16 +1,19 @@
-"""The ways in which servers give log-probabilities of a prompt: the table, and what all give.
+"""How a model behind a server is named, and asked for log-probabilities of a prompt.
 
-A new one is a module with `request_of` and `read_answer`, and a row here; the first row that a
-server can do is used.
+A new way is a module with `request_of` and `read_answer`, and a row here; the first row that a
+server can do is used. Nothing heavy is imported.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
+from beyond_perplexity.arguments import option
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
@@ -84,3 +87,48 @@ def log_prob_of(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _ROUNDING:
         raise AnswerError(f"has {value!r:.40} for a log-probability")
     return -math.inf if value <= _MINUS_INFINITY else min(0.0, float(value))
+
+
+KEY = "OPENAI_API_KEY"  # of the environment
+# What looks like a special token of some model.
+SPECIAL = re.compile(
+    r"<\|[^<>|\s]{1,60}\|>|<\uff5c[^<>\uff5c\s]{1,60}\uff5c>|</?s>|</?(?:unk|pad|bos|eos|mask)>"
+    r"|<(?:start|end)_of_turn>|\[(?:UNK|PAD|CLS|SEP|MASK|BOS|EOS|/?INST)\]"
+)
+
+
+@dataclass(frozen=True)
+class ServedOptions:
+    """A model behind a server, in the place of one in a folder."""
+
+    _: KW_ONLY
+    url: str | None = option(
+        None,
+        "address of a server that has the model, such as http://localhost:8000",
+        more=f"In the place of `model`. Its key, if it wants one, is in ``{KEY}``.",
+    )
+    served_model: str | None = option(
+        None, "what the server calls the model (default: the only one that it has)", metavar="NAME"
+    )
+    concurrency: int = option(16, "requests that a server is sent at once", least=1, most=1024)
+    beginning: str | None = option(
+        None,
+        "text before each document, which is seen and not scored: the model's beginning of text, "
+        "where its server adds none",
+        metavar="TEXT",
+    )
+    end: str | None = option(
+        None,
+        "text of the token that ends a document, such as </s>: it is scored then, of a server",
+        metavar="TEXT",
+    )
+
+    @property
+    def signed(self) -> dict[str, object]:
+        """The part of a signature: a beginning that is not a model's own."""
+        if not self.beginning or SPECIAL.fullmatch(self.beginning):
+            return {}
+        return {"before": self.beginning.encode("unicode_escape").decode()}
+
+
+ASKED = ("served_model", "concurrency", "beginning", "end")  # what means nothing without a server

@@ -9,22 +9,18 @@ from typing import Any, Self
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.models.served import windows
 from beyond_perplexity.models.served.client import Client, RefusedError
 from beyond_perplexity.models.served.journal import Journal
-from beyond_perplexity.models.served.options import SPECIAL, ServedOptions
 from beyond_perplexity.models.served.protocols import (
     GENERATED_ALONE,
     PROTOCOLS,
+    SPECIAL,
     AnswerError,
     Prompted,
+    ServedOptions,
 )
 from beyond_perplexity.models.served.token_texts import JoinError, text_scores, token_bytes
-from beyond_perplexity.models.served.windows import (
-    is_too_long,
-    limit_said,
-    score_by_ids,
-    score_by_strings,
-)
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.storage.inputs import told
 
@@ -207,16 +203,16 @@ class ServedModel:
                 if most is None or len(found.tokens) <= most:
                     return found
             except RefusedError as error:
-                if not is_too_long(error):
+                if not windows.is_too_long(error):
                     raise
-                most = most or (limit_said(error) or 0) - 2
+                most = most or (windows.limit_said(error) or 0) - 2
                 if most < 1:
                     raise InputError(f"{error}; give its context_length") from error
         assert most is not None
         how = most, self.stride or max(1, most // 2), parts
         if self.takes_ids:
-            return await score_by_ids(self.ask, await self.tokenize(prompt), *how)
-        return await score_by_strings(self.ask, *how)
+            return await windows.score_by_ids(self.ask, await self.tokenize(prompt), *how)
+        return await windows.score_by_strings(self.ask, *how)
 
     def score(self, texts: Iterable[tuple[object, str]], journal: Journal) -> Iterator[TokenScores]:
         """Score texts, each with what a message calls it, in their order; see `Journal`."""

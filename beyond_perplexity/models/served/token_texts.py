@@ -9,8 +9,7 @@ from itertools import product
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.served.options import SPECIAL
-from beyond_perplexity.models.served.protocols import Prompted
+from beyond_perplexity.models.served.protocols import SPECIAL, Prompted
 from beyond_perplexity.models.token_scores import TokenScores
 
 # As OpenAI shows a part of a character, and as SentencePiece does.

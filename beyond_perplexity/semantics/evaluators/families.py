@@ -92,9 +92,9 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         sources=(("package",), ("path",)),
     ),
     "word2vec": EvaluatorFamily(
-        *_of("word2vec:load_word2vec", "Word2VecSection", "word2vec of the corpus"),
+        *_of("word_vectors:load_word2vec", "Word2VecSection", "word2vec of the corpus"),
         measures=_OF_WORDS,
-        fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
+        fit=f"{_EVALUATORS}.word_vectors:fit_word2vec",
         network=False,
         vectors=True,
     ),

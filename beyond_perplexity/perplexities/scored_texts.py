@@ -1,4 +1,4 @@
-"""The documents of a corpus of a run, as texts that are to be scored."""
+"""The documents that are to be scored: those of a split of a run, or those that a user gives."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.corpus.external import GroupField, read_grouped
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.summary import ScoredText
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.shards import read_batches
 
 READ = 8_192  # documents that are read at once
@@ -47,3 +51,24 @@ def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator
         yield documents.append_column("text", found.column("text"))
     if len(waiting) or next(strings, None) is not None:
         raise InputError(other)
+
+
+_WHO = "give it to every document, or to none and leave the group column out"
+
+
+def group_field(options: ScoringOptions) -> GroupField:
+    """Return what names the group of a document, and whether it must be there."""
+    return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
+
+
+def filled_documents(
+    options: ScoringOptions, cleaning: Preprocessing | None, account: Account | None = None
+) -> Iterator[ScoredText]:
+    """Stream the documents that have a word, cleaned or as they are; all are accounted for."""
+    account = Account(options.texts, "documents") if account is None else account
+    given = cleaning, group_field(options), options.field, account
+    for place, (text, group) in enumerate(read_grouped(options.texts, *given)):
+        if text.strip():
+            yield ScoredText(place, text, group)
+        else:
+            account.left_out[NO_TOKEN] += 1

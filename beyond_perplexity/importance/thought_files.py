@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.log_space import to_perplexity
+from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 from beyond_perplexity.storage.table_files import Kinds, RowBatch, TableFile, open_table
 
 THOUGHT_COLUMNS = ("instance", "sample", "n_tokens", "log_p_answer")
@@ -86,6 +87,22 @@ class ThoughtFile(TableFile):
             self.file.check(batch, "cut", (cut != 0) & (cut != 1), "0 or 1")
             wrong = (cut == 1) & (answer > -math.inf)
             self.file.check(batch, "log_p_answer", wrong, "-inf, as the thought was cut")
+
+
+def check_alike(files: Sequence[ThoughtFile]) -> None:
+    """Refuse shards of several models, or of thoughts that were drawn in several ways."""
+    known: dict[str, object] = {}
+    for file in files:
+        if RECORD_KEY not in file.file.metadata:  # of another program
+            continue
+        record = parse_record(file.path, file.file.metadata[RECORD_KEY])
+        known[str(file.path)] = record.get("options"), record.get("checkpoint_hash")
+        first = next(iter(known))
+        if known[str(file.path)] != known[first]:
+            raise InputError(
+                f"{file.path}: has thoughts of another model, or of other options, than {first}; "
+                "give the shards of one folder"
+            )
 
 
 class ThoughtSums(NamedTuple):

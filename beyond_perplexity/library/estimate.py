@@ -25,7 +25,7 @@ from beyond_perplexity.importance.reduction import (
     is_below_one,
     reduce_files,
 )
-from beyond_perplexity.importance.thought_files import ThoughtFile, sum_thoughts
+from beyond_perplexity.importance.thought_files import ThoughtFile, check_alike, sum_thoughts
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import EstimateOptions
@@ -79,6 +79,7 @@ def estimate(given: EstimateOptions) -> Result:
     if bool(read["weights"]) == bool(read["thoughts"]):
         raise InputError("weights: give files of weights or of thoughts, one of both")
     thoughts = [ThoughtFile(one) for one in read["thoughts"]]
+    check_alike(thoughts)
     files = {**read, "weights": thoughts or read["weights"]}
     reduction = reduce_files(argparse.Namespace(seed=given.seed, **files), labels, options)
     table = estimates_table(reduction)

@@ -1,6 +1,6 @@
 """Thoughts: how often claims of two-sided bounds miss, and what thoughts are worth to an answer.
 
-Needs a quarter of an hour. Oracles: for a model that remembers two symbols, log p with a cap and
+Needs a quarter of an hour. Oracles: for a chain of symbols log p with a cap and
 without is a matrix power and a linear solve; 1,000 sets of 100 thoughts each, all drawn by the
 package. A row fails where the one-sided 99.9% lower limit (Clopper & Pearson) of missed claims is
 above 5%. Of chained additions a small Transformer is trained whose right answers are known.
@@ -16,58 +16,107 @@ import torch
 import beyond_perplexity
 from beyond_perplexity.importance.thought_draws import Question, ThoughtEnds, ThoughtOptions
 from beyond_perplexity.importance.thoughts import answer_beside, draw_thoughts, read_question
+from beyond_perplexity.models.contract import LanguageModel, TensorState
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.vocabulary import BOS, EOS
-from tests.unit.test_thoughts import ENDS, SYMBOLS, YES, A, B, Remembering, exact
 from tests.unit.uneven_weights import claim, surely_above
 
-SETS, SAMPLES, MOST = 1000, 100, 12
+SETS, SAMPLES, MOST, COUNT = 1000, 100, 32, 128
+
+
+SYMBOLS = np.arange(4, 4 + COUNT)  # of thoughts and answers; 3 is the marker
+MARKER, PLAIN = 3, 2  # PLAIN in the place of a hint: there is none
+
+
+class Hinted(LanguageModel):
+    """A chain of symbols: the next depends on the last, after the marker on the one before it.
+
+    The token after the first of a prompt is a hint: an answer's first symbol, and thoughts then
+    turn to what makes that answer probable.
+    """
+
+    vocabulary_size = 4 + COUNT
+    config = property(lambda self: {})
+
+    def __init__(self, seed, share=0.25):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        logits = torch.randn(2, 4 + COUNT, 4 + COUNT, generator=generator)
+        logits[0] *= 0.3  # so that few of the thoughts of a set end alike
+        logits[0, :, MARKER] = logits[0, :, 4:].logsumexp(1) + math.log(share / (1 - share))
+        logits[0, :, EOS] = logits[0, :, 4:].logsumexp(1) - 5
+        logits[1, :, MARKER] = -20.0
+        logits[:, :, [BOS, PLAIN]] = -torch.inf
+        self.register_buffer("tables", logits.log_softmax(-1))
+
+    def forward(self, tokens):
+        raise NotImplementedError
+
+    def initial_state(self, batch_size, maximum_length):
+        return TensorState(tuple(torch.zeros(batch_size, dtype=torch.int64) for _ in range(3)))
+
+    def step(self, tokens, state):
+        last, hint, age = state.parts
+        hint = torch.where(age == 1, tokens, hint)
+        after = (tokens == MARKER)[:, None]
+        tilt = torch.zeros(len(tokens), 4 + COUNT)
+        tilt[:, 4:] = 0.7 * self.tables[1, 4:][:, hint].T
+        hinted = (hint != PLAIN)[:, None] & ~after
+        plain = torch.where(after, self.tables[1, last], self.tables[0, tokens])
+        return plain + torch.where(hinted, tilt, 0.0), TensorState((tokens, hint, age + 1))
 
 
 def questions(model):
-    """Make 14 prompts, each with the answer that it makes least or most probable, and p of it."""
-    found = []
-    for place, (x, y) in enumerate([(x, y) for x in (A, B, YES) for y in (A, B, YES)] * 2):
-        answer = ((A, B, YES)[place % 3], SYMBOLS[place % 2], EOS)
-        shown = np.array([BOS, answer[1], answer[0]])
-        asked = Question(place, np.array([BOS, x, y]), shown, np.array(answer), 3)
-        capped, cut = exact(model, MOST, (y, x), answer)
-        found.append((asked, capped, exact(model, None, (y, x), answer), cut))
-    return found[:14]
+    """Make 14 prompts with answers; p with a cap, without, and P(cut), by powers and a solve."""
+    p, random = model.tables.double().exp().numpy(), np.random.default_rng(3)
+    inside, found = p[0][np.ix_(SYMBOLS, SYMBOLS)], []
+    for place in range(14):
+        first, answer = random.integers(COUNT), random.choice(SYMBOLS)
+        begin = np.eye(COUNT)[first]
+        ends = p[0, SYMBOLS, MARKER] * p[1, SYMBOLS, answer] * p[0, answer, EOS]
+        whole = float(begin @ np.linalg.solve(np.eye(COUNT) - inside, ends))
+        capped, cut = 0.0, begin
+        for _ in range(MOST):
+            capped, cut = capped + float(cut @ ends), cut @ inside
+        prompts = (np.array([BOS, hint, SYMBOLS[first]]) for hint in (PLAIN, answer))
+        asked = Question(place, *prompts, np.array([answer, EOS]), 2)
+        found.append((asked, capped, whole, float(cut.sum())))
+    return found
 
 
 @pytest.mark.parametrize("proposal", ["own", "answer", "mixture"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_claims_on_thoughts_of_a_chain(proposal, seed):
-    model, options = Remembering(seed), ThoughtOptions(proposal, 0.5, MOST)
+def test_claims_on_thoughts_of_a_chain(proposal):
+    torch.set_num_threads(1)
+    model, options = Hinted(0), ThoughtOptions(proposal, 0.5, MOST)
+    ends = ThoughtEnds(np.array([MARKER]), np.array([EOS]))
     ended, right, held = [], [], questions(model)
     for asked, *_ in held:
         plain = asked if proposal != "own" else asked._replace(shown=np.empty(0, np.int64))
         read = read_question(model, plain, MOST)
-        found = draw_thoughts(read, ENDS, options, range(SETS * SAMPLES), seed=5)
+        found = draw_thoughts(read, ends, options, range(SETS * SAMPLES), seed=5)
         drawn = found.log_p_thought - found.log_q_thought
         ended.append((found.log_p_answer + drawn).reshape(SETS, SAMPLES))
         answered = np.where(found.cut, 0.0, found.log_p_answer)
         right.append((answered + drawn).reshape(SETS, SAMPLES))
     capped, whole, cut = (np.array([one[k] for one in held]) for k in (1, 2, 3))
-    print(
-        f"{proposal}, seed {seed}: P(cut) {cut.mean():.1%}, p_cap / p {(capped / whole).min():.3f}"
-    )
+    print(f"{proposal}: P(cut) {cut.mean():.1%}, least p_cap / p {(capped / whole).min():.3f}")
+    means = np.exp(np.stack(ended)).mean((1, 2)) / capped
+    print(f"  mean weight / p_cap: {means.min():.3f} to {means.max():.3f}")
     first = [claim(np.array(one), np.log(capped).sum()) for one in zip(*ended, strict=True)]
     upper = [claim(np.array(one), np.log(capped + cut).sum()) for one in zip(*right, strict=True)]
     truth = np.log(whole).sum()
+    pairs = list(zip(first, upper, strict=True))
+    missed = [not low.ends.low <= truth <= high.ends.high for low, high in pairs]
     misses = {
         "p_cap": [one.missed for one in first if one.made],
-        "p": [
-            not low.ends.low <= truth <= high.ends.high
-            for low, high in zip(first, upper, strict=True)
-            if low.made and high.made
-        ],
+        "p": [bad for bad, (x, y) in zip(missed, pairs, strict=True) if x.made and y.made],
+        "p, claimed or not": missed,
     }
-    for name, missed in misses.items():
-        print(f"  {name}: claimed {len(missed)} of {SETS}, missed {np.mean(missed or [0]):.1%}")
-        assert surely_above(sum(missed), len(missed)) <= 0.05
-    assert len(misses["p_cap"]) > SETS // 2
+    for name, found in misses.items():
+        print(f"  {name}: {len(found)} of {SETS} sets, missed {np.mean(found or [0]):.1%}")
+        assert surely_above(sum(found), len(found)) <= 0.05
+    if proposal == "mixture":  # own weights are too uneven for many claims
+        assert len(misses["p_cap"]) > SETS // 2
 
 
 TERMS, DIGIT, PLUS, EQUALS, DONE = 5, 3, 13, 14, 15  # ids: ten digits from 3 on
@@ -120,11 +169,28 @@ def train():
     return model.eval()
 
 
+def known_thoughts(model, prompt, right):
+    """Return Σ p(z, y) of no thought and of the right running sums: nearly all of p(y)."""
+    sums = (np.cumsum(np.array(prompt[1::2]) - DIGIT)[1:] % 10 + DIGIT).tolist()
+    total = 0.0
+    for thought in ([], sums):
+        rest = [*thought, DONE, right, EOS]
+        with torch.no_grad():
+            rows = model(torch.tensor([[*prompt, *rest]]))[0].double().log_softmax(-1)
+        places = torch.arange(len(prompt) - 1, len(prompt) + len(rest) - 1)
+        total += float(rows[places, torch.tensor(rest)].sum().exp())
+    return total
+
+
 def test_chained_additions_need_their_thoughts():
-    """Oracle: the sums; the answer after right running sums is known to the model, else hardly."""
+    """Oracle: whole passes over no thought and the right one, beside which little gives the sum.
+
+    The greedy thought is right where the model adds rightly, and says nothing of those that are
+    wrong: its perplexity is below that of the model, and no thought's above.
+    """
     torch.set_num_threads(1)
     model, ends = train(), ThoughtEnds(np.array([DONE]), np.array([EOS]))
-    rows = []
+    rows, known = [], 0.0
     for instance, (prompt, _, _, right) in enumerate(additions(np.random.default_rng(2), 60)):
         nothing, answer = np.empty(0, np.int64), np.array([right, EOS])
         asked = Question(instance, np.array(prompt), nothing, answer, 1)
@@ -134,15 +200,15 @@ def test_chained_additions_need_their_thoughts():
         held = {"instance": instance, "sample": range(200), "n_tokens": 2, **beside._asdict()}
         held |= {"log_p_answer": found.log_p_answer, "cut": found.cut.astype(int)}
         rows.append(pd.DataFrame(held))
+        known += math.log(known_thoughts(model, prompt, right))
     found = beyond_perplexity.estimate(thoughts=pd.concat(rows))
     print(found.text)
     sums = found.summary["thoughts"]
     marginal = found.table.query("method == 'importance_sampling' and aggregation == 'instance'")
-    value = float(marginal["value"].iloc[0])
+    value, most = float(marginal["value"].iloc[0]), math.exp(-known / 120)
     print(
         f"perplexity of answers: no thought {sums['no_thought']:.3f}, one (greedy) "
-        f"{sums['greedy']:.3f}, all {value:.3f}"
+        f"{sums['greedy']:.3f}, all {value:.3f} (of the known thoughts alone {most:.3f})"
     )
-    assert value < sums["no_thought"] / 1.2
-    assert value < sums["greedy"]
-    assert math.isfinite(value)
+    assert 0.98 * most < value < 1.005 * most
+    assert sums["greedy"] < 0.95 * value < 0.8 * sums["no_thought"]

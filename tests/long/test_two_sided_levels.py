@@ -15,8 +15,16 @@ from beyond_perplexity.importance.bidirectional_gaps import shown_lack
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_log_prob
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models.latents import kglm_tagger, rnng_discriminative, rnng_span_crf
+from beyond_perplexity.models.latents.masked_diffusion_orders import ConfidenceOrders
 from tests.long.test_particle_levels import case
-from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm, test_rnng
+from tests.unit import (
+    kglm_reference,
+    rnng_reference,
+    test_entitynlm,
+    test_kglm,
+    test_masked_diffusion,
+    test_rnng,
+)
 from tests.unit import test_rnng_top_down as top_down
 from tests.unit.entitynlm_reference import all_codes
 from tests.unit.test_smc import numbers
@@ -144,6 +152,13 @@ def graph(context):
     return [table(model, proposal, test_kglm.batch_of(words), rows[len(words)]) for words in found]
 
 
+def orders(scale):
+    model = test_masked_diffusion.make(scale=scale)
+    rows = {n: torch.tensor(test_masked_diffusion.all_orders(n)) for n in range(3, 7)}
+    pair, batch_of = (model, ConfidenceOrders(model)), test_masked_diffusion.batch_of
+    return [table(*pair, batch_of(words), rows[len(words)]) for words in texts(9, 3, 6)]
+
+
 TINY = {
     "RNNG": binary,
     "RNNG, labelled": labelled,
@@ -151,6 +166,8 @@ TINY = {
     "EntityNLM, causal": lambda: entities("causal"),
     "KGLM": lambda: graph("peeking"),
     "KGLM, causal": lambda: graph("causal"),
+    "masked diffusion": lambda: orders(0.2),
+    "masked diffusion, uneven": lambda: orders(0.6),  # orders agree the less
 }
 
 

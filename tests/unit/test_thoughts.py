@@ -345,6 +345,10 @@ def test_thoughts_of_a_chat_model_are_scored_as_transformers_does(reasoner, tmp_
     pd.testing.assert_frame_equal(drawn(reasoner, tmp_path / "a").table, table)
     with pytest.raises(InputError, match=r"00000.parquet: has thoughts of other prompts, options"):
         drawn(reasoner, tmp_path / "a", seed=9)
+    drawn(reasoner, tmp_path / "c", seed=9)
+    mixed = [str(tmp_path / "a" / "00000.parquet"), str(tmp_path / "c" / "00001.parquet")]
+    with pytest.raises(InputError, match=r"00001.parquet: has thoughts of another model, or of o"):
+        beyond_perplexity.estimate(thoughts=mixed)
     found = beyond_perplexity.estimate(thoughts=sorted(map(str, (tmp_path / "a").glob("*"))))
     plain = table.groupby("instance").log_p_answer.apply(lambda x: np.exp(x).mean())
     value = found.table.query("method == 'importance_sampling' and aggregation == 'instance'")

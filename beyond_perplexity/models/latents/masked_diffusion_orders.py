@@ -18,7 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latents.masked_diffusion import MaskedModel, OrderState
+from beyond_perplexity.models.latents.masked_diffusion_walks import MaskedModel, OrderState
 from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 
 UNIFORM = 1e6  # a temperature above all entropies, whose differences no longer count

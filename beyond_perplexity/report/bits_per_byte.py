@@ -15,14 +15,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import Descriptions, both_ways
 from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    lay_out,
-    text_columns,
-    texts_beside,
-    to_text,
-)
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -34,7 +27,7 @@ from beyond_perplexity.report.published import (
 
 SPELLED = "open-vocabulary bits per byte"
 RAW_BITS = "bits per byte of raw text"
-_TEXTS = texts_beside("bits_per_byte.toml", star_note=STAR_NOTE)
+_TEXTS = layout.texts_beside("bits_per_byte.toml", star_note=STAR_NOTE)
 BITS_NOTE = _TEXTS["bits_note"]
 
 
@@ -95,17 +88,19 @@ def model_table(
     models: Descriptions,
     perplexities: Descriptions,
     labels: Labels,
-) -> Table:
+) -> layout.Table:
     """Make Table 1 of ``model.json`` and perplexity results: parameters and perplexity."""
     texts = [text for text in BITS_HEADINGS if _scored(perplexities, text)]
     names = labels.sort_models(models)
     records = [_model_record(name, models[name], perplexities.get(name)) for name in names]
     two_digits, measured = partial(shown, digits=2), "Perplexity of the test set"
     columns = [
-        *text_columns("Model", form=labels.model),
-        *text_columns("Vocabulary"),
-        Column(OWN, "Parameters (millions)", of="parameters", form=lambda n: shown(n / 1e6, 2)),
-        Column(
+        *layout.text_columns("Model", form=labels.model),
+        *layout.text_columns("Vocabulary"),
+        layout.Column(
+            OWN, "Parameters (millions)", of="parameters", form=lambda n: shown(n / 1e6, 2)
+        ),
+        layout.Column(
             PAPER,
             "Parameters (millions)",
             published=True,
@@ -113,16 +108,16 @@ def model_table(
             form=lambda n: shown(n / 1e6 if n else None),
         ),
         *(
-            Column(f"per {name}", measured, of=f"perplexity_per_{key}", form=two_digits)
+            layout.Column(f"per {name}", measured, of=f"perplexity_per_{key}", form=two_digits)
             for name, key in (
                 ("token", "token"),
                 ("word", "word"),
                 ("word, unknown penalized", "word_unknown_penalized"),
             )
         ),
-        Column(PAPER, measured, published=True, of=f"{COLUMN}_perplexity", form=two_digits),
+        layout.Column(PAPER, measured, published=True, of=f"{COLUMN}_perplexity", form=two_digits),
         *(
-            Column(
+            layout.Column(
                 BITS_HEADINGS[text], "Bits of the test set", of=f"bits_per_byte_{text}", form=shown
             )
             for text in texts
@@ -134,7 +129,7 @@ def model_table(
         "Caps of length, such as the pieces that a model was trained on, are in the CSV (data)."
     )
     title = "Table 1: Parameters and perplexity of the models"
-    return lay_out("table_1", title, note, columns, records, published_note=PUBLISHED_NOTE)
+    return layout.lay_out("table_1", title, note, columns, records, published_note=PUBLISHED_NOTE)
 
 
 def _scored(perplexities: Descriptions, text: str) -> dict[str, ByteBits | None]:
@@ -222,41 +217,41 @@ def sorted_differences(differences: pd.DataFrame, labels: Labels) -> pd.DataFram
     return differences.iloc[np.lexsort(np.array([*places, is_pair(differences), texts]))]
 
 
-def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
+def differences_table(differences: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of bits per byte and their differences: a row a model, then one a pair."""
     columns = [
-        *text_columns("Text", of="scored_text", form=lambda text: text or ""),
-        *text_columns("Model", of="first", form=labels.model),
-        *text_columns(
+        *layout.text_columns("Text", of="scored_text", form=lambda text: text or ""),
+        *layout.text_columns("Model", of="first", form=labels.model),
+        *layout.text_columns(
             "less model", of="second", form=lambda n: "" if pd.isna(n) else labels.model(n)
         ),
-        Column(
+        layout.Column(
             "bits per byte",
             of=lambda r: _bits(r["value"], not pd.isna(r["second"])) + stars(r["p_adjusted"]),
         ),
-        Column("95% interval", of=("second", "low", "high"), form=_difference_interval),
-        Column(
+        layout.Column("95% interval", of=("second", "low", "high"), form=_difference_interval),
+        layout.Column(
             "by document",
             of=("second", "low_by_document", "high_by_document"),
             form=_difference_interval,
         ),
-        Column("p", of="p_value", form=shown_p),
-        Column("p adjusted", of="p_adjusted", form=shown_p),
-        Column("least", of="detectable", form=partial(shown, digits=_DIGITS)),
-        Column("groups", of=_groups),
-        *text_columns("note", form=lambda text: text or ""),
+        layout.Column("p", of="p_value", form=shown_p),
+        layout.Column("p adjusted", of="p_adjusted", form=shown_p),
+        layout.Column("least", of="detectable", form=partial(shown, digits=_DIGITS)),
+        layout.Column("groups", of=_groups),
+        *layout.text_columns("note", form=lambda text: text or ""),
     ]
     ordered = sorted_differences(differences, labels).astype({"groups": "Int64"})
     title = "Differences between models in bits per byte"
-    return lay_out("perplexity_differences", title, f"{_NOTE} {_CLAIM}", columns, ordered)
+    return layout.lay_out("perplexity_differences", title, f"{_NOTE} {_CLAIM}", columns, ordered)
 
 
-def _shorter(table: Table) -> str:
+def _shorter(table: layout.Table) -> str:
     """Write a table for a terminal: no column that is empty in all rows, notes beneath."""
     *rest, _ = range(len(table.columns))
     kept = [place for place in rest if any(row[place] for row in table.rows)]
     notes = dict.fromkeys(row[-1] for row in table.rows if row[-1])
-    return "\n".join([to_text(table.chosen(kept)), *notes])
+    return "\n".join([layout.to_text(table.chosen(kept)), *notes])
 
 
 def _matrix(pairs: pd.DataFrame, names: Sequence[str], labels: Labels) -> str:
@@ -265,11 +260,11 @@ def _matrix(pairs: pd.DataFrame, names: Sequence[str], labels: Labels) -> str:
         (row["first"], row["second"]): _bits(row["value"], True) + stars(row["p_adjusted"])
         for row in both_ways(pairs).to_dict("records")
     }
-    columns = [Column("", text=True, of=labels.model)]
+    columns = [layout.Column("", text=True, of=labels.model)]
     for name in names:
         of = partial(lambda second, first: cells.get((first, second), ""), name)
-        columns.append(Column(labels.model(name), of=of))
-    return to_text(lay_out("matrix", "", "", columns, names))
+        columns.append(layout.Column(labels.model(name), of=of))
+    return layout.to_text(layout.lay_out("matrix", "", "", columns, names))
 
 
 def describe_differences(differences: pd.DataFrame, labels: Labels) -> str:

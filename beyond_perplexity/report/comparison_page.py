@@ -31,6 +31,7 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.p_values import needed_draws
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.compare import (
     BASELINES,
     BaselineWords,
@@ -39,20 +40,6 @@ from beyond_perplexity.report.compare import (
     compare_sample_sets,
 )
 from beyond_perplexity.report.examples import named_words_table
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    csv_text,
-    drawn_files,
-    html_page,
-    interval_column,
-    lay_out,
-    render,
-    text_columns,
-    to_html_table,
-    to_text,
-    write_files,
-)
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import check_output_folder
@@ -126,7 +113,7 @@ def _marked(row: Mapping[Any, Any], digits: int) -> str:
 
 def comparison_table(
     measures: pd.DataFrame, words: BaselineWords = BASELINES["halves"], *, raw: bool = False
-) -> Table:
+) -> layout.Table:
     """Make the table of how far the samples are from the reference; `raw`: without a vocabulary."""
     note = _MAIN_NOTE.format(baseline=words.note)
     found = {(row["tendency"], row["measure"]): row for row in measures.to_dict("records")}
@@ -148,21 +135,25 @@ def comparison_table(
         return lambda pair: show(pair[1], 4 if pair[0].distance == "max_difference" else 3)
 
     columns = [
-        Column("Tendency", text=True, of=lambda pair: pair[0].heading),
-        Column("Reference", of=value("_reference")),
-        Column("Samples", of=value("")),
-        Column("Distance", of=rounded(_marked)),
-        Column("Kind", text=True, of=lambda pair: definitions.DISTANCE_NAMES[pair[0].distance]),
-        Column(words.heading, of=rounded(lambda row, n: shown(row["baseline"], n))),
-        Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
-        Column("95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))),
-        Column("Adjusted p", of=lambda pair: shown_p(pair[1]["p_adjusted"])),
-        Column("Verdict", wraps=True, of=lambda pair: _said(pair[1])),
-        Column("Note", wraps=True, of=lambda pair: note_alone(pair[1])),
+        layout.Column("Tendency", text=True, of=lambda pair: pair[0].heading),
+        layout.Column("Reference", of=value("_reference")),
+        layout.Column("Samples", of=value("")),
+        layout.Column("Distance", of=rounded(_marked)),
+        layout.Column(
+            "Kind", text=True, of=lambda pair: definitions.DISTANCE_NAMES[pair[0].distance]
+        ),
+        layout.Column(words.heading, of=rounded(lambda row, n: shown(row["baseline"], n))),
+        layout.Column("Excess", of=rounded(lambda row, n: shown_signed(row["excess"], n))),
+        layout.Column(
+            "95% limits", of=rounded(lambda row, n: shown_interval(row["low"], row["high"], n))
+        ),
+        layout.Column("Adjusted p", of=lambda pair: shown_p(pair[1]["p_adjusted"])),
+        layout.Column("Verdict", wraps=True, of=lambda pair: _said(pair[1])),
+        layout.Column("Note", wraps=True, of=lambda pair: note_alone(pair[1])),
     ]
     keys = {(row.tendency, row.distance) for row, _ in kept}
     pairs = zip(measures["tendency"], measures["measure"], strict=True)
-    return lay_out(
+    return layout.lay_out(
         "raw" if raw else "main",
         "How far are the raw texts?" if raw else "How far are the samples from the reference?",
         f"{_RAW_NOTE} {note}" if raw else note,
@@ -173,18 +164,20 @@ def comparison_table(
     )
 
 
-def all_measures_table(measures: pd.DataFrame) -> Table:
+def all_measures_table(measures: pd.DataFrame) -> layout.Table:
     """Make the table of all measures, rounded."""
     columns = [
-        *text_columns("Tendency", "Measure"),
-        Column("Value", of=lambda row: _marked(row, 4)),
-        Column("Baseline", form=partial(shown, digits=4)),
-        Column("Excess", form=partial(shown_signed, digits=4)),
-        interval_column("95% limits"),
-        Column("p", of="p_value", form=shown_p),
-        Column("Adjusted p", of="p_adjusted", form=shown_p),
-        Column("p of the law", of="p_value_law", form=shown_p),
-        Column("Note", wraps=True, of=lambda r: _said(r) if reason_withheld(r) else note_alone(r)),
+        *layout.text_columns("Tendency", "Measure"),
+        layout.Column("Value", of=lambda row: _marked(row, 4)),
+        layout.Column("Baseline", form=partial(shown, digits=4)),
+        layout.Column("Excess", form=partial(shown_signed, digits=4)),
+        layout.interval_column("95% limits"),
+        layout.Column("p", of="p_value", form=shown_p),
+        layout.Column("Adjusted p", of="p_adjusted", form=shown_p),
+        layout.Column("p of the law", of="p_value_law", form=shown_p),
+        layout.Column(
+            "Note", wraps=True, of=lambda r: _said(r) if reason_withheld(r) else note_alone(r)
+        ),
     ]
     few = too_few_permutations(measures.to_dict("records"))
     note = (
@@ -193,24 +186,24 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
         "split fit (ranks and frequencies of different halves), the value of the fit as in the "
         "paper. In full precision in tendencies.csv."
     )
-    return lay_out("measures", "All measures", note, columns, measures)
+    return layout.lay_out("measures", "All measures", note, columns, measures)
 
 
-def texts_table(measures: pd.DataFrame, labels: Labels) -> Table:
+def texts_table(measures: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of what the texts are made of: shares of what no test sees."""
     tidy = measures[measures["tendency"] == definitions.TEXT]
     found = dict(zip(tidy["measure"], tidy["value"], strict=True))
     columns = [
-        Column("Share", text=True, of=TEXT_TITLES.get),
-        Column("Reference", of=lambda name: shown_share(found.get(f"{name}_reference"))),
-        Column("Samples", of=lambda name: shown_share(found.get(name))),
+        layout.Column("Share", text=True, of=TEXT_TITLES.get),
+        layout.Column("Reference", of=lambda name: shown_share(found.get(f"{name}_reference"))),
+        layout.Column("Samples", of=lambda name: shown_share(found.get(name))),
     ]
     names = [name for name in TEXT_TITLES if {name, f"{name}_reference"} & found.keys()]
     note = ". ".join(texts_warned(tidy.to_dict("records"), labels))
-    return lay_out("texts", "What the texts are made of", note, columns, names, tidy)
+    return layout.lay_out("texts", "What the texts are made of", note, columns, names, tidy)
 
 
-def sample_sets_table(comparison: Comparison) -> Table:
+def sample_sets_table(comparison: Comparison) -> layout.Table:
     """Make the table of what was compared: files, documents, groups, tokens, types."""
     held = comparison.reference, comparison.samples
     sample_sets = zip(("Reference", "Samples"), held, comparison.groups, strict=True)
@@ -228,14 +221,16 @@ def sample_sets_table(comparison: Comparison) -> Table:
     ]
     grouped = any(row["Groups"] is not None for row in rows)
     columns = [
-        Column(name, text=True, of=name)
+        layout.Column(name, text=True, of=name)
         if name in ("Text", "File")
-        else Column(name, of=name, form=lambda count: "none" if count is None else f"{count:,}")
+        else layout.Column(
+            name, of=name, form=lambda count: "none" if count is None else f"{count:,}"
+        )
         for name in rows[0]
         if name != "Groups" or grouped
     ]
     title = "What was compared"
-    return lay_out("sample_sets", title, comparison.permuted, columns, rows, pd.DataFrame())
+    return layout.lay_out("sample_sets", title, comparison.permuted, columns, rows, pd.DataFrame())
 
 
 def _reach(measures: pd.DataFrame, permutations: int) -> str:
@@ -289,10 +284,10 @@ def comparison_page(
         "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
         "all": all_measures_table(found.measures),
     }
-    sample_set = render(
+    sample_set = layout.render(
         "templates/comparison.html",
         title=title,
-        tables={n: to_html_table(t) if t and t.rows else "" for n, t in tables.items()},
+        tables={n: layout.to_html_table(t) if t and t.rows else "" for n, t in tables.items()},
         figures={name: base64.b64encode(svg).decode() for name, svg in figures.items()},
         figure_texts=PAGE_FIGURES,
         wide=WIDE,
@@ -300,7 +295,7 @@ def comparison_page(
         measures=len(found.measures),
         settings=_settings(options, found),
     )
-    return html_page(title, sample_set)
+    return layout.html_page(title, sample_set)
 
 
 def draw_one(name: str, comparison: Comparison) -> Figure:
@@ -327,19 +322,19 @@ def comparison_text(found: Comparison) -> str:
     main = comparison_table(found.measures, found.baseline)
     words = named_words_table(found.words, found.labels, terminal=True)
     tables = main, words, all_measures_table(found.measures)
-    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
+    return "\n\n".join(f"{table.title}\n\n{layout.to_text(table)}" for table in tables)
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
     """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn."""
     figures = draw_figures(found)
-    files = drawn_files(figures)
+    files = layout.drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
-    texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
+    texts = {n: layout.csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
     words = found.words.drop(columns="source", errors="ignore")
-    texts |= {"words.csv": csv_text(words), "compare.html": page}
-    write_files(out, files | {name: text.encode() for name, text in texts.items()})
+    texts |= {"words.csv": layout.csv_text(words), "compare.html": page}
+    layout.write_files(out, files | {name: text.encode() for name, text in texts.items()})
 
 
 def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparison:

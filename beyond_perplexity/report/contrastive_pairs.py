@@ -10,26 +10,11 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.contrastive.differences import HIGHER, read_table_1
-from beyond_perplexity.figures import measure_names
+from beyond_perplexity.figures import measure_names, numbers
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import (
-    shown,
-    shown_interval,
-    shown_share,
-    shown_signed,
-)
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    interval_column,
-    lay_out,
-    text_columns,
-    texts_beside,
-    under,
-    without_repeats,
-)
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
@@ -38,7 +23,7 @@ from beyond_perplexity.schemas.contrastive import (
 from beyond_perplexity.verdicts import ALIKE
 
 _ALIKE, _NOT_FOUND = "·", "–"
-_TEXTS = texts_beside(
+_TEXTS = layout.texts_beside(
     "contrastive_pairs.toml",
     logarithms=" and ".join(measure_names.LOGARITHMS),
     not_found=_NOT_FOUND,
@@ -46,36 +31,41 @@ _TEXTS = texts_beside(
 _NOTE = _TEXTS["note"]
 
 
-def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
+def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of external pairs: a row for each phenomenon and model, in file order."""
     named = contrasts.groupby(["source", "phenomenon"], sort=False).ngroup()
     places = contrasts["model"].map(labels.sort_models(contrasts["model"]).index)
     rows = contrasts.iloc[np.lexsort([places, named])]
     columns = [
-        *text_columns("Pairs", of="source"),
-        *text_columns("Phenomenon", form=lambda name: name.replace("_", " ")),
-        *text_columns("Model", form=labels.model),
-        *under(
+        *layout.text_columns("Pairs", of="source"),
+        *layout.text_columns("Phenomenon", form=lambda name: name.replace("_", " ")),
+        *layout.text_columns("Model", form=labels.model),
+        *layout.under(
             "Pairs",
-            Column("compared", of=("pairs", "identical"), form=lambda n, same: f"{n - same:,}"),
-            Column("identical", form=","),
-            Column("of equal score", of="undecided", form=","),
+            layout.Column(
+                "compared", of=("pairs", "identical"), form=lambda n, same: f"{n - same:,}"
+            ),
+            layout.Column("identical", form=","),
+            layout.Column("of equal score", of="undecided", form=","),
         ),
-        Column("value", "Accuracy", of="accuracy", form=shown),
-        interval_column(group="Accuracy", of="accuracy_"),
-        Column("nats a pair", "H_C", of="contrastive_entropy", form=shown),
-        interval_column(group="H_C"),
-        Column("nats a word", "H_C", of="per_word", form=shown),
-        Column(
-            "more words", "Good side", of="length_difference", form=partial(shown_signed, digits=2)
+        layout.Column("value", "Accuracy", of="accuracy", form=numbers.shown),
+        layout.interval_column(group="Accuracy", of="accuracy_"),
+        layout.Column("nats a pair", "H_C", of="contrastive_entropy", form=numbers.shown),
+        layout.interval_column(group="H_C"),
+        layout.Column("nats a word", "H_C", of="per_word", form=numbers.shown),
+        layout.Column(
+            "more words",
+            "Good side",
+            of="length_difference",
+            form=partial(numbers.shown_signed, digits=2),
         ),
-        Column("shorter", "Good side", of="good_shorter", form=shown_share),
+        layout.Column("shorter", "Good side", of="good_shorter", form=numbers.shown_share),
     ]
     tidy = logarithm_columns(
         rows.reset_index(drop=True), ("contrastive_entropy", "low", "high", "per_word")
     )
-    shown_rows = without_repeats(rows.to_dict("records"), "source", "phenomenon")
-    return lay_out("pairs", "Good and bad sides of pairs", _NOTE, columns, shown_rows, tidy)
+    shown_rows = layout.without_repeats(rows.to_dict("records"), "source", "phenomenon")
+    return layout.lay_out("pairs", "Good and bad sides of pairs", _NOTE, columns, shown_rows, tidy)
 
 
 _SHOWN = 8  # lengths of a model; all are in the CSV
@@ -95,37 +85,37 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
 
 def partition_table(
     partitions: pd.DataFrame, given_lengths: measure_names.Descriptions, labels: Labels
-) -> Table:
+) -> layout.Table:
     """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
     names = labels.sort_models(partitions["model"])
     chosen = [_lengths(partitions[partitions["model"] == name]) for name in names]
     rows = pd.concat(chosen).to_dict("records")
     columns = [
-        *text_columns("Model", "Proposal", form=lambda name: name and labels.model(name)),
-        Column("Length (words)", of="length", form=","),
-        Column("Test sentences", of="sentences", form=","),
-        Column("estimate", "log Z, nats", of="log_z", form=shown),
-        Column("debiased", "log Z, nats", of="log_z_debiased", form=shown),
-        Column("standard error", "log Z, nats", of="standard_error", form=shown),
-        Column(
+        *layout.text_columns("Model", "Proposal", form=lambda name: name and labels.model(name)),
+        layout.Column("Length (words)", of="length", form=","),
+        layout.Column("Test sentences", of="sentences", form=","),
+        layout.Column("estimate", "log Z, nats", of="log_z", form=numbers.shown),
+        layout.Column("debiased", "log Z, nats", of="log_z_debiased", form=numbers.shown),
+        layout.Column("standard error", "log Z, nats", of="standard_error", form=numbers.shown),
+        layout.Column(
             "Effective samples",
             of=("ess", "samples"),
-            form=lambda ess, n: f"{shown(ess, 1)} of {n:,}",
+            form=lambda ess, n: f"{numbers.shown(ess, 1)} of {n:,}",
         ),
-        Column("Pareto k", of="pareto_k", form=partial(shown, digits=2)),
+        layout.Column("Pareto k", of="pareto_k", form=partial(numbers.shown, digits=2)),
     ]
     said = [_say_perplexity(labels.model(name), found) for name, found in given_lengths.items()]
     note = (_LENGTHS_NOTE + " ".join(said)).strip()
     title = "The partition function of models of sentences, by length"
-    shown_rows = without_repeats(rows, "model", "proposal")
-    return lay_out("partition", title, note, columns, shown_rows, partitions)
+    shown_rows = layout.without_repeats(rows, "model", "proposal")
+    return layout.lay_out("partition", title, note, columns, shown_rows, partitions)
 
 
 def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
     """Say the perplexity given the lengths, and of how many sentences it is not to be trusted."""
     value, (low, high) = found["perplexity_given_length"], found["interval"]
-    number = "∞" if value is None else shown(value, 2)
-    number += f" {shown_interval(low, high, 2)}" * (low is not None)
+    number = "∞" if value is None else numbers.shown(value, 2)
+    number += f" {numbers.shown_interval(low, high, 2)}" * (low is not None)
     particles = int(found.get("particles", 1))
     runs = f", from runs of {particles:,} particles" if particles > 1 else ""
     return (
@@ -179,7 +169,7 @@ def ordered_accuracies(differences: pd.DataFrame) -> pd.DataFrame:
     return found.assign(unit=PAIRWISE_ACCURACY, reading=found["reading"].mask(clear, ways))
 
 
-def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
+def readings_table(differences: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make Table 1: the reading of every ordered pair of models, a block a unit and level."""
     pairs, accuracies = ordered_readings(differences), ordered_accuracies(differences)
     if len(accuracies):
@@ -206,11 +196,14 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
         if (unit, level, first) in held
     ]
     columns = [
-        *text_columns("Unit", "Distortion"),
-        Column("No."),
-        *text_columns("Model"),
-        *(Column(place, "against model no.", text=True, of=name) for name, place in places.items()),
+        *layout.text_columns("Unit", "Distortion"),
+        layout.Column("No."),
+        *layout.text_columns("Model"),
+        *(
+            layout.Column(place, "against model no.", text=True, of=name)
+            for name, place in places.items()
+        ),
     ]
     title = "Table 1: What contrastive entropy and its ratio say of each pair of models"
-    shown_rows = without_repeats(rows, "unit", "distortion")
-    return lay_out("contrastive_readings", title, _READINGS_NOTE, columns, shown_rows, pairs)
+    shown_rows = layout.without_repeats(rows, "unit", "distortion")
+    return layout.lay_out("contrastive_readings", title, _READINGS_NOTE, columns, shown_rows, pairs)

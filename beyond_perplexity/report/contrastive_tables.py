@@ -24,17 +24,7 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    interval_column,
-    lay_out,
-    said_once,
-    text_columns,
-    texts_beside,
-    under,
-    without_repeats,
-)
+from beyond_perplexity.report import layout
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -44,7 +34,7 @@ from beyond_perplexity.report.published import (
 )
 from beyond_perplexity.schemas import contrastive
 
-_TEXTS = texts_beside("contrastive_tables.toml")
+_TEXTS = layout.texts_beside("contrastive_tables.toml")
 CONTRAST_NOTE = _TEXTS["contrast_note"]
 
 
@@ -80,7 +70,7 @@ def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def _notes(rows: pd.DataFrame, labels: Labels) -> str:
     pairs = zip(rows["model"], rows["note"], strict=True)
-    return said_once((labels.model(model), note) for model, note in pairs if note)
+    return layout.said_once((labels.model(model), note) for model, note in pairs if note)
 
 
 def _perplexities(perplexities: Descriptions, given_lengths: Descriptions) -> pd.DataFrame:
@@ -109,7 +99,7 @@ def _interval(row: Mapping[Any, Any]) -> str:
     return shown_interval(row["low"], row["high"]) if row else ""
 
 
-def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Column]:
+def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[layout.Column]:
     """Make three columns for each level: mean over draws, interval, published value."""
     held = by_key(rows, "unit", "model", "level")
 
@@ -120,14 +110,16 @@ def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Colu
     for level, title in titles.items():
         of = partial(at, level=level)
         columns += [
-            Column(f"{OWN} ±", title, of=of, form=_mean),
-            Column("95% interval", title, of=of, form=_interval),
-            Column(PAPER, title, published=True, of=of, form=lambda row: shown(row.get(COLUMN))),
+            layout.Column(f"{OWN} ±", title, of=of, form=_mean),
+            layout.Column("95% interval", title, of=of, form=_interval),
+            layout.Column(
+                PAPER, title, published=True, of=of, form=lambda row: shown(row.get(COLUMN))
+            ),
         ]
     return columns
 
 
-_NAME_COLUMN = Column("its name in the paper", text=True, published=True, of="named")
+_NAME_COLUMN = layout.Column("its name in the paper", text=True, published=True, of="named")
 
 
 def _with_published(rows: pd.DataFrame, papers: Mapping[str, PublishedContrasts]) -> pd.DataFrame:
@@ -158,7 +150,7 @@ def entropy_table(
     perplexities: Descriptions,
     given_lengths: Descriptions,
     labels: Labels,
-) -> Table:
+) -> layout.Table:
     """Make Table 2: perplexity, and contrastive entropy at each level of distortion."""
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}
@@ -180,12 +172,12 @@ def entropy_table(
         return f"{known:.2f}" if known else ""
 
     columns = [
-        Column("Unit", text=True, of="title"),
-        Column(
+        layout.Column("Unit", text=True, of="title"),
+        layout.Column(
             "Model", text=True, form=lambda n: labels.model(n) + ("" if n in known else _WITHOUT)
         ),
-        Column(OWN, "Perplexity per word", of="model", form=perplexity),
-        Column(PAPER, "Perplexity per word", published=True, of=printed),
+        layout.Column(OWN, "Perplexity per word", of="model", form=perplexity),
+        layout.Column(PAPER, "Perplexity per word", published=True, of=printed),
         _NAME_COLUMN,
         *_level_columns(rows, {level: f"H_C at {shown_level(level)}" for level in levels}),
     ]
@@ -200,11 +192,11 @@ def entropy_table(
         {name: paper.perplexity for name, paper in papers.items()}
     )
     title, told = "Table 2: Perplexity and contrastive entropy", {"published_note": CONTRAST_NOTE}
-    shown_lines = without_repeats(lines, "title")
-    return lay_out("contrastive_entropy", title, note, columns, shown_lines, tidy, **told)
+    shown_lines = layout.without_repeats(lines, "title")
+    return layout.lay_out("contrastive_entropy", title, note, columns, shown_lines, tidy, **told)
 
 
-def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
+def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> layout.Table:
     """Make Table 3: the ratio of contrastive entropy to that at the base level, and accuracy."""
     papers = published_contrasts(models)
     rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO), papers)
@@ -223,7 +215,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
     shown = table_levels(right["level"].tolist())
     accuracies = {level: f"Accuracy at {shown_level(level)}" for level in shown}
-    columns = [*text_columns("Model", form=labels.model), _NAME_COLUMN]
+    columns = [*layout.text_columns("Model", form=labels.model), _NAME_COLUMN]
     columns += _level_columns(rows, titles)
     both = pd.concat([right.assign(unit=unit) for unit in CONTRAST_UNITS])  # as lines have it
     columns += [one for one in _level_columns(both, accuracies) if not one.published]
@@ -236,7 +228,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "
         "of its printed H_C, which is 4.707."
     )
-    return lay_out(
+    return layout.lay_out(
         "contrastive_ratio",
         "Table 3: Ratio of contrastive entropy to that at the base level",
         note,
@@ -250,7 +242,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
 _PARTS_NOTE = _TEXTS["parts_note"]
 
 
-def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
+def parts_table(contrasts: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of what H_C has of each event, and of the parts of an event."""
     rows = contrasts[
         (contrasts["measure"] == contrastive.CONTRASTIVE_PART) & (contrasts["unit"] == "sentence")
@@ -264,21 +256,21 @@ def parts_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     order = rows["model"].map(labels.sort_models(rows["model"]).index)
     rows = rows.iloc[order.argsort(kind="stable")]
     columns = [
-        *text_columns("Model", form=labels.model),
-        *text_columns("Event", of="event", form=lambda name: name or ""),
-        Column("nats a sentence", "H_C", of="value", form=shown),
-        interval_column(group="H_C"),
-        Column("share", "H_C", of="share_of_entropy", form=shown_share),
-        Column("Words hit", of="words_hit", form=partial(shown, digits=0)),
-        Column("nats a word hit", of="per_event", form=shown),
+        *layout.text_columns("Model", form=labels.model),
+        *layout.text_columns("Event", of="event", form=lambda name: name or ""),
+        layout.Column("nats a sentence", "H_C", of="value", form=shown),
+        layout.interval_column(group="H_C"),
+        layout.Column("share", "H_C", of="share_of_entropy", form=shown_share),
+        layout.Column("Words hit", of="words_hit", form=partial(shown, digits=0)),
+        layout.Column("nats a word hit", of="per_event", form=shown),
     ]
     level = shown_level(float(rows["level"].iloc[0]))
-    shown_rows = without_repeats(rows.to_dict("records"), "model")
+    shown_rows = layout.without_repeats(rows.to_dict("records"), "model")
     title = f"H_C at {level} by event, frequency and distance"
-    return lay_out("contrastive_parts", title, _PARTS_NOTE, columns, shown_rows, rows)
+    return layout.lay_out("contrastive_parts", title, _PARTS_NOTE, columns, shown_rows, rows)
 
 
-def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
+def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
     rows = contrasts[contrasts["measure"] == contrastive.SENTENCE_CROSS_ENTROPY]
     found = by_key(rows, "unit", "model")
@@ -286,13 +278,15 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     def value(model: str, unit: str, size: float) -> str:
         return shown(found[unit, model]["value"] / size if (unit, model) in found else None)
 
-    columns = [Column("Model", text=True, of=labels.model)]
+    columns = [layout.Column("Model", text=True, of=labels.model)]
     for unit in reversed(CONTRAST_UNITS):
         sizes = {"nats": 1, **LOGARITHMS}.items()
-        nats, *others = (Column(name, of=partial(value, unit=unit, size=x)) for name, x in sizes)
+        nats, *others = (
+            layout.Column(name, of=partial(value, unit=unit, size=x)) for name, x in sizes
+        )
         of = partial(lambda unit, model: found.get((unit, model), {}), unit)
-        interval = Column("95% interval", of=of, form=_interval)
-        columns += under(f"Cross-entropy {CONTRAST_UNITS[unit]}", nats, interval, *others)
+        interval = layout.Column("95% interval", of=of, form=_interval)
+        columns += layout.under(f"Cross-entropy {CONTRAST_UNITS[unit]}", nats, interval, *others)
     note = (
         "Minus the log-likelihood of the test text, with the end of each sentence (or document) "
         "that the model scores, by the number of sentences (equation 6 of the paper, which has a "
@@ -301,4 +295,6 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     ).strip()
     tidy = logarithm_columns(rows, ("value", "low", "high"))
     models = labels.sort_models(rows["model"])
-    return lay_out("cross_entropy", "Cross-entropy per sentence", note, columns, models, tidy)
+    return layout.lay_out(
+        "cross_entropy", "Cross-entropy per sentence", note, columns, models, tidy
+    )

@@ -23,14 +23,7 @@ from beyond_perplexity.figures.numbers import (
     stars,
 )
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    empty_table,
-    interval_column,
-    lay_out,
-    text_columns,
-)
+from beyond_perplexity.report import layout
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.verdicts import DIFFERS, is_known, no_verdict_text
@@ -96,18 +89,18 @@ def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
     }
 
 
-def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Labels) -> Table:
+def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of real texts: the first human ones, then of each source; none is chosen."""
     order = labels.sort_sources([*documents["source"], *samples["source"]])
     rows = [*documents.to_dict("records"), *samples.to_dict("records")]
     rows.sort(key=lambda row: order.index(row["source"]))
     columns = [
-        *text_columns("Model", "Decoding"),
-        Column("Document"),
-        Column("Tokens", form=","),
-        *text_columns("Finished", form=_FINISHED.get),
-        Column("Log-likelihood a token", of=_LIKELIHOOD, form=partial(shown, digits=2)),
-        Column("Text", wraps=True),
+        *layout.text_columns("Model", "Decoding"),
+        layout.Column("Document"),
+        layout.Column("Tokens", form=","),
+        *layout.text_columns("Finished", form=_FINISHED.get),
+        layout.Column("Log-likelihood a token", of=_LIKELIHOOD, form=partial(shown, digits=2)),
+        layout.Column("Text", wraps=True),
     ]
     note = (
         f"The first {EXAMPLES} documents of each sample set, in the order of their numbers and "
@@ -116,7 +109,7 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
         "token; none where it is not known."
     )
     records = [_record(row, labels) for row in rows]
-    return lay_out("samples", "What the texts look like", note, columns, records)
+    return layout.lay_out("samples", "What the texts look like", note, columns, records)
 
 
 # N-grams in either direction: of a single sample set, of each of several, on a terminal.
@@ -155,24 +148,26 @@ def words_told(words: pd.DataFrame, labels: Labels) -> str:
     )
 
 
-def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = False) -> Table:
+def named_words_table(
+    words: pd.DataFrame, labels: Labels, *, terminal: bool = False
+) -> layout.Table:
     """Make the table of the farthest named n-grams, with quotations but on a terminal."""
     if words.empty:
-        return empty_table("words", _TITLE, "No word is frequent enough to be tested.")
+        return layout.empty_table("words", _TITLE, "No word is frequent enough to be tested.")
     several = words["source"].nunique() > 1
     rows = named_words(words, _SHOWN[2 if terminal else several])
     columns = [
-        Column("Samples", text=True, of="source", form=labels.source),
-        Column("Word or phrase", text=True, of="ngram"),
-        Column(
+        layout.Column("Samples", text=True, of="source", form=labels.source),
+        layout.Column("Word or phrase", text=True, of="ngram"),
+        layout.Column(
             "Log odds", of=lambda row: shown_signed(row["log_odds"], 2) + stars(row["p_adjusted"])
         ),
-        interval_column(),
-        Column("In samples", of="document_share", form=shown_share),
-        Column("In reference", of="document_share_reference", form=shown_share),
-        Column("Adjusted p", of="p_adjusted", form=shown_p),
-        Column("q", of="q_value", form=shown_p),
-        Column(
+        layout.interval_column(),
+        layout.Column("In samples", of="document_share", form=shown_share),
+        layout.Column("In reference", of="document_share_reference", form=shown_share),
+        layout.Column("Adjusted p", of="p_adjusted", form=shown_p),
+        layout.Column("q", of="q_value", form=shown_p),
+        layout.Column(
             "In context",
             text=True,
             wraps=True,
@@ -180,8 +175,8 @@ def named_words_table(words: pd.DataFrame, labels: Labels, *, terminal: bool = F
         ),
     ]
     if rows.empty:
-        return empty_table("words", _TITLE, words_told(words, labels))
-    return lay_out(
+        return layout.empty_table("words", _TITLE, words_told(words, labels))
+    return layout.lay_out(
         "words",
         _TITLE,
         f"{words_told(words, labels)} {_NOTE}",

@@ -21,18 +21,10 @@ from tokenizers import normalizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
-from beyond_perplexity.auditing import probabilities, rosetta, scores
+from beyond_perplexity.auditing import checks, probabilities, rosetta, scores
 from beyond_perplexity.auditing.audit import (
     audit_subject,
     load_audited,
-)
-from beyond_perplexity.auditing.checks import (
-    CHECKS,
-    CUT_AT,
-    PROGRAMS,
-    SERVED_CHECKS,
-    sample_texts,
-    translate,
 )
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
@@ -151,7 +143,7 @@ def test_rounding_is_no_fault(maker, kind, tmp_path):
     held = load_audited(tmp_path, "cpu", kind)
     subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
     assert failed_checks(subject) == {}
-    allowed = CHECKS["batch"].allowed(subject.rounding)
+    allowed = checks.CHECKS["batch"].allowed(subject.rounding)
     assert allowed == 64 * torch.finfo(getattr(torch, kind)).eps
 
 
@@ -284,17 +276,17 @@ def test_a_sample_without_probability_is_no_model_without_one():
 
 def test_samples_are_cut_and_drawn_evenly_and_no_token_or_check_is_refused():
     check_refused("no token to audit with", lambda: replace(bpe_subject(), texts=["", ""]))
-    check_refused("no document to audit with", sample_texts, ["", "  "], 4, 1)
+    check_refused("no document to audit with", checks.sample_texts, ["", "  "], 4, 1)
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
     texts = [f"{number} " + "word " * 400 for number in range(40)]
-    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
-    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
+    drawn = [checks.sample_texts(texts, 10, seed) for seed in range(200)]
+    assert all(len(text) <= checks.CUT_AT and text.endswith("word") for text in drawn[0])
     numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
     assert (np.diff(numbers, axis=1) > 0).all()
     shares = np.bincount(numbers.ravel(), minlength=40) / 200
     assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
-    assert drawn[3] == sample_texts(iter(texts), 10, 3)
+    assert drawn[3] == checks.sample_texts(iter(texts), 10, 3)
 
 
 def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
@@ -310,14 +302,14 @@ def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
 def test_the_page_names_every_check_with_its_tolerance():
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| `([a-z ]+)` \|.*\| (\S+) \|$", page, re.MULTILINE)
-    rows = [*CHECKS.items(), *SERVED_CHECKS.items()]
+    rows = [*checks.CHECKS.items(), *checks.SERVED_CHECKS.items()]
     assert [name for name, _ in lines] == [name for name, _ in rows]
     assert [float(tolerance) for _, tolerance in lines] == [row.tolerance for _, row in rows]
     assert len(scores._WINDOWS) == 8
     assert f"{probabilities._ALL:,} ids" in page
     drawn = f"{probabilities._MOST_PROBABLE} most probable ids and {probabilities._DRAWN} at random"
     assert drawn in page
-    for table in (CHECKS, SERVED_CHECKS):  # what a failed check implies are checks
+    for table in (checks.CHECKS, checks.SERVED_CHECKS):  # what a failed check implies are checks
         assert all(set(row.implies) <= set(table) - {name} for name, row in table.items())
 
 
@@ -355,12 +347,12 @@ def uncased(tmp_path_factory):
 def test_a_sound_model_ends_well_and_numbers_of_others_stand_beside_ours(counted, text, capsys):
     run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"no failed check in {len(CHECKS)} checks"
-    assert [line[6:20].strip() for line in lines[:-1]] == list(CHECKS)
+    assert lines[-1] == f"no failed check in {len(checks.CHECKS)} checks"
+    assert [line[6:20].strip() for line in lines[:-1]] == list(checks.CHECKS)
     flags = ["--text", text, "--check", "numbers", "--rosetta"]
     run_function("audit", ["--model", str(counted), *flags])
     out = capsys.readouterr().out
-    assert all(f"\n{name}: " in out for name in PROGRAMS)
+    assert all(f"\n{name}: " in out for name in checks.PROGRAMS)
 
 
 def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
@@ -373,7 +365,7 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
     (row,) = [row for row in found["table"] if not row["sound"]]
     assert row["detail"] == "'The' comes back as 'the'"
     assert row["worst"] >= 1
-    assert (row["tolerance"], row["explanation"]) == (0, CHECKS["round trip"].explanation)
+    assert (row["tolerance"], row["explanation"]) == (0, checks.CHECKS["round trip"].explanation)
 
 
 def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):
@@ -398,7 +390,7 @@ def test_the_function_takes_texts_in_any_form_and_a_model_in_memory(counted, tex
     assert len({one.to_json().replace(str(text), "texts") for one in found}) == 1
     first = found[0]
     assert first.table["check"].tolist() == names
-    assert set(first.table_of("rosetta")["program"]) == set(PROGRAMS)
+    assert set(first.table_of("rosetta")["program"]) == set(checks.PROGRAMS)
     assert first.figures == ("deviations",)
     ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
     assert ticks == names
@@ -445,7 +437,7 @@ def spoken(request, tmp_path_factory):
 
 
 def numbers(speech, program):
-    return {one.name: one for one in translate(speech, [program])}
+    return {one.name: one for one in checks.translate(speech, [program])}
 
 
 @torch.no_grad()
@@ -557,9 +549,9 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
     assert (len(kept), len(scores)) == (7, 9)
     model, vocabulary = model_of_counts()
     texts = ["a b a", "c", "b b a c c a"] * 5
-    whole = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
+    whole = checks.translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
-    parts = translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
+    parts = checks.translate(rosetta.Speech(model, vocabulary, texts, context_length=4))
     assert json.dumps(whole) == json.dumps(parts)
 
 
@@ -574,8 +566,8 @@ def test_kenlm_counts_the_end_leaves_unknown_words_out_and_batches_do_not_matter
 )
 def test_what_a_program_refuses_has_no_number(texts, refused):
     model, vocabulary = model_of_counts()
-    others = [name for name in PROGRAMS if name != "beyond-perplexity"]
-    found = translate(rosetta.Speech(model, vocabulary, texts), others)
+    others = [name for name in checks.PROGRAMS if name != "beyond-perplexity"]
+    found = checks.translate(rosetta.Speech(model, vocabulary, texts), others)
     assert {one.program for one in found if math.isnan(one.value)} == refused
     assert all(one.definition for one in found)
 
@@ -611,7 +603,7 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(external):
     assert "|special:tokens|" in found.summary["signature"]
     held = load_audited(folder, "cpu")
     speech = rosetta.Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw")
-    numbers = translate(speech, ["lm-evaluation-harness"])
+    numbers = checks.translate(speech, ["lm-evaluation-harness"])
     rolling = {one.name: one.value for one in numbers}
     assert found.summary["bits"]["byte"] == pytest.approx(rolling["bits_per_byte"], rel=1e-5)
     # each row of the output is possible once: with the flag too there is a distribution
@@ -687,8 +679,8 @@ def test_rosetta_names_the_cause(external):
     folder, _, tokenizer, _ = external
     held = load_audited(folder, "cpu")
     for texts in (SAYING_TEXTS, SAYING_TEXTS[::2]):
-        for one in translate(rosetta.Speech(held.model, held.vocabulary, texts, "raw")):
-            reads = PROGRAMS[one.program].reads_special and len(texts) > 2
+        for one in checks.translate(rosetta.Speech(held.model, held.vocabulary, texts, "raw")):
+            reads = checks.PROGRAMS[one.program].reads_special and len(texts) > 2
             assert ("a token to this program" in one.definition) == reads
             if reads:
                 assert tokenizer.eos_token in one.definition

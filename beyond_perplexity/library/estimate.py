@@ -15,7 +15,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
-from beyond_perplexity.importance.estimator import TWO_SIDED
+from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.reduction import (
     BELOW_ONE,
     REDUCED_TABLES,
@@ -124,7 +124,8 @@ def _bounds_with_cut(table: pa.Table, right: pa.Table) -> list[dict[str, Any]]:
     names = ("model", "proposal")
 
     def ends(given: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
-        rows = (row for row in given.to_pylist() if row["method"] == "two_sided")
+        labels = TWO_SIDED, TWO_SIDED_UNSURE
+        rows = (row for row in given.to_pylist() if row["bound"] in labels)
         known = (row for row in rows if row["measure"] == "perplexity")
         return {tuple(row[name] for name in names): row for row in known}
 

@@ -320,8 +320,10 @@ COMMANDS += modules_of(beyond_perplexity.commands)
 # Which further modules it then chooses from by name.
 LATER = {
     "build_vocabulary": ["beyond_perplexity.vocabulary"],
-    "generate": [  # all but what is made of transformers
-        name for name in modules_of(beyond_perplexity.models) if "huggingface" not in name
+    "generate": [  # all but what is made of transformers, or of Triton on a GPU
+        name
+        for name in modules_of(beyond_perplexity.models)
+        if "huggingface" not in name and "cached_attention" not in name
     ],
     "plot": modules_of(beyond_perplexity.figures),
 }

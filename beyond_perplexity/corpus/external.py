@@ -312,13 +312,21 @@ def answer_texts(
 
     def read(_: Problems, group: str | None, __: str | None) -> Iterator[Record]:
         account, own, asked = Account(name, "rows"), StrictProblems(skip=False), Counter[int]()
+        lacking = 0
         for place, row in _rows(given, kind, (prompt, field), group, own):
             account.read += 1
-            with own.unusable("unusable row", place):
-                found = list(_answers(place, row, prompt, field, group))
+            found: list[AnswerRecord] = []
+            if isinstance(row, dict) and not {field, field.partition(".")[0]} & row.keys():
+                lacking += 1  # the prompt has one side only
+                wrong = f"{place}: {missing_field(field, row, _ADVICE)}"
+            else:
+                with own.unusable("unusable row", place):
+                    found = list(_answers(place, row, prompt, field, group))
             account.left_out["without an answer"] += not found
             asked.update({hash(one.prompt) for one in found})
             yield from found
+        if lacking and lacking == account.read:
+            raise InputError(wrong)
         own.held = account.read if own.held is None else own.held
         close_account(account, own)
         if told and (more := asked.total() - len(asked)):

@@ -21,6 +21,7 @@ from beyond_perplexity.importance.ways_to_draw import load_estimators
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
 # The lines of those with two ends.
 TWO_SIDED_LINES = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}
+TWO_SIDED_TEXTS = {TWO_SIDED: "claimed", TWO_SIDED_UNSURE: "without a claim"}
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -85,7 +86,7 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
     shown += [style.handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
     shown += [
-        style.handle(f"two-sided, {label}", "0.3", None, line)
+        style.handle(f"two-sided, {TWO_SIDED_TEXTS[label]}", "0.3", None, line)
         for label, line in TWO_SIDED_LINES.items()
         if label in set(two_sided["bound"])
     ]

@@ -201,8 +201,7 @@ async def _sample(
     dialogue: ServedDialogue, asked: Question, options: ThoughtOptions, item: int, seed: int
 ) -> tuple[list[float], np.ndarray]:
     """Draw a thought: what a row of `Thoughts` has, and the scores of its tokens under q."""
-    share = {"own": 1.0, "answer": 0.0}.get(options.proposal, options.own_share)
-    of_own = stream(seed, "thoughts/proposal", item).random() < share
+    of_own = stream(seed, "thoughts/proposal", item).random() < options.drawn_as_own
     request = int(stream(seed, "thoughts/request", item).integers(1 << 31))
     most = options.most_tokens
     drawn = await dialogue.think(asked.prompt if of_own else asked.shown, most, 1.0, request)

@@ -47,6 +47,11 @@ class ThoughtOptions(Limited):
     own_share: Share = 0.5
     most_tokens: Length = 1024
 
+    @property
+    def drawn_as_own(self) -> float:
+        """How often a thought is drawn from the model given the prompt alone."""
+        return {"own": 1.0, "answer": 0.0}.get(self.proposal, self.own_share)
+
 
 class Question(NamedTuple):
     """A prompt with its answer: ids, int64, (n,) each."""

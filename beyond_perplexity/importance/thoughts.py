@@ -227,8 +227,8 @@ def _rows_at_once(read: ReadQuestion) -> int:
 
 def _drawn(items: Tensor, options: ThoughtOptions, seed: int, device: torch.device) -> Choose:
     """Draw tokens by the streams of samples, (R,), from the proposal that each sample has."""
-    own = {"own": 1.0, "answer": 0.0}.get(options.proposal, options.own_share)
-    of_own = uniforms(seed, "thoughts/proposal", items, 0, 1, device)[:, 0] < own  # (R,)
+    numbers = uniforms(seed, "thoughts/proposal", items, 0, 1, device)[:, 0]  # (R,)
+    of_own = numbers < options.drawn_as_own  # (R,)
     steps = uniforms_by_step(seed, "thoughts/tokens", items, 1, device)
 
     def choose(weights: Tensor, seen: Tensor, rows: Tensor) -> Tensor:

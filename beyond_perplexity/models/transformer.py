@@ -242,7 +242,7 @@ class Transformer(FactoredNetwork):
         options = self.options
         self.context_length = options.context_length
         self.embedding = self._make_embedding()
-        table = sinusoids(options.context_length, options.width)  # (context, D)
+        table = sinusoids(options.context_length, options.width).float()  # (context, D)
         if options.positions == "learned":
             self.positions = nn.Parameter(torch.randn_like(table) * 0.1)
         else:
@@ -250,7 +250,7 @@ class Transformer(FactoredNetwork):
         self.blocks = nn.ModuleList(Block(options) for _ in range(options.layers))
         self.final_norm = nn.LayerNorm(options.width)
         self.output = self._make_output()
-        self._initialize()
+        initialize_blocks(self.blocks, options.layers)
 
     def _make_embedding(self) -> nn.Module:
         """Return the map of tokens (...) to (..., D), of variance 1 / D."""
@@ -266,15 +266,6 @@ class Transformer(FactoredNetwork):
             assert isinstance(self.embedding, nn.Embedding)
             output.weight = self.embedding.weight
         return output
-
-    def _initialize(self) -> None:
-        # Each of the 2 L sub-layers adds to the stream: together they shall add variance 1 at most.
-        shrink = (2 * self.options.layers) ** -0.5
-        for name, layer in self.blocks.named_modules():
-            if isinstance(layer, nn.Linear):
-                adds = name.endswith("_output")
-                nn.init.xavier_uniform_(layer.weight, gain=shrink if adds else 1.0)
-                nn.init.zeros_(layer.bias)
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
@@ -319,9 +310,19 @@ class Transformer(FactoredNetwork):
         return functional.dropout(stream, self.options.dropout, self.training)
 
 
+def initialize_blocks(blocks: nn.ModuleList, layers: int) -> None:
+    """Draw the weights of blocks: each of the 2 L sub-layers adds to the stream."""
+    shrink = (2 * layers) ** -0.5  # together they shall add variance 1 at most
+    for name, layer in blocks.named_modules():
+        if isinstance(layer, nn.Linear):
+            adds = name.endswith("_output")
+            nn.init.xavier_uniform_(layer.weight, gain=shrink if adds else 1.0)
+            nn.init.zeros_(layer.bias)
+
+
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return sines, then cosines (Vaswani et al. 2017, section 3.5): float32, (length, width)."""
+    """Return sines, then cosines (Vaswani et al. 2017, section 3.5): float64, (length, width)."""
     positions = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
     rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))
     angles = positions * rates  # (length, D / 2)
-    return torch.cat([angles.sin(), angles.cos()], dim=1).float()  # (length, D)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)  # (length, D)

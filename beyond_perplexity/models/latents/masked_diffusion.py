@@ -45,7 +45,13 @@ from beyond_perplexity.invariant_tensors import (
 from beyond_perplexity.models.latent import PADDING, DrawnText
 from beyond_perplexity.models.latents.masked_diffusion_lengths import LengthModel, bin_lengths
 from beyond_perplexity.models.latents.masked_diffusion_walks import MaskedModel
-from beyond_perplexity.models.transformer import Block, TransformerOptions, attend_once
+from beyond_perplexity.models.transformer import (
+    Block,
+    TransformerOptions,
+    attend_once,
+    initialize_blocks,
+    sinusoids,
+)
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 from beyond_perplexity.vocabulary import UNK, Vocabulary, split_words
 
@@ -134,11 +140,7 @@ class MaskedDiffusion(MaskedModel):
         made = (BidirectionalBlock(options.blocks) for _ in range(options.layers))
         self.blocks = nn.ModuleList(made)
         self.final_norm = nn.LayerNorm(options.width)
-        for name, layer in self.blocks.named_modules():
-            if isinstance(layer, nn.Linear):  # what the sub-layers add has variance 1 at most
-                shrink = (2 * options.layers) ** -0.5 if name.endswith("_output") else 1.0
-                nn.init.xavier_uniform_(layer.weight, gain=shrink)
-                nn.init.zeros_(layer.bias)
+        initialize_blocks(self.blocks, options.layers)
 
     @classmethod
     def create(
@@ -223,10 +225,8 @@ class MaskedDiffusion(MaskedModel):
 
     def _said(self, features: Tensor, targets: Tensor) -> Tensor:
         """Return log p of words (N,), and the entropies, float64, (N, 2), of features (N, D)."""
-        parts, most = (
-            [torch.zeros(0, 2, device=targets.device).double()],
-            WORDS_OF_PASS[self.device.type],
-        )
+        parts = [torch.zeros(0, 2, dtype=torch.float64, device=targets.device)]
+        most = WORDS_OF_PASS[self.device.type]
         for rows, goals in zip(features.split(most), targets.split(most), strict=True):
             logits = self.word_logits(round_up(rows))[: len(rows)]  # (n, V − 2)
             chosen = logits.gather(1, goals[:, None] - UNK)[:, 0].double()  # (n,)
@@ -284,8 +284,5 @@ class MaskedDiffusion(MaskedModel):
 
 @cache
 def positions_of(tables: int, width: int, device: torch.device) -> Tensor:
-    """Return sines, then cosines (Vaswani et al. 2017), float64, of whole tables of positions."""
-    rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))  # (D / 2,)
-    steps = torch.arange(tables * TABLE, dtype=torch.float64).split(TABLE)
-    parts = [torch.cat([(t := s[:, None] * rates).sin(), t.cos()], 1) for s in steps]
-    return torch.cat(parts).to(device)
+    """Return `sinusoids` of whole tables of positions, float64, (tables · `TABLE`, D)."""
+    return sinusoids(tables * TABLE, width).to(device)

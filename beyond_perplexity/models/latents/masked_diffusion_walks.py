@@ -8,6 +8,7 @@ R rows, K particles, T words, n words of one text; W entries of a row of z, a pe
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,9 +47,9 @@ class MaskedModel(LatentModel):
 
     lengths: LengthModel
 
+    @abstractmethod
     def hidden_scores(self, tokens: Tensor, hidden: Tensor) -> Tensor:
         """Return what `HiddenScorer` says."""
-        raise NotImplementedError
 
     def length_log_prob(self, lengths: Tensor) -> Tensor:
         """Return log p(n), float64, of numbers of words; 0 where T does not count the end."""

@@ -193,6 +193,8 @@ def _curves_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     found = {}
     for name in values.keys() & CURVES:
         sums = curve_sums(values[name])  # (K, 3)
+        if not sums.any():  # no document is as long
+            continue
         places, powers = np.repeat(SIZED[name].places, 3), np.tile(np.arange(3), len(sums))
         found[name] = Histogram.of(places, powers, sums.ravel())
     return found
@@ -364,7 +366,7 @@ class Statistics:
 
     def documents_of(self, name: str) -> int:
         """Return how many documents a number or a curve, of `SIZED`, was counted of."""
-        held = self.histograms[name]
+        held = self.histograms.get(name, Histogram())
         return int((held.counts[:1] if name in CURVES else held.counts).sum())
 
     def sizes(self) -> dict[str, Sized]:

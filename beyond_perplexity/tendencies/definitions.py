@@ -134,6 +134,7 @@ TENDENCIES = {
         "curve",
         "max_difference",
         "recurrence",
+        "Recur-\nrence",
         figure="recurrence",
         note="Distance in words",
         caption="How much more often a document has the same word so many words later than its "
@@ -158,6 +159,7 @@ TENDENCIES = {
         "number",
         "ks",
         "burstiness",
+        "Bursti-\nness",
         note="(1 + B) / 2",
         statistic=f"{_HERE}.repetition:burstiness",
         sizes=SIZES[2:],
@@ -168,6 +170,7 @@ TENDENCIES = {
         "number",
         "ks",
         "compression",
+        "Compres-\nsion",
         statistic=f"{_HERE}.compression:compression",
         sizes=(400, 4000),
         measured_in="bytes",

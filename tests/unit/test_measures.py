@@ -91,7 +91,7 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
     }
     expected = {(kind, "ks_empirical") for kind in ("rank_frequency", *kinds)}
     expected |= {("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")}
-    per_document = ("length", "stop_words", "symbols")
+    per_document = ("length", "stop_words", "symbols", "repetition")
     expected |= {(of, name) for of in per_document for name in ("mean_difference", "ks")}
     assert tested == expected
     for (tendency, name), row in as_dict(table).items():

@@ -1,6 +1,6 @@
 """A suffix array of token ids: how much of a text stands, word for word, in another one.
 
-All suffixes of a text are sorted by their first `LONGEST` tokens; a binary search then finds the
+All suffixes of a text are sorted by their first `LONGEST_RUN` tokens; a binary search then finds the
 longest run of tokens that begins at a position of another text and stands somewhere in this one.
 Both keep the least common prefix with either end of the interval (Manber and Myers 1993), so that
 no token is compared twice, and search many positions at a time.
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 32  # tokens of the longest run that is told
+LONGEST_RUN = 32  # tokens of the longest run that is told
 BREAK = -1  # no token: runs end before it
 _NO_TOKEN = -2  # what a search reads in the place of a break, which then equals none of the text
 _TOGETHER = 1 << 15  # positions that are searched at a time: their arrays stay in the cache
@@ -40,7 +40,7 @@ def _sort_block(text: np.ndarray, found: np.ndarray, bits: int) -> None:
     """Sort suffixes (positions, (S,)) in place by their first tokens."""
     tied: Any = slice(None)  # those that are equal so far, of one group side by side
     groups = np.zeros(1, np.int32)
-    for depth in range(0, LONGEST, _KEY_BITS // bits):
+    for depth in range(0, LONGEST_RUN, _KEY_BITS // bits):
         at = found[tied]
         keys = _packed(text[depth:], at, bits)
         order = np.lexsort((keys, groups)) if depth else np.argsort(keys)
@@ -107,7 +107,7 @@ class SuffixArray:
         n_types : int
             Types V.
         """
-        text = np.concatenate([*pieces, np.full(LONGEST, BREAK, np.int32)])
+        text = np.concatenate([*pieces, np.full(LONGEST_RUN, BREAK, np.int32)])
         counts = np.zeros(n_types, np.int64)
         for start in range(0, len(text), _LEAST_BLOCK):
             part = text[start : start + _LEAST_BLOCK]
@@ -137,7 +137,7 @@ class SuffixArray:
         -------
         numpy.ndarray of uint8, shape (Q,)
         """
-        asked = np.full(len(ids) + LONGEST, _NO_TOKEN, np.int32)
+        asked = np.full(len(ids) + LONGEST_RUN, _NO_TOKEN, np.int32)
         known = (ids >= 0) & (ids < len(self.starts) - 1)
         asked[: len(ids)][known] = ids[known]
         found = np.zeros(len(ids), np.uint8)
@@ -174,13 +174,13 @@ class SuffixArray:
             equal = np.flatnonzero(self.text[at + shared] == asked[places + shared])
             while len(equal):
                 shared[equal] += 1
-                equal = equal[shared[equal] < LONGEST]
+                equal = equal[shared[equal] < LONGEST_RUN]
                 ahead = shared[equal]
                 equal = equal[self.text[at[equal] + ahead] == asked[places[equal] + ahead]]
             # A whole match has nothing to compare: both sides read the token after it.
-            last = np.minimum(shared, LONGEST - 1)
+            last = np.minimum(shared, LONGEST_RUN - 1)
             below = self.text[at + last] < asked[places + last]
-            whole = shared == LONGEST
+            whole = shared == LONGEST_RUN
             low = np.where(below | whole, middle, low)
             high = np.where(below & ~whole, high, np.where(whole, middle + 1, middle))
             common[0] = np.where(below | whole, shared, common[0])

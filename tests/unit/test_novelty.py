@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.ngrams import suffix_array
-from beyond_perplexity.ngrams.suffix_array import BREAK, LONGEST, SuffixArray
+from beyond_perplexity.ngrams.suffix_array import BREAK, LONGEST_RUN, SuffixArray
 
 
 def joined(documents):
@@ -20,7 +20,7 @@ def gram_sets(documents):
     """Hold the n-grams of documents, n = 1, ..., 32: none crosses the end of one."""
     return [
         {tuple(d[i : i + n]) for d in documents for i in range(len(d) - n + 1)}
-        for n in range(1, LONGEST + 1)
+        for n in range(1, LONGEST_RUN + 1)
     ]
 
 
@@ -28,7 +28,7 @@ def longest_runs(known, document):
     """Count, for each position of a document, how many tokens from there on a set holds."""
     found = []
     for i in range(len(document)):
-        most = min(LONGEST, len(document) - i)
+        most = min(LONGEST_RUN, len(document) - i)
         held = [n for n in range(1, most + 1) if tuple(document[i : i + n]) in known[n - 1]]
         found.append(max(held, default=0))
     return found
@@ -64,4 +64,4 @@ def test_runs_of_a_thousand_documents_are_those_of_sets():
     found = SuffixArray.of([joined(training)], 500).longest_matches(joined(asked))
     expected = [run for document in asked for run in [*longest_runs(known, document), 0]]
     assert found.tolist() == expected
-    assert np.bincount(found, minlength=LONGEST + 1)[[4, 8, 16, 32]].all()
+    assert np.bincount(found, minlength=LONGEST_RUN + 1)[[4, 8, 16, 32]].all()

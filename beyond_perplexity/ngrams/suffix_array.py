@@ -1,7 +1,7 @@
 """A suffix array of token ids: how much of a text stands, word for word, in another one.
 
-All suffixes of a text are sorted by their first `LONGEST_RUN` tokens; a binary search then finds the
-longest run of tokens that begins at a position of another text and stands somewhere in this one.
+All suffixes of a text are sorted by their first `LONGEST_RUN` tokens; a binary search then finds
+the longest run of tokens that begins at a position of another text and stands in this one.
 Both keep the least common prefix with either end of the interval (Manber and Myers 1993), so that
 no token is compared twice, and search many positions at a time.
 

@@ -39,7 +39,7 @@ TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
 ORDER = "order"
-SIZES = (8, 16, 32, 64, 128, 256, 512)
+CUT_TO = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
     "ks_empirical": "KS",
@@ -140,7 +140,7 @@ TENDENCIES = {
         caption="How much more often a document has the same word so many words later than its "
         "words shuffled (0).",
         statistic=f"{_HERE}.recurrence:recurrence",
-        sizes=SIZES,
+        sizes=CUT_TO,
         places=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256),
         unit=1e-5,
         family=ORDER,
@@ -151,7 +151,7 @@ TENDENCIES = {
         "ks",
         "repetition",
         statistic=f"{_HERE}.repetition:repeated_words",
-        sizes=SIZES,
+        sizes=CUT_TO,
         family=ORDER,
     ),
     "burstiness": Tendency(
@@ -162,7 +162,7 @@ TENDENCIES = {
         "Bursti-\nness",
         note="(1 + B) / 2",
         statistic=f"{_HERE}.repetition:burstiness",
-        sizes=SIZES[2:],
+        sizes=CUT_TO[2:],
         family=ORDER,
     ),
     "compression": Tendency(

@@ -25,7 +25,12 @@ from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, Per
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
-from beyond_perplexity.tendencies.document_statistics import CURVES, SIZED, Sized, sized_counter
+from beyond_perplexity.tendencies.document_statistics import (
+    CURVE_NAMES,
+    SIZED,
+    Sized,
+    sized_counter,
+)
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -172,7 +177,7 @@ def paired(
         assert classes is not None, "groups need the classes that shares are counted by"
         count = value_counter(classes, sizes)
     elif classes is not None:
-        curves = {name: sized for name, sized in sizes.items() if name in CURVES}
+        curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
         count_curves = sized_counter(classes, curves)
 
         def count(batch: TokenBatch) -> Mapping[str, np.ndarray]:
@@ -245,7 +250,7 @@ def _drawn_histograms(
     """
     found, total = {}, sample_set.n_documents
     for name, held in sample_set.histograms.items():
-        if name not in CURVES:
+        if name not in CURVE_NAMES:
             rng, counted = stream(seed, purpose.format(name), item), int(held.counts.sum())
             # Documents that are too short for a number are drawn, too.
             short = total - counted if name in SIZED else 0
@@ -374,7 +379,7 @@ def fewer_documents(further: SampleSetPair, n: int, seed: int) -> Iterator[Sampl
     codes = further.groups[1]
     if codes is None:
         histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
-        empty = {name: Histogram() for name in CURVES}
+        empty = {name: Histogram() for name in CURVE_NAMES}
         few = replace(further.samples, histograms=histograms | empty)
         yield SampleSetPair(further.reference, few, further.types, further.counts)
         return

@@ -29,12 +29,14 @@ TendencyKind = Literal[
     "share",
     "number",
     "curve",
+    "slope",
     "embedding",
     "vocabulary",
     "text",
 ]
 LENGTH = "length"
 EMBEDDING = "embedding"
+TAYLOR = "taylor"
 TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
@@ -45,6 +47,7 @@ DISTANCE_NAMES = {
     "ks_empirical": "KS",
     "tvd": "TVD",
     "max_difference": "max",
+    "slope_difference": "slope",
     "mmd": "MMD",
 }
 
@@ -176,6 +179,9 @@ TENDENCIES = {
         measured_in="bytes",
         family=ORDER,
     ),
+    TAYLOR: Tendency(
+        "Taylor's law", "slope", "slope_difference", narrow="Taylor's\nlaw", unit=1e-6, family=ORDER
+    ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
     TEXT: Tendency("Text", "text"),
@@ -204,6 +210,7 @@ def counted_code() -> list[str]:
 
 
 SHARES = tendencies_of("share")
+OF_FAMILIES = {name: row for name, row in TENDENCIES.items() if row.family}
 STATISTICS_OF_DOCUMENTS = tendencies_of("number", "curve")
 _NOUNS = [row.noun for row in SHARES.values()]
 SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence
@@ -211,7 +218,7 @@ SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence
 
 MeasureKey = tuple[str, str]  # tendency, measure
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
-DISTANCES = ("ks", "tvd", "max_difference", "mmd")
+DISTANCES = ("ks", "tvd", "max_difference", "slope_difference", "mmd")
 SIGNED = "mean_difference"
 
 

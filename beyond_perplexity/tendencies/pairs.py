@@ -23,7 +23,8 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
+from beyond_perplexity.tendencies import taylor
+from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
@@ -31,14 +32,14 @@ from beyond_perplexity.tendencies.document_statistics import (
     Sized,
     sized_counter,
 )
+from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
     StatisticsCounter,
     histograms_of,
-    value_counter,
 )
-from beyond_perplexity.tendencies.tokens import COUNTED, TokenBatch, add_up, tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
@@ -133,20 +134,41 @@ class Measuring:
         return widest_spread(self.pair.groups, lengths)
 
 
-def aligned_counts(types: pa.Array, sample_set: Statistics) -> np.ndarray:
-    """Return the counts of a text by types (V,), zero where it lacks one: int64, shape (V,)."""
-    aligned = np.zeros(len(types), np.int64)
-    aligned[pc.index_in(sample_set.types, value_set=types).to_numpy()] = sample_set.counts
+def aligned_counts(
+    types: pa.Array, sample_set: Statistics, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the counts of a text, or others (..., V'), by types (V,): int64, (..., V)."""
+    held = sample_set.counts if counts is None else counts
+    aligned = np.zeros((*held.shape[:-1], len(types)), np.int64)
+    aligned[..., pc.index_in(sample_set.types, value_set=types).to_numpy()] = held
     return aligned
 
 
 def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
     sample_sets = reference, samples
-    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in sample_sets])
+    pooled = add_up([pa.table({"type": x.types, "count": x.counts}) for x in sample_sets])
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
     counts = np.stack([aligned_counts(types, sample_set) for sample_set in sample_sets])
     return SampleSetPair(reference, samples, types, counts)
+
+
+_Count = Callable[[TokenBatch], Mapping[str, np.ndarray]]
+
+
+def _counter(pair: SampleSetPair, classes: ClassOptions, *, grouped: bool) -> _Count:
+    """Return what counts what is kept of every document: of single ones curves, else all."""
+    sizes = {sized.name: sized for sized in pair.sizes.values()}
+    curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
+    counts: list[_Count] = [count_lengths, sized_counter(classes, curves)]
+    if grouped:
+        counts = [value_counter(classes, sizes)]
+    if min(one.n_segments for one in pair.sample_sets) >= taylor.LEAST_SEGMENTS:
+        sums = [aligned_counts(pair.types, one, one.segments) for one in pair.sample_sets]
+        n = sum(one.n_segments for one in pair.sample_sets)
+        influence = taylor.influence_counter(pair.types, sums[0] + sums[1], n)
+        counts.append(lambda batch: {TAYLOR: influence(batch)})
+    return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
 
 @contextmanager
@@ -171,18 +193,9 @@ def paired(
         yield pair
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
-    count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    sizes = {sized.name: sized for sized in pair.sizes.values()}
-    if permuted_units.scheme_of(groups) != "documents":
-        assert classes is not None, "groups need the classes that shares are counted by"
-        count = value_counter(classes, sizes)
-    elif classes is not None:
-        curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
-        count_curves = sized_counter(classes, curves)
-
-        def count(batch: TokenBatch) -> Mapping[str, np.ndarray]:
-            return {**count_lengths(batch), **count_curves(batch)}
-
+    grouped = permuted_units.scheme_of(groups) != "documents"
+    assert classes is not None or not grouped, "groups need the classes that shares are counted by"
+    count = count_lengths if classes is None else _counter(pair, classes, grouped=grouped)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:

@@ -275,7 +275,7 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     rng = np.random.default_rng(8)
     values = rng.gamma(2, size=(400, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.3], [0, 0, 1]])
     population = GroupedDocuments(np.arange(400), np.ones(400))
-    shift, n, x = CurveShift("recurrence", values, population), 120, 0.35
+    shift, n, x = CurveShift("recurrence", "max_difference", values, population), 120, 0.35
     null = shift.draw(PairDraw(n, 4000, 1, "null"), x, null=True)["max_difference"]
     drawn = shift.draw(PairDraw(n, 4000, 1, "shifted"), x)["max_difference"]
     power = np.mean(drawn > np.quantile(null, 0.95))

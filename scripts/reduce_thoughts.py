@@ -33,13 +33,14 @@ _TABLES = ("estimates", "curves", "diagnostics")
 )
 def main(given: Given) -> None:
     options, record = parse_options(ReductionOptions, given.options, "options"), given.record()
-    labels = WeightLabels(*given.names, t_definition="tokens of the answer and the end of its turn")
+    model, proposal = given.names
+    labels = WeightLabels(model, proposal, t_definition="tokens of answers with ends of turns")
     files = [ThoughtFile(one) for one in given.thoughts]
     check_alike(files)
     reader = WeightReader(files, labels)
     reduction = reduce_weights(reader, options=options, seed=given.seed, progress=True)
     tables = {name: REDUCED_TABLES[name][1](reduction) for name in _TABLES}
-    sums, row = sum_thoughts(files), dict(zip(("model", "proposal"), given.names, strict=True))
+    sums, row = sum_thoughts(files), {"model": model, "proposal": proposal}
     row |= {"n_prompts": sums.prompts, "n_silent": len(sums.silent), "n_no_greedy": sums.no_greedy}
     if sums.cut and options.two_sided:
         how = tables["estimates"], labels, options, given.seed

@@ -16,7 +16,7 @@ from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.figures.style import handle, legend_below, panel_grid, styled
 
-PROPOSALS = {"own": "own thoughts", "answer": "with the answer in sight", "mixture": "mixture"}
+PROPOSAL_WORDS = {"own": "own thoughts", "answer": "with the answer in sight", "mixture": "mixture"}
 _ALONE = {"no_thought": ("no thought", "--"), "greedy": ("the greedy thought", "-.")}
 _FAR = 10.0  # times the lowest of a panel: from there on its axis is logarithmic
 _WIDER = 1.25  # times K: where the bounds of a proposal stand, and of the next
@@ -60,7 +60,7 @@ def perplexity_by_thoughts(
         if low > 0 and high > _FAR * low:
             axis.set_yscale("log")
     axes[0].set_ylabel("Perplexity of answers")
-    entries = [handle(PROPOSALS.get(way, way), colours[way]) for way in ways]
+    entries = [handle(PROPOSAL_WORDS.get(way, way), colours[way]) for way in ways]
     entries += [handle(text, NEUTRAL_COLOUR, None, style) for text, style in _ALONE.values()]
     entries += [
         handle(f"two-sided bounds, {TWO_SIDED_TEXTS[label]}", NEUTRAL_COLOUR, "_", style)

@@ -26,7 +26,7 @@ from beyond_perplexity.options import Count, Length, Limited, Share
 MOST_THOUGHTS = 1 << 20  # of a prompt at most: they key the random streams
 ThoughtProposal = Literal["own", "answer", "mixture"]
 END_OF_THOUGHT = "</think>"
-SHOWN = "{prompt} The answer is: {answer} Think it through, then give that answer."
+SHOWN_ANSWER = "{prompt} The answer is: {answer} Think it through, then give that answer."
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class AskingOptions(ThoughtOptions):
     samples: Count = 64
     end_of_thought: str = END_OF_THOUGHT
     between: str | None = None
-    shown: str = SHOWN
+    shown: str = SHOWN_ANSWER
 
 
 class Question(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
-from beyond_perplexity.importance.thought_draws import END_OF_THOUGHT, SHOWN
+from beyond_perplexity.importance.thought_draws import END_OF_THOUGHT, SHOWN_ANSWER
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.served.protocols import ServedOptions
 from beyond_perplexity.options import json_object
@@ -279,7 +279,7 @@ class DrawThoughtsOptions(ServedOptions):
         "there is a chat template, else nothing)",
     )
     shown: str = option(
-        SHOWN,
+        SHOWN_ANSWER,
         "how a prompt shows its answer, with {prompt} and {answer}",
     )
     shard_size: int = option(16, "prompts of a shard (default: 16)", least=1, most=1_000_000)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from beyond_perplexity.models.chat import Dialogue
 
 _Found = Iterator[tuple[Thoughts, Beside]]
-Draw = Callable[[Sequence[Question]], _Found]
+_Draw = Callable[[Sequence[Question]], _Found]
 
 _KEY = "thoughts"  # of a shard's record: the hash of all that its numbers depend on
 _CHOICES = ("samples", "proposal", "own_share", "most_tokens", "end_of_thought", "between")
@@ -113,7 +113,7 @@ def _options(given: DrawThoughtsOptions) -> ThoughtOptions:
 
 
 @contextmanager
-def open_model(given: DrawThoughtsOptions) -> Iterator[tuple[Dialogue, dict[str, Any], Draw]]:
+def open_model(given: DrawThoughtsOptions) -> Iterator[tuple[Dialogue, dict[str, Any], _Draw]]:
     """Open a model of a folder: how it is asked, what a record says of it, and what draws."""
     calls.check_path_or_name("model", given.model)
     with extras_named():
@@ -142,7 +142,7 @@ def open_model(given: DrawThoughtsOptions) -> Iterator[tuple[Dialogue, dict[str,
 
 
 @contextmanager
-def _served(given: DrawThoughtsOptions) -> Iterator[tuple[ServedDialogue, dict[str, Any], Draw]]:
+def _served(given: DrawThoughtsOptions) -> Iterator[tuple[ServedDialogue, dict[str, Any], _Draw]]:
     """Ask a server for its model; see `open_model`."""
     with ServedModel(given) as served:
         dialogue = ServedDialogue(served, given.end_of_thought, given.between)
@@ -182,7 +182,7 @@ def _shards(
 
 def draw_shard(
     dialogue: Dialogue | ServedDialogue,
-    draw: Draw,
+    draw: _Draw,
     given: DrawThoughtsOptions,
     first: int,
     part: list[AnswerRecord],

@@ -213,7 +213,7 @@ class ThoughtSection(sections.SectionModel):
         tuple[thought_draws.ThoughtProposal, ...], options.Limit(uniqueItems=True, minItems=1)
     ] = ("own", "mixture")
     own_share: options.Level = 0.5
-    shown: str = thought_draws.SHOWN
+    shown: str = thought_draws.SHOWN_ANSWER
     samples: Annotated[int, options.Limit(minimum=1, maximum=options.MOST_DRAWS)] = 64
     most_tokens: options.Length = 1024
     end_of_thought: str = thought_draws.END_OF_THOUGHT

@@ -9,7 +9,7 @@ import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
-from beyond_perplexity.figures.thoughts import PROPOSALS, two_sided_rows
+from beyond_perplexity.figures.thoughts import PROPOSAL_WORDS, two_sided_rows
 from beyond_perplexity.importance.estimate_wording import k_hat_cell, sampling_error
 from beyond_perplexity.importance.estimator import TWO_SIDED
 from beyond_perplexity.report import layout
@@ -54,7 +54,9 @@ def answers_table(estimates: pd.DataFrame, sums: pd.DataFrame, labels: Labels) -
     tidy = tidy.merge(ends, on=_PAIR, how="left")
     columns = [
         layout.Column("Model", text=True, form=labels.model),
-        layout.Column("Thoughts", text=True, of="proposal", form=lambda x: PROPOSALS.get(x, x)),
+        layout.Column(
+            "Thoughts", text=True, of="proposal", form=lambda x: PROPOSAL_WORDS.get(x, x)
+        ),
         layout.Column("Prompts", of="n_prompts", form=",.0f"),
         layout.Column("K", of="n_samples", form=",.0f"),
         *layout.under(

@@ -43,6 +43,7 @@ def perplexity_by_thoughts(
     ways = list(dict.fromkeys(pd.concat([sums["proposal"], shown["proposal"]])))
     colours = dict(zip(ways, cycle(PALETTE), strict=False))
     figure, axes = panel_grid(len(models), min(len(models), 3), 2.4)
+    sizes, alone = sorted(set(shown["n_samples"])), dict[str, None]()
     for axis, (model, own) in zip(axes, models.items(), strict=True):
         for way, points in parts_by(shown[shown["model"] == model], "proposal").items():
             _draw_curve(axis, points.sort_values("n_samples"), colours[way])
@@ -52,16 +53,18 @@ def perplexity_by_thoughts(
             look: Any = {"color": colours[row["proposal"]], "linestyle": style, "linewidth": 2}
             axis.plot([x, x], [row["low"], row["high"]], marker="_", **look)
         for name, (_, style) in _ALONE.items():
-            for value in own[name].dropna().unique()[:1]:
-                if np.isfinite(value):
-                    axis.axhline(value, color=NEUTRAL_COLOUR, linestyle=style, linewidth=1)
+            for value in own[name][np.isfinite(own[name])].unique()[:1]:
+                axis.axhline(value, color=NEUTRAL_COLOUR, linestyle=style, linewidth=1)
+                alone[name] = None
         axis.set(title=labels.model(model), xlabel="Thoughts of each prompt", xscale="log")
+        axis.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
+        axis.minorticks_off()
         low, high = axis.dataLim.intervaly
         if low > 0 and high > _FAR * low:
             axis.set_yscale("log")
     axes[0].set_ylabel("Perplexity of answers")
     entries = [handle(PROPOSAL_WORDS.get(way, way), colours[way]) for way in ways]
-    entries += [handle(text, NEUTRAL_COLOUR, None, style) for text, style in _ALONE.values()]
+    entries += [handle(_ALONE[name][0], NEUTRAL_COLOUR, None, _ALONE[name][1]) for name in alone]
     entries += [
         handle(f"two-sided bounds, {TWO_SIDED_TEXTS[label]}", NEUTRAL_COLOUR, "_", style)
         for label, style in TWO_SIDED_LINES.items()

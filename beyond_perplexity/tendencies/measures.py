@@ -72,13 +72,13 @@ from beyond_perplexity.tendencies.definitions import (
     SIGNED,
     TENDENCIES,
     MeasureKey,
-    MeasurementOptions,
     MeasureRow,
     compares_texts,
     family_of,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.document_curves import curve_rows, randomized_curves
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 

@@ -24,7 +24,7 @@ from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import taylor
-from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR, MeasurementOptions
+from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
@@ -33,6 +33,7 @@ from beyond_perplexity.tendencies.document_statistics import (
     sized_counter,
 )
 from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -153,16 +154,13 @@ def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
     return SampleSetPair(reference, samples, types, counts)
 
 
-_Count = Callable[[TokenBatch], Mapping[str, np.ndarray]]
-
-
-def _counter(pair: SampleSetPair, classes: ClassOptions, *, grouped: bool) -> _Count:
-    """Return what counts what is kept of every document: of single ones curves, else all."""
-    sizes = {sized.name: sized for sized in pair.sizes.values()}
-    curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
-    counts: list[_Count] = [count_lengths, sized_counter(classes, curves)]
-    if grouped:
-        counts = [value_counter(classes, sizes)]
+def _counter(
+    pair: SampleSetPair, classes: ClassOptions, grouped: bool
+) -> Callable[[TokenBatch], Mapping[str, np.ndarray]]:
+    """Return what counts what is kept of documents: of single ones curves, else all."""
+    sizes = {x.name: x for x in pair.sizes.values() if grouped or x.name in CURVE_NAMES}
+    count_more = value_counter if grouped else sized_counter
+    counts = [count_lengths, count_more(classes, sizes)]
     if min(one.n_segments for one in pair.sample_sets) >= taylor.LEAST_SEGMENTS:
         sums = [aligned_counts(pair.types, one, one.segments) for one in pair.sample_sets]
         n = sum(one.n_segments for one in pair.sample_sets)
@@ -183,7 +181,7 @@ def paired(
 ) -> Iterator[SampleSetPair]:
     """Bring two sample sets together; their documents lie on disk as long as the context.
 
-    Texts, read once, come in batches of any size; None leaves `SampleSetPair.documents` out. `read`
+    Texts, read once, in batches of any size; None leaves `SampleSetPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
     the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
     what shares of tokens were counted by. Other documents than counted are an InputError.
@@ -195,7 +193,7 @@ def paired(
     groups = permuted_units.alike_groups(groups, pair.n_documents)
     grouped = permuted_units.scheme_of(groups) != "documents"
     assert classes is not None or not grouped, "groups need the classes that shares are counted by"
-    count = count_lengths if classes is None else _counter(pair, classes, grouped=grouped)
+    count = count_lengths if classes is None else _counter(pair, classes, grouped)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
@@ -257,10 +255,7 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
 def _drawn_histograms(
     sample_set: Statistics, n: int, seed: int, purpose: str, item: int
 ) -> dict[str, Histogram]:
-    """Draw n documents of each histogram, which a purpose is named by, without replacement.
-
-    Curves are no histograms.
-    """
+    """Draw n documents of each histogram, not of curves, which a purpose is named by, just once."""
     found, total = {}, sample_set.n_documents
     for name, held in sample_set.histograms.items():
         if name not in CURVE_NAMES:

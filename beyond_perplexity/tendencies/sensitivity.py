@@ -46,17 +46,11 @@ from beyond_perplexity.inference.permuted_units import (
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, taylor, type_token
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    SIGNED,
-    TAYLOR,
-    MeasurementOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
 from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,

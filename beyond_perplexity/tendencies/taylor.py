@@ -6,8 +6,8 @@ one by one, more where they come in bursts, as topics do. Of fewer than 100 segm
 and not given (shuffled text: 0.46 of 20, 0.49 of 100, 0.498 of 600). Where documents have few
 segments, it is a matter of topics between documents more than of order.
 
-A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words. With p and q of
-both texts together that is a number of the document, and the difference of the two slopes is
+A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words. With p and q
+of both texts together that is a number of the document, and the difference of the two slopes is
 compared as one of two means. Kobayashi and Tanaka-Ishii (2018), Taylor's law for human linguistic
 sequences, ACL. V types, D documents.
 """
@@ -25,7 +25,7 @@ from beyond_perplexity.tendencies.tokens import TokenBatch
 
 SEGMENT = 64  # words
 LEAST_SEGMENTS = 100  # of a text, for a slope
-LEAST_OCCURRENCES = 10  # of a word
+LEAST_COUNTED = 10  # of a word
 INFLUENCE = 1e-6  # the unit that a document's part of the slope is held in
 _BLOCK = 1024  # documents that are sorted at a time
 
@@ -71,7 +71,7 @@ def segment_sums(batch: TokenBatch) -> np.ndarray:
 
 def fit_slope(sums: np.ndarray, segments: int) -> TaylorFit:
     """Fit α to sums of counts and of their squares (2, V); NaN for too little text."""
-    words = np.flatnonzero(sums[0] >= LEAST_OCCURRENCES)
+    words = np.flatnonzero(sums[0] >= LEAST_COUNTED)
     mean, square = sums[:, words] / max(segments, 1)
     variance = square - mean**2
     words, mean, variance = (own[variance > 0] for own in (words, mean, variance))
@@ -101,11 +101,11 @@ def influence_counter(
     constant = float(of_count @ mean + of_square @ square)
 
     def count(batch: TokenBatch) -> np.ndarray:
-        documents, own, counts = _cells(batch)
+        documents, found, counts = _cells(batch)
         places = pc.fill_null(pc.index_in(batch.types, value_set=types), len(types)).to_numpy()
-        first, second = weights[:, places[own]]
-        added = np.bincount(documents, first * counts + second * counts**2, len(batch.lengths))
-        added = added - segments_of(batch.lengths) * constant
-        return np.rint(added / INFLUENCE).astype(np.int64)
+        first, second = weights[:, places[found]]
+        own = first * counts + second * counts**2
+        added = np.bincount(documents, own, len(batch.lengths)) / INFLUENCE
+        return np.rint(added - segments_of(batch.lengths) * (constant / INFLUENCE)).astype(np.int64)
 
     return count

@@ -338,7 +338,7 @@ class TypeCounter:
         self._folder.cleanup()
 
     def add(self, types: pa.Array, counts: np.ndarray, segments: np.ndarray | None = None) -> None:
-        """Add counts (int64, (V,)) of types (string, (V,)), and those in segments (int64, (2, V))."""
+        """Add counts, int64, (V,), of types, string, (V,), and sums of segments, int64, (2, V)."""
         own = np.zeros((2, len(types)), np.int64) if segments is None else segments
         columns = [pa.array(x, pa.int64()) for x in (counts, *own)]
         table = pa.table([types, *columns], schema=COUNTED)

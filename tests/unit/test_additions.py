@@ -242,7 +242,7 @@ def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:
     edit(options, "patience: Count = 3", "patience: Count = 4")
     changed, _ = find_changed(before, tree)
     trained = pick(before, "train ")
-    assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3")}
+    assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3", "kneser-ney")}
 
 
 @pytest.mark.parametrize("family", ["lstm", "sentence-rnn", "discriminative-rnng", "huggingface"])

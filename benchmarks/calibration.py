@@ -33,7 +33,7 @@ from benchmarks.attributions import AttributionCases
 from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
-from benchmarks.powers import PowerCases
+from benchmarks.powers import PowerCases, PromptPowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -102,6 +102,7 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
     "zipf": ZipfCases,
     "power": PowerCases,
     "prompts": PromptCases,
+    "prompt-power": PromptPowerCases,
     "words": WordCases,
 }
 

@@ -170,17 +170,18 @@ class HuggingFaceMasked(MaskedDiffusion):
         `visible`, bool, (B, T), are the positions that a text has, one after the other from 0 on.
         """
         before, behind = self.shapes["around"]
-        rows, width = tokens.shape
-        ids = torch.full((rows, len(before) + width + len(behind)), MASK, device=tokens.device)
+        width = min(tokens.shape[1], self.shapes["window"])  # no text goes on behind it
+        inner = slice(len(before), len(before) + width)
+        ids = tokens.new_zeros(len(tokens), inner.stop + len(behind))  # (B, S)
         ids[:, : len(before)] = torch.tensor(before, device=tokens.device)
-        ids[:, len(before) : len(before) + width] = self.theirs[tokens]
+        ids[:, inner] = self.theirs[tokens[:, :width]]
         place = torch.arange(ids.shape[1], device=tokens.device)  # (S,)
-        ends = visible.sum(1) + len(before)  # (B,)
+        ends = visible[:, :width].sum(1) + len(before)  # (B,)
         for number, token in enumerate(behind):
             ids[place == ends[:, None] + number] = token
         seen = place < ends[:, None] + len(behind)  # (B, S)
         found: Tensor = self.body(input_ids=ids, attention_mask=seen.long()).logits  # (B, S, D)
-        return found[:, len(before) : len(before) + width]
+        return functional.pad(found[:, inner], (0, 0, 0, tokens.shape[1] - width))
 
     def word_logits(self, features: Tensor) -> Tensor:
         """Return the logits of all tokens, (N, V − 2), of features (N, D): of the ids from 2 on."""

@@ -339,7 +339,7 @@ class PromptPowerCases:
             ("240 prompts of 80 authors", 240, 1, 3),
         ):
             asked = Answered(name, topics, n, (answers, answers), authors=authors)
-            held = PromptReferences(topics, n, n * answers, authors > 1, asked=asked)
+            held = PromptReferences(topics, n, n * answers, authors > 1, pairs=200, asked=asked)
             for key in held.keys:
                 if key[0] not in ("symbols", "type_token_bigrams"):
                     yield PrintedPromptPower(f"power, {name}", held, key)

@@ -113,6 +113,15 @@ def test_the_exact_sum_is_that_over_all_orders_whatever_draws_them():
             weights = (log_p - log_q - exact).exp()  # of p(x)
             assert float((log_q.exp() * weights).sum()) == pytest.approx(1, abs=1e-9)
     assert math.isnan(model.exact_log_prob(batch_of([3] * (MOST_EXACT + 1)))[0])
+    texts = [[3] * (MOST_EXACT + 1), [4, 2, 8]]
+    held = [
+        Instance(k, {"tokens": np.array(t), "latents": np.arange(len(t))})
+        for k, t in enumerate(texts)
+    ]
+    (row,) = model.exact_rows(held)
+    assert (row["instance_id"], row["n_words"], row["n_tokens"], row["n_unknown"]) == (1, 3, 4, 1)
+    assert row["log_likelihood"] == pytest.approx(float(model.exact_log_prob(batch_of(texts[1]))))
+    assert row["log_likelihood_end"] == pytest.approx(log_length(model, 3))
 
 
 @torch.no_grad()

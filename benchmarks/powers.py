@@ -53,6 +53,7 @@ from beyond_perplexity.tendencies.word_measures import randomized_words
 POWER = 0.8
 REFERENCES = 10
 PAIRS = 400
+PROMPT_REFERENCES, PROMPT_PAIRS = 6, 100  # of answers to prompts: the pairs of `compare`
 Key = tuple[str, str]
 Printed = tuple[float, float]  # the shift, and the power that it reaches
 
@@ -339,7 +340,8 @@ class PromptPowerCases:
             ("240 prompts of 80 authors", 240, 1, 3),
         ):
             asked = Answered(name, topics, n, (answers, answers), authors=authors)
-            held = PromptReferences(topics, n, n * answers, authors > 1, pairs=200, asked=asked)
+            given = topics, n, n * answers, authors > 1, PROMPT_REFERENCES, PROMPT_PAIRS
+            held = PromptReferences(*given, asked=asked)
             for key in held.keys:
                 if key[0] not in ("symbols", "type_token_bigrams"):
                     yield PrintedPromptPower(f"power, {name}", held, key)

@@ -115,7 +115,7 @@ FAMILIES: Rows[Family] = {
         optimal=f"{_MODELS}.latents.masked_diffusion_orders:ConfidenceOrders",
         spans=False,
         deterministic=True,
-        bring=f"{_MODELS}.latents.masked_huggingface:bring",
+        bring=f"{_MODELS}.latents.masked_huggingface:bring_masked",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
     ),
     "joint": Family(

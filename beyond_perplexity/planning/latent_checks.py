@@ -14,7 +14,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import Config, architecture
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
-_AS_IT_IS = "a model that is brought with latent variables is taken as it is"
+_AS_IT_IS = "an external model with latent variables is taken as it is"
 LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 

@@ -346,7 +346,7 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
     return both[0], both[1] if parts else None
 
 
-def _topical(inner: TopicShift, drawn: prompt_shifts.Drawn, x: float) -> dict[str, float]:
+def _topical(inner: TopicShift, drawn: prompt_shifts.DrawnAnswers, x: float) -> dict[str, float]:
     n, rng = len(inner.kernel), drawn.rng
     topical = (drawn.sides >= n) & (rng.random(drawn.sides.shape) < x)
     near = rng.choice(inner.near(inner.topic(rng)), drawn.sides.shape)
@@ -365,7 +365,7 @@ def answered_shifts(pair: EmbeddedPair, seed: int) -> BothHalves:
         documents, units = order[:, chosen].ravel(), prompts.units[chosen]
         inner = TopicShift(pair.kernel[np.ix_(documents, documents)])
         units = np.unique(units, return_inverse=True)[1]
-        held = prompt_shifts.Answers(units, prompts.whole)
+        held = prompt_shifts.PromptAnswers(units, prompts.whole)
         measure = partial(_topical, inner)
         return prompt_shifts.PairShift(inner, held, MMD, measure, of_words=False)
 

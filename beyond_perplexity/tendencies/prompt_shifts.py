@@ -50,11 +50,11 @@ _EFFORT = 0.6  # pairs of samples of each shift, relative to the options'
 _TINY = 1e-12  # a smaller error is taken as this one
 _AT_ONCE = 256  # documents whose types are looked up together
 _SAME = "both texts have the same answers, so that nothing tells how answers to a prompt vary"
-Measure = Callable[["Drawn", float], dict[str, float]]
+PairMeasure = Callable[["DrawnAnswers", float], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Answers:
+class PromptAnswers:
     """Answers to prompts, D of either text.
 
     `units` (D,) are the prompts of pairs, or their groups, which are swapped as a `whole`; values
@@ -68,7 +68,7 @@ class Answers:
     counts: csc_matrix = field(default_factory=lambda: csc_matrix((0, 0)))
 
     @classmethod
-    def of(cls, pair: SampleSetPair, most: int, seed: int) -> Answers:
+    def of(cls, pair: SampleSetPair, most: int, seed: int) -> PromptAnswers:
         """Take whole prompts, or groups, with at most so many pairs."""
         prompts = pair.groups
         assert isinstance(prompts, Prompts)
@@ -86,11 +86,11 @@ class Answers:
         units = np.unique(prompts.units[chosen], return_inverse=True)[1]
         return cls(units, prompts.whole, values[0], values[1], hstack(counts, "csc"))
 
-    def part(self, chosen: np.ndarray) -> Answers:
+    def part(self, chosen: np.ndarray) -> PromptAnswers:
         """Take some pairs, bool, (D,)."""
         units, both = np.unique(self.units[chosen], return_inverse=True)[1], np.tile(chosen, 2)
         values, cut = ({k: x[both] for k, x in held.items()} for held in (self.values, self.cut))
-        return Answers(units, self.whole, values, cut, self.counts[:, both])
+        return PromptAnswers(units, self.whole, values, cut, self.counts[:, both])
 
     @property
     def same(self) -> bool:
@@ -136,7 +136,7 @@ def columns_of(documents: DocumentCounts, sample_set: int, wanted: np.ndarray) -
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnAnswers:
     """A pair of samples: `sides` (2, K) of documents, and of each pair its number, (K,)."""
 
     rng: np.random.Generator
@@ -145,7 +145,7 @@ class Drawn:
     sides: np.ndarray
 
     @classmethod
-    def of(cls, held: Answers, rng: np.random.Generator, n: int) -> Drawn:
+    def of(cls, held: PromptAnswers, rng: np.random.Generator, n: int) -> DrawnAnswers:
         """Draw prompts, or groups, that have about n pairs."""
         sizes, order = np.bincount(held.units), np.argsort(held.units, kind="stable")
         chosen = rng.integers(len(sizes), size=max(2, round(n * len(sizes) / len(order))))
@@ -155,7 +155,7 @@ class Drawn:
         prompts = Prompts.of((numbers, numbers), own, held.whole)
         return cls(rng, pairs, prompts, np.stack([pairs, pairs + len(order)]))
 
-    def dealt(self, *, of_words: bool) -> Drawn:
+    def dealt(self, *, of_words: bool) -> DrawnAnswers:
         """Permute labels as the tests do."""
         units = self.prompts.permuted(of_words=of_words)
         labels = next(units.labels(1, int(self.rng.integers(1 << 62))))[:, 0]
@@ -171,9 +171,9 @@ class PairShift(Shift):
     def __init__(
         self,
         inner: Shift,
-        held: Answers,
+        held: PromptAnswers,
         measures: str,
-        measure: Measure,
+        measure: PairMeasure,
         *,
         of_words: bool = True,
     ) -> None:
@@ -191,14 +191,16 @@ class PairShift(Shift):
         parts = []
         for item in range(how.pairs):
             rng = stream(how.seed, how.purpose, item)
-            drawn = Drawn.of(self._held, rng, how.n).dealt(of_words=self._of_words)
+            drawn = DrawnAnswers.of(self._held, rng, how.n).dealt(of_words=self._of_words)
             drawn.sides[1] += 2 * len(self._held.units)
             drawn = drawn.dealt(of_words=self._of_words) if null else drawn
             parts.append(self._measure(drawn, x))
         return {name: np.array([one[name] for one in parts]) for name in self.measures}
 
 
-def _numbers(values: np.ndarray, lengths: np.ndarray, drawn: Drawn, x: float) -> dict[str, float]:
+def _numbers(
+    values: np.ndarray, lengths: np.ndarray, drawn: DrawnAnswers, x: float
+) -> dict[str, float]:
     """Measure longer answers, or those with more tokens of a class, (2 D,)."""
     own, shifted = drawn.sides % len(lengths), drawn.sides >= len(lengths)
     held = lengths[own]
@@ -215,7 +217,9 @@ def _numbers(values: np.ndarray, lengths: np.ndarray, drawn: Drawn, x: float) ->
     return {"ks": ks_of_samples(first, second), "mean_difference": abs(mean) / max(error, _TINY)}
 
 
-def _types(values: np.ndarray, lengths: np.ndarray, drawn: Drawn, x: float) -> dict[str, float]:
+def _types(
+    values: np.ndarray, lengths: np.ndarray, drawn: DrawnAnswers, x: float
+) -> dict[str, float]:
     """Measure answers with fewer types, (2 D,), at their lengths."""
     own, shifted = drawn.sides % len(lengths), drawn.sides >= len(lengths)
     types = np.floor(values[own] * (1 - x * shifted) + shifted * drawn.rng.random(own.shape))
@@ -228,7 +232,7 @@ def _types(values: np.ndarray, lengths: np.ndarray, drawn: Drawn, x: float) -> d
     return {"ks_empirical": float(found["ks_empirical"])}
 
 
-def _ranks(inner: document_shifts.RankShift, drawn: Drawn, x: float) -> dict[str, float]:
+def _ranks(inner: document_shifts.RankShift, drawn: DrawnAnswers, x: float) -> dict[str, float]:
     totals = []
     for own in drawn.sides:
         times = np.bincount(own, minlength=2 * inner.counts.shape[1]).reshape(2, -1).T
@@ -238,7 +242,7 @@ def _ranks(inner: document_shifts.RankShift, drawn: Drawn, x: float) -> dict[str
 
 
 def _words(
-    inner: document_shifts.HeldOutShift, units: np.ndarray, drawn: Drawn, x: float
+    inner: document_shifts.HeldOutShift, units: np.ndarray, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
     n, prompts = 2 * len(units), drawn.prompts.units
     swapped = (drawn.sides >= n) & (drawn.rng.random(drawn.sides.shape) < x)
@@ -268,7 +272,7 @@ def prompt_effects(
     Of halves of the prompts, or of groups of them, as `sensitivity.minimum_detectable_effects` has
     them; n counts pairs of answers. Null where both texts are the same.
     """
-    held, lacking = Answers.of(pair, how.largest_population, seed), None
+    held, lacking = PromptAnswers.of(pair, how.largest_population, seed), None
     how, weights = replace(how, documents=(pair.n_documents[0],)), held.values[LENGTH]
     halves = sensitivity.halves(held.units, weights.reshape(2, -1).sum(axis=0), seed)
     if held.same:

@@ -80,7 +80,7 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
 
 @torch.no_grad()
 def _measure_latent(model: LatentModule, valid: WholeInstances, job: Fitting) -> TrainingResult:
-    """Give a model that is brought the one row of a training curve that it has."""
+    """Give an external model the one row of a training curve that it has."""
     if job.config.get("training"):
         raise InputError(f"training: a {model.config['family']} model is taken as it is; remove it")
     model.to(job.device)

@@ -28,7 +28,7 @@ from beyond_perplexity.models.latents.masked_diffusion_lengths import (
 )
 from beyond_perplexity.models.latents.masked_diffusion_orders import UNIFORM, ConfidenceOrders
 from beyond_perplexity.models.latents.masked_diffusion_scores import MOST_EXACT
-from beyond_perplexity.models.latents.masked_huggingface import WindowLengths, bring
+from beyond_perplexity.models.latents.masked_huggingface import WindowLengths, bring_masked
 from beyond_perplexity.models.registry import load_any
 from beyond_perplexity.schemas.corpora import MENTIONS, RAW
 from beyond_perplexity.storage.shards import write_shard
@@ -323,7 +323,7 @@ def said_by_transformers(network, tokenizer, tokens, hidden):
 @pytest.fixture(params=[False, True], ids=["bert", "roberta"])
 def masked(tmp_path, request):
     network = huggingface_models.make_masked(tmp_path / "masked", roberta=request.param)
-    model, vocabulary, source = bring({"path": str(tmp_path / "masked")}, {"language": "en"})
+    model, vocabulary, source = bring_masked({"path": str(tmp_path / "masked")}, {"language": "en"})
     assert list(source["weights"]) == ["model.safetensors"]
     model.lengths = WindowLengths(LENGTHS, model.shapes["window"])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "masked")
@@ -415,7 +415,7 @@ def test_masked_models_are_brought_into_a_folder_and_weighed_as_others(tmp_path)
     )
     particles = (smc_log_prob(setting, numbers, zeros(100)).log_prob - exact).exp()
     assert float(particles.mean()) == pytest.approx(1, abs=4 * float(particles.std()) / 10)
-    model, *_ = bring(config["architecture"], {})
+    model, *_ = bring_masked(config["architecture"], {})
     model.with_lengths(corpus, vocabulary)
     assert float(model.exact_log_prob(batch)[0]) == exact
     wrong = {**config, "training": {"maximum_steps": 3}}
@@ -436,7 +436,7 @@ def test_what_is_no_distribution_over_orders_is_refused_in_one_line(tmp_path):
         ("few", "the model has only"),
     ):
         with pytest.raises(InputError, match=said) as error:
-            bring({"path": str(tmp_path / name)}, {})
+            bring_masked({"path": str(tmp_path / name)}, {})
         assert "\n" not in str(error.value)
     held = {"family": "huggingface-masked", "corpus": "wikipedia", "architecture": {"path": "x"}}
     orders = {"model": "m", "family": "confidence-orders", "temperatures": [1.0]}
@@ -446,6 +446,6 @@ def test_what_is_no_distribution_over_orders_is_refused_in_one_line(tmp_path):
     assert (run.models.vocabulary_files("m"), run.models.learns("m")) == ([], False)
     for more, said in (
         ({"vocabulary": "words"}, "brings its own tokenizer"),
-        ({"training": {"maximum_steps": 5}}, "models.m.training: a model that is brought"),
+        ({"training": {"maximum_steps": 5}}, "models.m.training: an external model"),
     ):
         assert said in planned.refused(planned.load(smoke, models={"m": held | more}))

@@ -432,7 +432,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
     """Oracles: the test's own t and distances of the same answers; labels counted."""
     for asked, authors in (((1, 1), 1), ((3, 3), 1), ((1, 1), 3)):
         with answered(60, asked, authors) as pair:
-            held = prompt_shifts.Answers.of(pair, 10_000, 1)
+            held = prompt_shifts.PromptAnswers.of(pair, 10_000, 1)
             found = list(held.shifts(MeasurementOptions(), 1))
             how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
             t = document_measures.randomized_numbers(how)
@@ -442,7 +442,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
         n = len(held.units)
         own = np.arange(n)
         prompts = Prompts.of((own, own), held.units, held.whole)
-        plain = prompt_shifts.Drawn(
+        plain = prompt_shifts.DrawnAnswers(
             np.random.default_rng(0), own, prompts, np.stack([own, own + n])
         )
         for shift in found:
@@ -459,7 +459,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
                 moved = (sides[0] >= n).astype(int)
                 assert set(np.bincount(codes[0], moved) / np.bincount(codes[0])) <= {0.0, 1.0}
         assert 0.4 < np.mean([(sides[0] >= n).mean() for sides in dealt]) < 0.6
-        drawn = prompt_shifts.Drawn.of(held, np.random.default_rng(1), n)
+        drawn = prompt_shifts.DrawnAnswers.of(held, np.random.default_rng(1), n)
         copies = np.bincount(drawn.prompts.units)
         assert len(copies) == len(np.unique(held.units))
         for copy in range(len(copies)):  # whole prompts, each of its own pairs once
@@ -474,7 +474,7 @@ def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
         own = rng.normal(0, common, 400) if common else np.zeros(400)
         lengths = np.concatenate([120 + own, 120 + own]) + rng.normal(0, 8, 800)
         lengths = lengths.round().astype(int)
-        held = prompt_shifts.Answers(np.arange(400), False, {"length": lengths})
+        held = prompt_shifts.PromptAnswers(np.arange(400), False, {"length": lengths})
         inner = shifts.LengthShift(shifts.Histogram.of_documents(lengths.astype(np.int64) << 32))
         measure = partial(prompt_shifts._numbers, lengths, lengths)
         shift = prompt_shifts.PairShift(inner, held, "ks mean_difference", measure, of_words=False)

@@ -135,7 +135,7 @@ class HuggingFaceMasked(MaskedDiffusion):
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
     ) -> Self:
         """Refuse to make one without a model of transformers."""
-        raise InputError(f"{cls.family}: comes trained; it is brought, and not made")
+        raise InputError(f"{cls.family}: comes trained; name its folder or its name on the hub")
 
     def with_lengths(self, corpus: CorpusFiles, vocabulary: Vocabulary) -> HuggingFaceMasked:
         """Return the model that knows how long the texts of the training split are."""
@@ -189,7 +189,7 @@ class HuggingFaceMasked(MaskedDiffusion):
         return logits.index_select(1, self.theirs[UNK:]).index_fill_(1, self.impossible, NEVER)
 
 
-def bring(
+def bring_masked(
     architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None, *, by_row: bool = False
 ) -> tuple[HuggingFaceMasked, HuggingFaceVocabulary, dict[str, Any]]:
     """Take a masked model, in float32, with its tokenizer from a folder or from the hub.

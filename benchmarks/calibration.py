@@ -120,7 +120,8 @@ class Kept:
         with ExitStack() as stack:
             file = None
             if self._folder:
-                path = self._folder / part / re.sub(r"\W+", "-", case.name)
+                name = " ".join([case.name, *getattr(case, "key", ())])  # of a power
+                path = self._folder / part / re.sub(r"\W+", "-", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(path.open("a+", encoding="utf-8"))
                 file.seek(0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ from beyond_perplexity.tendencies.shifts import (
     ShareShift,
     Shift,
     TypeTokenShift,
+    smoothed,
 )
 from beyond_perplexity.tendencies.statistics import Histogram, histograms_of
 from beyond_perplexity.verdicts import reason
@@ -99,30 +100,61 @@ class PromptAnswers:
         alike = all(np.array_equal(x[:n], x[n:]) for x in self.values.values())
         return alike and (self.counts[:, :n] != self.counts[:, n:]).nnz == 0
 
+    @cached_property
+    def members(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs by unit, (D,), and of each unit the first of them and their number, (U,)."""
+        sizes = np.bincount(self.units)
+        return np.argsort(self.units, kind="stable"), np.cumsum(sizes) - sizes, sizes
+
     def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         """List the shifts that have sound tests."""
-        n, of_cut = 2 * len(self.units), histograms_of(self.cut)
+        n = 2 * len(self.units)
         ranks = document_shifts.RankShift(self.counts, options.zipf_ranks)
-        yield PairShift(ranks, self, "ks_empirical", partial(_ranks, ranks))
-        for tendency, name in type_token.HISTOGRAM_OF.items():
-            if len(type_token.restrict(of_cut[name]).keys):
-                types = TypeTokenShift(tendency, of_cut[name])
-                measure = partial(_types, self.cut[name], self.cut[LENGTH])
-                yield PairShift(types, self, "ks_empirical", measure)
+        yield PairShift(ranks, self, "ks_empirical", partial(_ranks, ranks), once=True)
+        yield from self._type_shifts(seed)
         alone = document_shifts.GroupedDocuments(np.arange(n), np.ones(n))
         words = document_shifts.HeldOutShift(self.counts, alone, seed)
         yield PairShift(words, self, "tvd", partial(_words, words, self.units))
-        yield from self._number_shifts()
+        yield from self._number_shifts(seed)
 
-    def _number_shifts(self) -> Iterator[Shift]:
-        histograms, rows = histograms_of(self.values), {LENGTH: LENGTH}
+    def _copied(self, n: int) -> PromptAnswers:
+        """Return the prompts of n pairs that are copies of these, time after time."""
+        copies, own = np.divmod(np.arange(n), len(self.units))
+        return replace(self, units=copies * (self.units.max() + 1) + self.units[own])
+
+    def _type_shifts(self, seed: int) -> Iterator[Shift]:
+        """Move pairs to other lengths by a kernel, and their types as Heaps' law says."""
+        lengths, histograms = self.cut[LENGTH][: len(self.units)], histograms_of(self.cut)
+        moved = smoothed({LENGTH: lengths}, np.arange(len(lengths)), seed)[0][LENGTH]  # (P,)
+        moved = np.clip(moved, 1, type_token.HEAPS_MAXIMUM_LENGTH)
+        own, rng = np.arange(len(moved)) % len(lengths), stream(seed, "sensitivity/types")
+        for tendency, name in type_token.HISTOGRAM_OF.items():
+            if len(type_token.restrict(histograms[name]).keys):
+                law = type_token.fit(histograms[name])
+                ratio = np.nan_to_num(law.rate(moved) / law.rate(lengths[own]), nan=1.0)
+                types = self.cut[name].reshape(2, -1)[:, own] * ratio + rng.random(len(own))
+                types = np.minimum(types.astype(int), moved).ravel()  # (2 P,)
+                measure = partial(_types, types, np.tile(moved, 2))
+                inner = TypeTokenShift(tendency, histograms[name])
+                yield PairShift(inner, self._copied(len(own)), "ks_empirical", measure)
+
+    def _number_shifts(self, seed: int) -> Iterator[Shift]:
+        """Smooth lengths, with as much in common within a prompt as they have themselves."""
+        codes, lengths = np.tile(self.units, 2), self.values[LENGTH]
+        within = lengths - (np.bincount(codes, lengths) / np.bincount(codes))[codes]
+        varies = np.sum(within**2) / max(len(codes) - codes.max() - 1, 1)
+        common = np.clip(1 - varies / max(lengths.var(), _TINY), 0, 1)
+        moved, _ = smoothed(self.values, codes, seed, float(common))
+        sides = {k: x.reshape(-1, 2, len(self.units)).swapaxes(0, 1) for k, x in moved.items()}
+        histograms, rows = histograms_of(moved), {LENGTH: LENGTH}
         rows |= {name: row.histogram for name, row in SHARES.items()}
-        for tendency, name in rows.items():
-            if name in self.values:
-                held = histograms[name]
-                inner = ShareShift(tendency, held) if name != LENGTH else LengthShift(held)
-                measure = partial(_numbers, self.values[name], self.values[LENGTH])
-                yield PairShift(inner, self, "ks mean_difference", measure, of_words=False)
+        for tendency, name in ((k, v) for k, v in rows.items() if v in sides):
+            held = histograms[name]
+            inner = ShareShift(tendency, held) if name != LENGTH else LengthShift(held)
+            values, lengths = (sides[one].ravel() for one in (name, LENGTH))  # (2 P,) each
+            copies = self._copied(len(values) // 2)
+            measure = partial(_numbers, values, lengths, name == LENGTH)
+            yield PairShift(inner, copies, "ks mean_difference", measure, of_words=False)
 
 
 def columns_of(documents: DocumentCounts, sample_set: int, wanted: np.ndarray) -> csc_matrix:
@@ -145,13 +177,16 @@ class DrawnAnswers:
     sides: np.ndarray
 
     @classmethod
-    def of(cls, held: PromptAnswers, rng: np.random.Generator, n: int) -> DrawnAnswers:
-        """Draw prompts, or groups, that have about n pairs."""
-        sizes, order = np.bincount(held.units), np.argsort(held.units, kind="stable")
+    def of(
+        cls, held: PromptAnswers, rng: np.random.Generator, n: int, *, once: bool = False
+    ) -> DrawnAnswers:
+        """Draw prompts, or groups, that have about n pairs; or take each of them `once`."""
+        order, starts, sizes = held.members
         chosen = rng.integers(len(sizes), size=max(2, round(n * len(sizes) / len(order))))
-        ends, own = np.cumsum(sizes[chosen]), np.repeat(np.arange(len(chosen)), sizes[chosen])
+        chosen = np.arange(len(sizes)) if once else chosen
+        own = np.repeat(np.arange(len(chosen)), sizes[chosen])
         numbers = np.arange(len(own))
-        pairs = order[(np.cumsum(sizes)[chosen] - ends)[own] + numbers]
+        pairs = order[(starts[chosen] - np.cumsum(sizes[chosen]) + sizes[chosen])[own] + numbers]
         prompts = Prompts.of((numbers, numbers), own, held.whole)
         return cls(rng, pairs, prompts, np.stack([pairs, pairs + len(order)]))
 
@@ -176,11 +211,12 @@ class PairShift(Shift):
         measure: PairMeasure,
         *,
         of_words: bool = True,
+        once: bool = False,
     ) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
         self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
         self.measures, self._of_words = tuple(measures.split()), of_words
-        self._inner, self._held, self._measure = inner, held, measure
+        self._inner, self._held, self._measure, self._once = inner, held, measure, once
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return that of the shift of independent documents."""
@@ -188,10 +224,14 @@ class PairShift(Shift):
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs of samples; see the module."""
-        parts = []
+        parts, n = [], how.n
+        if self._once:
+            n = len(self._held.units)
+            x = min(self.largest, x * math.sqrt(how.n / n))
         for item in range(how.pairs):
             rng = stream(how.seed, how.purpose, item)
-            drawn = DrawnAnswers.of(self._held, rng, how.n).dealt(of_words=self._of_words)
+            drawn = DrawnAnswers.of(self._held, rng, n, once=self._once)
+            drawn = drawn.dealt(of_words=self._of_words)
             drawn.sides[1] += 2 * len(self._held.units)
             drawn = drawn.dealt(of_words=self._of_words) if null else drawn
             parts.append(self._measure(drawn, x))
@@ -199,12 +239,12 @@ class PairShift(Shift):
 
 
 def _numbers(
-    values: np.ndarray, lengths: np.ndarray, drawn: DrawnAnswers, x: float
+    values: np.ndarray, lengths: np.ndarray, longer: bool, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
-    """Measure longer answers, or those with more tokens of a class, (2 D,)."""
+    """Measure answers that are longer, or have more tokens of a class, (2 D,)."""
     own, shifted = drawn.sides % len(lengths), drawn.sides >= len(lengths)
     held = lengths[own]
-    if values is lengths:
+    if longer:
         numbers = np.floor(held * (1 + shifted * x) + shifted * drawn.rng.random(held.shape))
     else:
         more = drawn.rng.binomial(held - values[own], x)

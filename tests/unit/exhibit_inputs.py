@@ -72,7 +72,7 @@ def _tendencies():
         "embedding_measures": embedded.table(),
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
-        "sensitivity": synthetic_tables.make_sensitivity(),
+        **dict.fromkeys(("sensitivity", "prompt_sensitivity"), synthetic_tables.make_sensitivity()),
         "words": pd.concat(
             synthetic_tables.make_words(source, ["in conclusion", "said"], [1.5, -0.7])
             for source in SOURCES

@@ -43,6 +43,7 @@ EXTRAS = {
     **dict.fromkeys(("safetensors", "tokenizers", "torch"), "models"),
     **dict.fromkeys(("mwparserfromhell", "pydantic", "snakemake", "textblob", "yaml"), "workflow"),
     **dict.fromkeys(("gensim", "ot"), "semantics"),
+    "icu4py": "icu",
     "transformers": "hf",
 }
 

@@ -1,4 +1,4 @@
-"""Tokenize lines of text with the rules of Moses: a filter from standard input to standard output.
+"""Tokenize lines of text by Moses or ICU: a filter from standard input to standard output.
 
     beyond-perplexity tokenize --language en < raw > tokens
 
@@ -37,9 +37,9 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
     parser = CommandParser(description=__doc__, raw=True)
-    languages = f"one of {', '.join(LANGUAGES)} (default en)"
+    languages = f"of moses one of {', '.join(LANGUAGES)} (default en)"
     parser.add_argument("--language", default="en", help=languages)
-    tokenizers = "moses, or none: clean only (default moses)"
+    tokenizers = "moses (default); icu, also for scripts without blanks; or none: clean only"
     parser.add_argument("--tokenizer", default="moses", help=tokenizers)
     for name, meaning in STEPS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)

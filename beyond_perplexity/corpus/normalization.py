@@ -21,6 +21,7 @@ from itertools import chain
 from typing import Literal
 
 from beyond_perplexity.corpus.moses import CHUNK, check_language, tokenize_lines
+from beyond_perplexity.errors import extras_named
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import Section, parse_options
 
@@ -133,6 +134,16 @@ def _tokenize(text: str, language: str) -> str:
     return "\n".join(tokenize_lines(text.split("\n"), language))
 
 
+def segment(text: str, language: str) -> str:
+    """Divide text into words, also of scripts without blanks; newlines stay.
+
+    By ICU's rules and dictionaries (Unicode Standard Annex 29).
+    """
+    with extras_named():
+        from icu4py.breakers import WordBreaker
+    return " ".join(WordBreaker(text, language))
+
+
 @dataclass(frozen=True)
 class Preprocessing(Section):
     """Which cleaning steps a corpus gets; the defaults are XLM's.
@@ -145,8 +156,10 @@ class Preprocessing(Section):
         Moses' normalization of quotes, dashes and spacing.
     remove_non_printing : bool
         Replace control, format and unassigned characters by blanks.
-    tokenizer : "moses" or "none"
-        moses, or none for text that is tokenized already: it is split at white space only.
+    tokenizer : "moses", "icu" or "none"
+        moses; icu (extra ``icu``), which also divides Chinese, Japanese, Thai, Lao, Khmer and
+        Burmese into words; or none for text that is tokenized already: it is split at white space
+        only.
     language : str
         Language of the rules of punctuation and tokenizer.
     lower_case : bool
@@ -158,7 +171,7 @@ class Preprocessing(Section):
     replace_unicode_punctuation: bool = True
     normalize_punctuation: bool = True
     remove_non_printing: bool = True
-    tokenizer: Literal["moses", "none"] = "moses"
+    tokenizer: Literal["moses", "icu", "none"] = "moses"
     language: str = "en"
     lower_case: bool = True
     remove_accents: bool = True
@@ -166,11 +179,24 @@ class Preprocessing(Section):
     def __post_init__(self) -> None:
         if self.tokenizer == "moses":
             check_language(self.language)
+        elif self.tokenizer == "icu":
+            segment("", self.language)  # which says what is not installed
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Preprocessing:
         """Make the switches from a config section."""
         return parse_options(cls, config, "preprocessing")
+
+    @property
+    def name(self) -> str:
+        """What a signature calls the text: ICU's dictionaries change with its version."""
+        if self.tokenizer == "none":
+            return "tokenized"
+        if self.tokenizer == "moses":
+            return f"cleaned-{self.language}"
+        from icu4py import icu_version
+
+        return f"cleaned-icu{icu_version}-{self.language}"
 
     def apply(self, texts: Sequence[str]) -> list[str]:
         """Run the steps that are on, in XLM's order: each text becomes one line of tokens."""
@@ -179,6 +205,7 @@ class Preprocessing(Section):
             partial(normalize_punctuation, language=self.language): self.normalize_punctuation,
             remove_non_printing: self.remove_non_printing,
             partial(_tokenize, language=self.language): self.tokenizer == "moses",
+            partial(segment, language=self.language): self.tokenizer == "icu",
             lower_case: self.lower_case,
             remove_accents: self.remove_accents,
         }
@@ -193,7 +220,7 @@ class Preprocessing(Section):
 
     def cut_words(self, texts: Iterable[str]) -> Counter[str]:
         """Count what the tokenizer cuts though it stands for one word, such as ``<unk>``."""
-        return _one_words(texts if self.tokenizer == "moses" else ())
+        return _one_words(() if self.tokenizer == "none" else texts)
 
 
 def _one_words(texts: Iterable[str]) -> Counter[str]:

@@ -37,6 +37,8 @@ def _unused(given: CompareOptions) -> Iterator[calls.Unused]:
         yield "on pairs, whose fields are human and model", names
     if given.group_column == "":
         yield "where the group column is empty", ("groups",)
+    if given.tokenized:
+        yield "on tokenized texts", ("tokenizer",)
     if given.tokenized and given.stop_words not in ("auto", "nltk"):
         yield "on tokenized texts with a list of stop words", ("language",)
     if given.embedding is None:

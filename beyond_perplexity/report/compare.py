@@ -202,7 +202,7 @@ def _signature(
     encoder = options.embedding and Path(options.embedding).name
     return options.measurement().signature(
         counted,
-        text="tokenized" if options.tokenized else f"cleaned-{options.language}",
+        text=options.preprocessing().name,
         groups=[name for name, count in names if count is not None],
         baseline=baseline,
         embedding=encoder and f"{encoder}-{options.embedding_documents}",

@@ -62,6 +62,11 @@ PAGE_FIGURES = {
         )
         for name, row in definitions.SHARES.items()
     },
+    **{
+        name: (f"tendencies/{row.figure}", row.title, row.caption)
+        for name, row in definitions.tendencies_of("curve").items()
+        if row.figure
+    },
 }
 
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
@@ -88,6 +93,10 @@ MAIN_ROWS = (
     MainRow("Bigram types by length: β", "type_token_bigrams", "heaps_beta", "ks_empirical"),
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
+    *(
+        MainRow(f"{row.title}: mean", name, "mean", row.distance, 4 if row.places else 3)
+        for name, row in definitions.STATISTICS_OF_DOCUMENTS.items()
+    ),
     MainRow("Embeddings of documents", definitions.EMBEDDING, None, "mmd"),
 )
 

@@ -78,6 +78,12 @@ class CompareOptions:
     tokenized: bool = option(
         False, "the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning"
     )
+    tokenizer: str = option(
+        "moses",
+        "moses, or icu (extra 'icu'), which also divides Chinese, Japanese, Thai, Lao, Khmer and "
+        "Burmese, written without blanks, into words, and keeps their marks (default: moses)",
+        choices=("moses", "icu"),
+    )
     language: str = option("en", "of tokenizer and stop words")
     stop_words: str = option(
         AUTOMATIC_LIST,
@@ -162,7 +168,11 @@ class CompareOptions:
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
-        return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
+        if self.tokenized:
+            return WHITE_SPACE_ONLY
+        moses = self.tokenizer == "moses"  # marks are vowels in Thai and voices in Japanese
+        given = {"tokenizer": self.tokenizer, "language": self.language, "remove_accents": moses}
+        return Preprocessing.from_config(given)
 
     def field_of(self, path: Path | HeldTexts, *, samples: bool = False) -> str | None:
         """Return the field of the texts of a file; None where it is plain text, or ``text``."""

@@ -41,7 +41,7 @@ _NLTK_NAMES = {
 _UNSPACED = {
     r"[\p{Han}\p{Hiragana}\p{Katakana}]": 4,
     r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]": 10,
-    "": 25,
+    "": 19,  # fewer than one blank in 20 characters
 }
 
 
@@ -146,8 +146,9 @@ def without_blanks(types: pa.Array, counts: np.ndarray) -> str:
         if n and held > most * n and 2 * held > characters.sum():
             return (
                 f"its tokens have {held / n:.0f} characters on average: words are not divided by "
-                "blanks, and no measure is of words. Divide them first (jieba, MeCab, PyThaiNLP "
-                "or the like), join them by blanks, and give the text as tokenized"
+                "blanks, and no measure is of words. The tokenizer icu divides Chinese, Japanese, "
+                "Thai, Lao, Khmer and Burmese; or divide them first (jieba, MeCab, PyThaiNLP or "
+                "the like), join them by blanks, and give the text as tokenized"
             )
     return ""
 

@@ -261,7 +261,7 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    chosen = ("models", "semantics", "workflow", "hf", "pretrained")
+    chosen = ("models", "semantics", "workflow", "hf", "icu", "pretrained")
     wanted = [requirement for name in chosen for requirement in extras[name]]
     names = {canonicalize_name(Requirement(r).name) for r in wanted + project["dependencies"]}
     names.discard(project["name"])

@@ -216,7 +216,7 @@ def test_non_printing_and_accents_by_definition(text):
 )
 def test_apply_gives_one_line_per_text(texts, chunk, off):
     """Property: each text alone gives the same as among others, as one line of single blanks."""
-    for tokenizer in ("moses", "none"):
+    for tokenizer in ("moses", "icu", "none"):
         steps = Preprocessing(tokenizer=tokenizer, **dict.fromkeys(off, False))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(normalization, "CHUNK", chunk)
@@ -250,8 +250,24 @@ def test_switches_are_independent_and_read_from_a_configuration():
     for wrong, message in (
         ({"lowercase": True}, r"preprocessing\.lowercase: unknown key; .*lower_case"),
         ({"lower_case": "yes"}, r"preprocessing\.lower_case: is 'yes', expected bool"),
-        ({"tokenizer": "perl"}, "tokenizer: is 'perl', expected one of 'moses', 'none'"),
+        ({"tokenizer": "perl"}, "tokenizer: is 'perl', expected one of 'moses', 'icu', 'none'"),
         ({"language": "xx"}, "language 'xx'"),
     ):
         check_refused(message, Preprocessing.from_config, wrong)
     assert Preprocessing.from_config({"tokenizer": "none", "language": "xx"}).language == "xx"
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("zh", "我 来到 北京 清华大学 。 他 说 这 是 一个 很好 的 主意 。"),
+        ("ja", "私 は 昨日 学校 へ 行き"),
+        ("th", "วัน นี้ ฉัน ไป โรงเรียน"),
+        ("de", "Er sagte : „ Das ist's ! “ 3.14"),
+    ],
+)
+def test_icu_divides_scripts_without_blanks_into_words(language, words):
+    """Oracle: words as a reader divides them."""
+    text = words.replace(" ", "") if language != "de" else "Er sagte: „Das ist's!“ 3.14"
+    steps = dict.fromkeys(normalization._STEPS, False) | {"tokenizer": "icu", "language": language}
+    assert Preprocessing.from_config(steps).apply([text, text]) == [words, words]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import numbers
-from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, parse_source
 from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.report.layout import (
     Column,
@@ -131,12 +131,17 @@ _OF_PROMPTS = (
 )
 
 
+def _has_models(sensitivity: pd.DataFrame) -> bool:
+    """Say whether effects are of answers of several models, or of one of a run."""
+    return not set(sensitivity["source"]) <= {REFERENCE, f"{EXTERNAL}/samples"}
+
+
 def _effects(
     name: str, title: str, note: str, heading: str, sensitivity: pd.DataFrame, labels: Labels
 ) -> Table:
     """Lay out a row for each test of a sample set, and a column for each number of documents."""
     rows = [
-        {"shift in": held["unit"].iloc[0], "model": labels.source(source)}
+        {"shift in": held["unit"].iloc[0], "model": source}
         | {"tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
         for (source, tendency, measure), held in parts_by(
@@ -145,7 +150,7 @@ def _effects(
     ]
     titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [
-        *text_columns(*["Model"] * (sensitivity["source"].nunique() > 1)),
+        *text_columns(*["Model"] * _has_models(sensitivity), form=labels.source),
         *text_columns("Tendency", form=lambda name: titles.get(name, name)),
         *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
         *text_columns("Shift in"),

@@ -435,7 +435,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
     for asked, authors in (((1, 1), 1), ((3, 3), 1), ((1, 1), 3)):
         with answered(60, asked, authors) as pair:
             held = prompt_shifts.PromptAnswers.of(pair, 10_000, 1)
-            found = list(held.shifts(MeasurementOptions(), 1))
+            ranks = next(held.shifts(MeasurementOptions(), 1))
             how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
             t = document_measures.randomized_numbers(how)
             words = randomized_words(how.for_words) | document_measures.randomized_types(
@@ -447,11 +447,16 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
         plain = prompt_shifts.DrawnAnswers(
             np.random.default_rng(0), own, prompts, np.stack([own, own + n])
         )
-        for shift in found:
-            measured = shift._measure(plain, 0.0)
-            for measure in set(shift.measures) - {"tvd"}:
-                observed = (t | words)[shift.tendency, measure][-1]
-                assert measured[measure] == pytest.approx(abs(observed), rel=1e-9), measure
+        own, cut = held.values, held.cut
+        for tendency, measured in (
+            ("rank_frequency", ranks._measure(plain, 0.0)),
+            ("length", prompt_shifts._numbers(own["length"], own["length"], True, plain, 0.0)),
+            ("symbols", prompt_shifts._numbers(own["symbols"], own["length"], False, plain, 0.0)),
+            ("type_token_unigrams", prompt_shifts._types(cut["types"], cut["length"], plain, 0.0)),
+        ):
+            for measure, value in measured.items():
+                observed = (t | words)[tendency, measure][-1]
+                assert value == pytest.approx(abs(observed), rel=1e-9), (tendency, measure)
         dealt = [plain.dealt(of_words=own).sides for own in (True, False) for _ in range(20)]
         for sides in dealt:
             assert sorted(sides.ravel()) == list(range(2 * n))

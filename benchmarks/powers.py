@@ -28,16 +28,10 @@ from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.prompts import Prompts, shortest
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.answers import Texts
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    SIGNED,
-    TENDENCIES,
-    MeasurementOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
 from beyond_perplexity.tendencies.document_shifts import RankShift
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import without_verdict
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, paired
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects

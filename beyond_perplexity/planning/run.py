@@ -15,7 +15,7 @@ from beyond_perplexity.planning.report import RELATION_FILES, Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
 from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.planning.thoughts import ThoughtPlan
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 
 _LEAST_MODELS = 2
 _LEVEL = 0.3  # where nothing is contrasted

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import numbers
-from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, parse_source
+from beyond_perplexity.figures.labels import EXTERNAL, Labels, parse_source
 from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.report.layout import (
     Column,
@@ -131,15 +131,19 @@ _OF_PROMPTS = (
 )
 
 
-def _has_models(sensitivity: pd.DataFrame) -> bool:
-    """Say whether effects are of answers of several models, or of one of a run."""
-    return not set(sensitivity["source"]) <= {REFERENCE, f"{EXTERNAL}/samples"}
-
-
 def _effects(
-    name: str, title: str, note: str, heading: str, sensitivity: pd.DataFrame, labels: Labels
+    name: str,
+    texts: tuple[str, str, str],
+    sensitivity: pd.DataFrame,
+    labels: Labels,
+    *,
+    named: bool = False,
 ) -> Table:
-    """Lay out a row for each test of a sample set, and a column for each number of documents."""
+    """Lay out a row for each test of a sample set, and a column for each number of documents.
+
+    `texts` are title, note and heading; `named`: whether sample sets are named.
+    """
+    title, note, heading = texts
     rows = [
         {"shift in": held["unit"].iloc[0], "model": source}
         | {"tendency": tendency, "test": measure}
@@ -150,7 +154,7 @@ def _effects(
     ]
     titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [
-        *text_columns(*["Model"] * _has_models(sensitivity), form=labels.source),
+        *text_columns(*["Model"] * named, form=labels.source),
         *text_columns("Tendency", form=lambda name: titles.get(name, name)),
         *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
         *text_columns("Shift in"),
@@ -166,11 +170,9 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of sensitivity, of documents or of groups of them."""
     units = _OF_GROUPS if sensitivity["groups"].iloc[0] else _OF_DOCUMENTS
     title = "Minimum detectable effects and the power they reach, by number of documents"
-    note, heading = (
-        _note(sensitivity, labels.reference.lower(), units),
-        "Documents in each of two samples",
-    )
-    return _effects("sensitivity", title, note, heading, sensitivity, labels)
+    note = _note(sensitivity, labels.reference.lower(), units)
+    texts = title, note, "Documents in each of two samples"
+    return _effects("sensitivity", texts, sensitivity, labels)
 
 
 def prompt_sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
@@ -178,10 +180,9 @@ def prompt_sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table
     if sensitivity.empty:
         raise NothingToShowError("prompts: nothing was tested, so there is no detectable effect")
     title = "Minimum detectable effects in answers to prompts, and the power they reach"
-    note = _note(sensitivity, "prompts", _OF_PROMPTS)
-    return _effects(
-        "prompt_sensitivity", title, note, "Answers of either side", sensitivity, labels
-    )
+    texts = title, _note(sensitivity, "prompts", _OF_PROMPTS), "Answers of either side"
+    named = not sensitivity["source"].str.startswith(f"{EXTERNAL}/").all()  # not two files
+    return _effects("prompt_sensitivity", texts, sensitivity, labels, named=named)
 
 
 # ---- the test set itself ----

@@ -32,17 +32,13 @@ from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, pairs, type_token
-from beyond_perplexity.tendencies.definitions import (
-    MeasureKey,
-    MeasurementOptions,
-    MeasureRow,
-    is_distance,
-)
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, is_distance
 from beyond_perplexity.tendencies.document_curves import (
     CurveComparison,
     curve_comparisons,
     randomized_curves,
 )
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
 _Distances = dict[MeasureKey, list[float]]

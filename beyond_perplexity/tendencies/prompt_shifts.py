@@ -27,13 +27,9 @@ from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.inference.two_sample_test import ks_of_samples
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_shifts, sensitivity, type_token
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    MeasurementOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,

@@ -76,7 +76,8 @@ def _tendencies():
         "embedding_measures": embedded.table(),
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
-        **dict.fromkeys(("sensitivity", "prompt_sensitivity"), synthetic_tables.make_sensitivity()),
+        "sensitivity": synthetic_tables.make_sensitivity(),
+        "prompt_sensitivity": synthetic_tables.make_sensitivity().assign(source="lstm/beam"),
         "words": pd.concat(
             synthetic_tables.make_words(source, ["in conclusion", "said"], [1.5, -0.7])
             for source in SOURCES

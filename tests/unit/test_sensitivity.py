@@ -41,7 +41,7 @@ from beyond_perplexity.tendencies import (
     shifts,
     type_token,
 )
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
@@ -511,17 +511,17 @@ def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
         ({"n": 90, "same": True}, "both texts have the same answers"),
     ):
         with answered(**given) as pair:
-            found = prompt_effects(pair, MeasurementOptions(), how, 1, "a/b").to_pandas()
+            found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam").to_pandas()
         assert len(found) == 10
         assert found[["minimum_detectable_effect", "power_reached"]].isna().all(axis=None)
         assert said in reason_text(found["reason"][0])
         assert said in prompt_sensitivity_table(found, Labels()).note
     with answered(90, (2, 2)) as pair:
-        found = prompt_effects(pair, MeasurementOptions(), how, 1, "a/b")
+        found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam")
     assert found.schema == SENSITIVITY
     held = found.to_pandas()
     assert set(held["n"]) == {180}
     assert held["minimum_detectable_effect"].notna().sum() >= 8
-    shown = prompt_sensitivity_table(pd.concat([held, held.assign(source="c/d")]), Labels())
+    shown = prompt_sensitivity_table(pd.concat([held, held.assign(source="gru/beam")]), Labels())
     assert [one.title for one in shown.columns] == ["Model", "Tendency", "Test", "Shift in", "180"]
     assert len(shown.rows) == 20

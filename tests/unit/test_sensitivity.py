@@ -483,7 +483,7 @@ def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
         lengths = lengths.round().astype(int)
         held = prompt_shifts.PromptAnswers(np.arange(400), False, {"length": lengths})
         inner = shifts.LengthShift(shifts.Histogram.of_documents(lengths.astype(np.int64) << 32))
-        measure = partial(prompt_shifts._numbers, lengths, lengths)
+        measure = partial(prompt_shifts._numbers, lengths, lengths, True)
         shift = prompt_shifts.PairShift(inner, held, "ks mean_difference", measure, of_words=False)
         x = _Search(shift, N, HOW, 1).smallest("mean_difference", 0.05)
         error = np.diff(lengths.reshape(2, -1), axis=0).std() / N**0.5

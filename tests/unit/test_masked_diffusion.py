@@ -403,6 +403,15 @@ def test_masked_models_are_brought_into_a_folder_and_weighed_as_others(tmp_path)
     assert [one.instance_id for one in held] == list(range(4, 40, 5))
     assert sum(pair.model.shapes["lengths"]) == 24
     assert pair.model.t_definition == "tokens of its own and the end"
+    bare, *_ = bring_masked(config["architecture"] | {"count_eos": False}, {})
+    one = pair.batch(held[0])
+    assert (bare.t_definition, int(bare.n_tokens(one)[0])) == (
+        "tokens of its own",
+        one.tokens.shape[1],
+    )
+    end = float(pair.model.length_log_prob(one.lengths["tokens"])[0])
+    given = [float(model.exact_log_prob(one)[0]) for model in (pair.model, bare)]
+    assert given[0] == pytest.approx(given[1] + end)
     batch = pair.batch(held[0])
     exact = float(pair.model.exact_log_prob(batch)[0])
     (columns,) = weigh(pair, held[:1], WeightOptions(temperature=1.0), range(600))

@@ -26,7 +26,7 @@ any adjustment for many tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -45,7 +45,7 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, taylor, type_token
+from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
@@ -263,19 +263,6 @@ class _Text:
             yield grouping(inner, population, numbers) if grouped else inner
 
 
-def _influences(reference: Statistics, batches: list[TokenBatch]) -> np.ndarray:
-    """Count what each document adds to the slope of Taylor's law, as a curve of one place: (D, 1).
-
-    Documents without a whole segment have none.
-    """
-    sums, n = reference.segments, reference.n_segments
-    assert sums is not None
-    count = taylor.influence_counter(reference.types, sums, n)
-    added = np.concatenate([count(batch) for batch in batches])
-    kept = np.concatenate([batch.lengths for batch in batches]) >= taylor.SEGMENT
-    return np.where(kept, np.rint(added * (kept.sum() / n)), ABSENT)[:, None].astype(np.int64)
-
-
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
     """Deal groups (D,) at random to two halves, bool, (D,); none with too few effective ones."""
     n = int(codes.max(initial=-1)) + 1
@@ -348,18 +335,23 @@ def minimum_detectable_effects(
     sizes = {sized.name: sized for sized in reference.sizes().values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
-    if not math.isnan(reference.taylor_fit().alpha):
-        values[TAYLOR] = _influences(reference, batches)
+    if (slopes := reference.slope_counter()) is not None:
+        values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
     codes = np.arange(counts.shape[1])
     if groups is not None:
         codes = np.unique(groups, return_inverse=True)[1]
     text = _Text(counts.tocsr()[order].tocsc(), codes, values)
     own = options, seed
     parts = [text.part(chosen) for chosen in halves(codes, values[LENGTH], seed)] or [text]
-    first, *second = (list(part.shifts(*own, grouped=groups is not None)) for part in parts)
-    others = {(one.tendency, one.measures): one for one in chain(*second)}
-    pairs = [(one, others.get((one.tendency, one.measures))) for one in first]
+    pairs = pairs_of_shifts([part.shifts(*own, grouped=groups is not None) for part in parts])
     return shift_table(pairs, how, seed, source, grouped=groups is not None)
+
+
+def pairs_of_shifts(halves: Sequence[Iterable[Shift]]) -> list[tuple[Shift, Shift | None]]:
+    """Put the shifts of one half beside those of the other one, if there is one."""
+    first, *second = map(list, halves)
+    others = {(one.tendency, one.measures): one for one in chain(*second)}
+    return [(one, others.get((one.tendency, one.measures))) for one in first]
 
 
 def shift_table(
@@ -369,11 +361,15 @@ def shift_table(
     source: str,
     *,
     grouped: bool,
+    lacking: str | None = None,
 ) -> pa.Table:
-    """Tabulate `minimum_detectable_effects` of both halves; schema ``sensitivity``."""
+    """Tabulate `minimum_detectable_effects` of both halves; schema ``sensitivity``.
+
+    `lacking` is the reason why there is no other half; else it is too small.
+    """
     records: list[Mapping[str, object]] = []
     for shift, other in halves:
-        why = None if other else reason("few_for_halves", least=HALF_UNITS)
+        why = None if other else lacking or reason("few_for_halves", least=HALF_UNITS)
         for measure, n, x, power in detected_shifts(shift, other, how, seed):
             sizes = (math.nan, math.nan) if math.isnan(x) else shift.size(measure, x)
             size, relative, reached = (None if math.isnan(y) else y for y in (*sizes, power))

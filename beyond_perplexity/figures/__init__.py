@@ -19,7 +19,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import drawable
-from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.definitions import SHARES, tendencies_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,6 +164,16 @@ FIGURES: Rows[Exhibit] = {
             f"Share of {row.noun}{row.note and f', that is {row.note},'} in a document.",
         )
         for name, row in SHARES.items()
+    },
+    **{
+        f"tendencies/{row.figure}": Exhibit(
+            f"figures.curves:{name}",
+            ("curves",),
+            row.title,
+            f"{row.caption} Means of documents cut to one size, with a 95% band of the test set's.",
+        )
+        for name, row in tendencies_of("curve").items()
+        if row.figure
     },
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from beyond_perplexity.figures.labels import (
     NEUTRAL_COLOUR,
@@ -34,7 +35,7 @@ from beyond_perplexity.figures.style import (
     styled,
     thin,
 )
-from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, tendencies_of
 
 CURVE = "type_token_unigrams"
 KS_ROWS = {
@@ -181,9 +182,11 @@ VISIBLE = 0.005  # of the highest density: below it the axis is cut
 
 
 def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
-    """Return the figure of a share by the name of its tendency."""
+    """Return the figure of a share or a curve by the name of its tendency."""
     if tendency in SHARES:
         return partial(share_density, tendency=tendency)
+    if tendency in tendencies_of("curve"):
+        return partial(mean_curve, tendency=tendency)
     raise AttributeError(f"there is no density of '{tendency}'")
 
 
@@ -198,5 +201,19 @@ def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     right = min(1.0, float(visible["x"].max()) + 0.02)
     for axis in axes:
         axis.set(xlim=(0, right), ylim=(0, None))
+    legend_below(figure, entries)
+    return figure
+
+
+@styled
+def mean_curve(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
+    """Draw the mean curve of documents cut to one size, at places on a logarithmic axis."""
+    row, curves = TENDENCIES[tendency], select(table, tendency)
+    titles: Any = {"xlabel": row.note, "ylabel": row.title}
+    figure, axes, entries = draw_by_decoding(curves, labels, **titles, band=True)
+    for axis in axes:
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.axhline(0, color=NEUTRAL_COLOUR, linewidth=0.7, zorder=0)
     legend_below(figure, entries)
     return figure

@@ -31,7 +31,11 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.figures.texts import short_number
-from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    STATISTICS_OF_DOCUMENTS,
+    TENDENCIES,
+    tendencies_of,
+)
 
 
 class Panel(NamedTuple):
@@ -65,6 +69,10 @@ PANELS = (
     Panel("type_token_bigrams", "heaps_beta", "Heaps' β, bigrams"),
     Panel("type_token_bigrams", "ks_empirical", "Bigram types per length, KS"),
     *chain.from_iterable(_document_panels(name) for name in tendencies_of("length", "share")),
+    *(
+        Panel(name, row.distance, f"{row.title}, {row.distance_name}")
+        for name, row in STATISTICS_OF_DOCUMENTS.items()
+    ),
 )
 PANEL_COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel

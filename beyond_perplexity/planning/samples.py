@@ -19,7 +19,7 @@ from beyond_perplexity.planning.configuration_file import (
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.semantics import EvaluatorPlan
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.definitions import counted_code
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
@@ -168,7 +168,7 @@ class Samples:
 
     def continuing_code(self, model: str, decoding: str) -> list[str]:
         """List the same for continuations of prompts, and what is counted of them."""
-        return [*self.generating_code(model, decoding), *(s.word_class for s in SHARES.values())]
+        return [*self.generating_code(model, decoding), *counted_code()]
 
     def shard_files(self, model: str, decoding: str) -> list[str]:
         """List the shards of a sample set."""
@@ -185,8 +185,8 @@ class Samples:
 
     @staticmethod
     def counting_code(script: str) -> str:
-        """Return the fingerprint of a script with that of the classes of words that it counts."""
-        return fingerprint(script, *(row.word_class for row in SHARES.values()))
+        """Return the fingerprint of a script with that of the tendencies that it counts."""
+        return fingerprint(script, *counted_code())
 
     @property
     def symbols_flag(self) -> str:

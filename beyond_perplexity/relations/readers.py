@@ -238,7 +238,8 @@ def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str,
         errors = {_text_of(row): row["value"] for row in rows if row["measure"] == "standard_error"}
         for row in rows:
             tendency = TENDENCIES.get(row["tendency"])
-            if tendency and tendency.distance and tendency.distance == row["measure"]:
+            # The matrix is of the first family: each further row adjusts all of its tests.
+            if tendency and not tendency.family and tendency.distance == row["measure"] != "":
                 error = errors.get(_text_of(row)) or _limit_error(row, quantile)
                 yield _tendency_row(row, error)
 

@@ -61,6 +61,11 @@ PAGE_FIGURES = {
         )
         for name, row in definitions.SHARES.items()
     },
+    **{
+        name: (f"tendencies/{row.figure}", row.title, row.caption)
+        for name, row in definitions.tendencies_of("curve").items()
+        if row.figure
+    },
 }
 
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name not in ("source", "halves")]
@@ -87,6 +92,10 @@ MAIN_ROWS = (
     MainRow("Bigram types by length: β", "type_token_bigrams", "heaps_beta", "ks_empirical"),
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
+    *(
+        MainRow(f"{row.title}: mean", name, "mean", row.distance)
+        for name, row in definitions.STATISTICS_OF_DOCUMENTS.items()
+    ),
     MainRow("Embeddings of documents", definitions.EMBEDDING, None, "mmd"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from beyond_perplexity.figures.measure_names import Descriptions, parts_by
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.report.measured import TEXT_SHARES
-from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
+from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT, family_of
 from beyond_perplexity.verdicts import CANNOT_TELL, DIFFERS, WITHOUT_VERDICT
 
 SCOPES_OF_UNITS = {
@@ -124,13 +125,16 @@ def nearness(measures: pd.DataFrame) -> list[Nearness]:
     table = table[table["halves"].notna() & table["excess"].notna()]
     table = table[table["n_samples"].isin(table["n_samples"].mode()[:1])]
     held = {name: rows for name, rows in parts_by(table, "tendency").items() if len(rows) > 1}
+    families = Counter(map(family_of, held))
     found = []
     for name, rows in held.items():
         halves, sources = np.stack(rows["halves"].tolist()), rows["source"].tolist()
         groups = rows["groups_reference"].min()
         df = min(halves.shape[1], math.inf if pd.isna(groups) else groups) - 1
         excess = rows["excess"].to_numpy(float)
-        differences, widths, p_values = paired_differences(excess, halves, df, len(held))
+        differences, widths, p_values = paired_differences(
+            excess, halves, df, families[family_of(name)]
+        )
         behind = np.any((differences > 0) & (p_values <= _LEVEL), axis=1)
         first, last = int(np.argmin(excess)), int(np.argmax(excess))
         apart, width = float(differences[last, first]), float(widths[last, first])

@@ -18,6 +18,8 @@ curve                     x, y (band)
 ``{share}_density``       of each share, such as stop_words: centre of one of 50 equal bins of
 [0, 1], density of the share
 ``{share}_mean``          0, mean share
+``{number}_mean``         0, mean of a number of documents cut to one size (95%, of documents)
+``{curve}``               place, mean curve of documents cut to one size (95%, of documents)
 ========================= ==========================================================================
 
 Against a reference there are also, at each length up to the option's maximum, the three distances
@@ -48,6 +50,8 @@ from beyond_perplexity.tendencies.definitions import (
     SampleSizeOptions,
     tendencies_of,
 )
+from beyond_perplexity.tendencies.document_curves import sums_by_place
+from beyond_perplexity.tendencies.document_statistics import Sized
 from beyond_perplexity.tendencies.pairs import SampleSetPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -117,6 +121,25 @@ def _document_curves(statistics: Statistics) -> dict[str, Points]:
     return found
 
 
+def _sized_curves(statistics: Statistics, sizes: Mapping[str, Sized]) -> dict[str, Points]:
+    """Return the means of numbers and the mean curves, with bands of two standard errors."""
+    found = {}
+    for tendency, sized in sizes.items():
+        if not statistics.documents_of(sized.name):
+            continue
+        if sized.row.kind == "curve":
+            n, total, squares = sums_by_place(statistics, sized).T
+            name, x = tendency, sized.places
+        else:
+            values, counts = document_measures.distribution(statistics, tendency, sized)
+            n, total, squares = (np.array([counts @ values**power]) for power in range(3))
+            name, x = f"{tendency}_mean", np.zeros(1)
+        y = total / n
+        error = 1.96 * np.sqrt(np.maximum(squares / n - y**2, 0) / n)
+        found[name] = {"x": x, "y": y, "low": y - error, "high": y + error, "n": n}
+    return found
+
+
 def _own_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:
     found = {**_rank_curves(statistics, options), **_document_curves(statistics)}
     for tendency, name in type_token.HISTOGRAM_OF.items():
@@ -158,6 +181,7 @@ def curves(
 ) -> pa.Table:
     """Make the curves of a sample set, with a reference also its distances: schema ``curves``."""
     found = _own_curves(statistics, options)
+    found |= _sized_curves(statistics, (reference or statistics).sizes())
     if reference is not None:
         found.update(_ks_curves(statistics, reference))
     tables = [CURVES.empty_table()]

@@ -22,12 +22,24 @@ from beyond_perplexity.options import Level, Limit, Natural
 from beyond_perplexity.signature import sign
 
 TendencyKind = Literal[
-    "ranks", "types", "words", "length", "share", "embedding", "vocabulary", "text"
+    "ranks",
+    "types",
+    "words",
+    "length",
+    "share",
+    "number",
+    "curve",
+    "embedding",
+    "vocabulary",
+    "text",
 ]
 LENGTH = "length"
 EMBEDDING = "embedding"
 TEXT = "text"  # what is described and not tested
-_CLASSES = "beyond_perplexity.tendencies.word_classes"
+_HERE = "beyond_perplexity.tendencies"
+_CLASSES = f"{_HERE}.word_classes"
+ORDER = "order"
+SIZES = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
     "ks_empirical": "KS",
@@ -42,8 +54,9 @@ class Tendency(NamedTuple):
 
     title: str
     # How it is measured: ranks and words (by counts of types), types (of a document, by its
-    # length), length and share (one number per document), embedding (a vector per document of a
-    # few, where an encoder is given), or vocabulary and text (described, not tested).
+    # length), length and share (one number per document), number and curve (one number, or one at
+    # each place, of the beginning of a document: `document_statistics`), embedding (a vector per
+    # document of a few, where an encoder is given), or vocabulary and text (described, not tested).
     kind: TendencyKind
     distance: str = (
         ""  # measure of how far samples are: 0 for equal distributions, 1 (MMD: √2) at most
@@ -51,10 +64,21 @@ class Tendency(NamedTuple):
     histogram: str = ""  # the statistic that is counted for it
     narrow: str = ""  # the title on lines of a narrow column
     # Of a share: the ``module:function`` that makes the test of its class (`word_classes`), the
-    # figure with its density, and which tokens count.
+    # figure with its density, and which tokens count. Of a curve: its figure, what its places are,
+    # and a sentence for below.
     word_class: str = ""
     figure: str = ""
     note: str = ""
+    caption: str = ""
+    # Of a number or a curve: the ``module:function`` that makes what counts it; to how many tokens
+    # documents are cut, alternatively (`document_statistics.chosen_size`); the places of a curve,
+    # and in which unit whole numbers are held of it.
+    statistic: str = ""
+    sizes: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
+    unit: float = 1e-4
+    measured_in: str = "tokens"  # the sizes
+    family: str = ""  # whose tests are adjusted for many together
 
     @property
     def noun(self) -> str:
@@ -105,6 +129,50 @@ TENDENCIES = {
         figure="figure_9",
         note="punctuation and numbers",
     ),
+    "recurrence": Tendency(
+        "Recurrence",
+        "curve",
+        "max_difference",
+        "recurrence",
+        figure="recurrence",
+        note="Distance in words",
+        caption="How much more often a document has the same word so many words later than its "
+        "words shuffled (0).",
+        statistic=f"{_HERE}.recurrence:recurrence",
+        sizes=SIZES,
+        places=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256),
+        unit=1e-5,
+        family=ORDER,
+    ),
+    "repetition": Tendency(
+        "Repeated words",
+        "number",
+        "ks",
+        "repetition",
+        statistic=f"{_HERE}.repetition:repeated_words",
+        sizes=SIZES,
+        family=ORDER,
+    ),
+    "burstiness": Tendency(
+        "Burstiness",
+        "number",
+        "ks",
+        "burstiness",
+        note="(1 + B) / 2",
+        statistic=f"{_HERE}.repetition:burstiness",
+        sizes=SIZES[2:],
+        family=ORDER,
+    ),
+    "compression": Tendency(
+        "Compression",
+        "number",
+        "ks",
+        "compression",
+        statistic=f"{_HERE}.compression:compression",
+        sizes=(400, 4000),
+        measured_in="bytes",
+        family=ORDER,
+    ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
     TEXT: Tendency("Text", "text"),
@@ -121,7 +189,19 @@ def tendencies_of(*kinds: TendencyKind) -> dict[str, Tendency]:
     return {name: row for name, row in TENDENCIES.items() if row.kind in kinds}
 
 
+def family_of(tendency: str) -> str:
+    """Return the family of the tests of a tendency."""
+    return TENDENCIES[tendency].family if tendency in TENDENCIES else ""
+
+
+def counted_code() -> list[str]:
+    """List the functions that rows name: what is counted is their code."""
+    named = (row.word_class or row.statistic for row in TENDENCIES.values())
+    return list(filter(None, named))
+
+
 SHARES = tendencies_of("share")
+STATISTICS_OF_DOCUMENTS = tendencies_of("number", "curve")
 _NOUNS = [row.noun for row in SHARES.values()]
 SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence
 

@@ -30,16 +30,25 @@ from beyond_perplexity.tendencies.definitions import (
     MeasureRow,
     tendencies_of,
 )
+from beyond_perplexity.tendencies.document_curves import size_told
+from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import reason
 
 
-def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values (float64, (C,), increasing) of length or a share, and their documents."""
+def distribution(
+    statistics: Statistics, tendency: str, sized: Sized | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of length, a share or a number (float64, (C,), increasing), and documents.
+
+    A number is of documents that are cut to a size.
+    """
     row = TENDENCIES[tendency]
-    histogram = statistics.histograms[row.histogram]
+    histogram = statistics.histograms[sized.name if sized else row.histogram]
+    if sized:
+        return histogram.values * row.unit, histogram.counts
     if row.kind == "length":
         return histogram.lengths.astype(float), histogram.counts
     filled = histogram.lengths > 0
@@ -130,9 +139,11 @@ def _by_length(
 
 
 def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
-    """Compare the distributions of length or a share; None where a text has none."""
-    row = TENDENCIES[tendency]
-    sides = [distribution(sample_set, tendency) for sample_set in pair.sample_sets]
+    """Compare the distributions of length, a share or a number; None where a text has none."""
+    row, sized = TENDENCIES[tendency], pair.sizes.get(tendency)
+    if row.kind == "number" and sized is None:
+        return None
+    sides = [distribution(sample_set, tendency, sized) for sample_set in pair.sample_sets]
     support = np.union1d(sides[0][0], sides[1][0])
     counts = np.zeros((2, len(support)), np.int64)
     for own, (values, documents) in zip(counts, sides, strict=True):
@@ -141,9 +152,12 @@ def by_value(pair: SampleSetPair, tendency: str) -> CellComparison | None:
         return None
 
     def cells_of(sample_set: int) -> np.ndarray:
-        lengths, values = _values(pair, sample_set, row.histogram)
+        lengths, values = _values(pair, sample_set, sized.name if sized else row.histogram)
         if row.kind == "length":
             return np.searchsorted(support, lengths)
+        if sized:
+            found_cells = np.searchsorted(support, values * row.unit)
+            return np.where(values == ABSENT, -1, found_cells)
         filled, found_cells = lengths > 0, np.full(len(lengths), -1)
         found_cells[filled] = np.searchsorted(support, values[filled] / lengths[filled])
         return found_cells
@@ -158,8 +172,9 @@ def types_by_length(pair: SampleSetPair) -> Iterator[CellComparison]:
 
 
 def numbers_of_documents(pair: SampleSetPair) -> Iterator[CellComparison]:
-    """Yield length and the shares, where both texts have them."""
-    yield from filter(None, (by_value(pair, name) for name in tendencies_of("length", "share")))
+    """Yield length, the shares and the numbers, where both texts have them."""
+    names = tendencies_of("length", "share", "number")
+    yield from filter(None, (by_value(pair, name) for name in names))
 
 
 def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
@@ -305,7 +320,7 @@ def _mean_limits(
 
 
 def histogram_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
-    """Measure length or a share; p-values of comparisons are filled in by `measures`."""
+    """Measure length, a share or a number; p-values are filled in by `measures`."""
     options, held = how.options, by_value(how.pair, tendency)
     if held is None:
         return
@@ -316,4 +331,8 @@ def histogram_rows(how: Measuring, tendency: str) -> Iterator[MeasureRow]:
         high = upper_limit(values["ks"], drawn, options.confidence, how.spread)
         limits["ks"] = math.nan, high
     for measure, value in values.items():
-        yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))
+        row = MeasureRow(tendency, measure, value, *limits.get(measure, ()))
+        if measure in ("ks", SIGNED) and tendency in how.pair.sizes:
+            fact, why = size_told(how.pair, how.pair.sizes[tendency])
+            row = row._replace(fact=fact, reason=why)
+        yield row

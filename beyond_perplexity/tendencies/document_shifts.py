@@ -35,6 +35,7 @@ from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,
+    NumberShift,
     PairDraw,
     ShareShift,
     Shift,
@@ -42,6 +43,7 @@ from beyond_perplexity.tendencies.shifts import (
 from beyond_perplexity.tendencies.word_distances import top_ranks
 
 NO_VERDICT = -math.inf
+Inner = LengthShift | ShareShift | NumberShift
 
 
 class RankShift(Shift):
@@ -154,6 +156,7 @@ class _GroupShift(Shift):
 
     def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
+        self.share = inner.share
         self._inner, self._groups = inner, groups
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
@@ -185,10 +188,13 @@ class NumberSwapShift(SwapShift):
     """One number per document: length, or the share of the tokens of a class, (D,)."""
 
     measures = ("ks", "mean_difference")
-    _inner: LengthShift | ShareShift
+    _inner: Inner
 
     def __init__(
-        self, inner: LengthShift | ShareShift, groups: GroupedDocuments, numbers: np.ndarray
+        self,
+        inner: LengthShift | ShareShift | NumberShift,
+        groups: GroupedDocuments,
+        numbers: np.ndarray,
     ) -> None:
         super().__init__(inner, groups)
         self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
@@ -211,6 +217,45 @@ class NumberSwapShift(SwapShift):
         first, sums = np.append(kept, ~kept), np.append(self._sums[units], others)
         t = studentized_difference(first, ~first, sums, np.tile(sizes, 2))
         return {"ks": float(distance), "mean_difference": abs(float(t))}
+
+
+class CurveShift(Shift):
+    """Higher curves, of documents (D', K) in groups, or of single ones as groups of one.
+
+    The largest |t| is drawn from the normal distribution that mean curves have.
+    """
+
+    measures = ("max_difference",)
+    unit = "its own unit"
+
+    def __init__(self, tendency: str, curves: np.ndarray, groups: GroupedDocuments) -> None:
+        """Take the groups of all documents of the population, `weights` those that have a curve."""
+        self.tendency, self._groups = tendency, groups
+        kept = groups.weights > 0
+        self.share, self._spread = float(kept.mean()), curves.std(axis=0)
+        self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
+        of_groups = np.zeros((len(groups.sizes), curves.shape[1]))
+        np.add.at(of_groups, groups.codes[kept], residuals)
+        # n documents: the variance of the difference of both means, times n.
+        self._covariance = (of_groups.T @ of_groups + residuals.T @ residuals) / len(curves)
+
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw pairs; with too few effective groups they have no verdict."""
+        weights = np.bincount(self._groups.codes, self._groups.weights)
+        effective = permuted_units.effective_groups(weights) / len(weights)
+        effective *= self._groups.n_groups(round(how.n / self.share))
+        if not null and effective < permuted_units.EFFECTIVE_GROUPS:
+            return {"max_difference": np.full(how.pairs, NO_VERDICT)}
+        error = np.sqrt(np.diag(self._covariance) / how.n)
+        correlation = self._covariance / np.sqrt(np.outer(*[np.diag(self._covariance)] * 2))
+        rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(error))
+        t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
+        return {"max_difference": np.abs(t + (not null) * x * self._spread / error).max(axis=1)}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the largest difference of the mean curves, and relative to the highest place."""
+        change = float(x * self._spread.max())
+        return change, change / float(np.abs(self._mean).max() or math.nan)
 
 
 class HeldOutShift(Shift):

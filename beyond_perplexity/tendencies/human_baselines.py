@@ -28,6 +28,7 @@ from beyond_perplexity.inference.halves import (
     baseline_of,
 )
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
+from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, pairs, type_token
@@ -36,6 +37,11 @@ from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     MeasureRow,
     is_distance,
+)
+from beyond_perplexity.tendencies.document_curves import (
+    CurveComparison,
+    curve_comparisons,
+    randomized_curves,
 )
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
@@ -107,11 +113,13 @@ def half_draws(
         (cells, [cells.cells_of(0), cells.cells_of(1)] if grouped else None)
         for cells in document_measures.cell_comparisons(pair)
     ]
+    curves = [one for one in curve_comparisons(pair) if one.has_documents]
     human, against = _Distances(), _Distances()
     for items in permuted_units.side_by_side(splits):
         drawn = [halving.parts(number) for number in items]
         for number, (parts, _) in zip(items, drawn, strict=True):
             others = against if number < excess_splits else {}
+            _add_curves(curves, parts, human, others)
             for cells, own_cells in held:
                 counts = _part_counts(cells, own_cells, parts, number, seed)
                 for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
@@ -127,6 +135,17 @@ def half_draws(
             for key, drawn_values in shared_vocabulary(pair.of_words, left, right, options).items():
                 found.setdefault(key, []).extend(drawn_values.tolist())
     return _arrays(human), _arrays(against)
+
+
+def _add_curves(
+    curves: list[CurveComparison], parts: list[np.ndarray], human: _Distances, others: _Distances
+) -> None:
+    """Add the distances of the curves of the three parts of a split."""
+    for held in curves:
+        means = held.of_parts(*zip(SAMPLE_SETS, parts, strict=True))
+        for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
+            value = float(largest_difference(means[one], means[other]))
+            found.setdefault(held.key, []).append(value)
 
 
 def _arrays(found: _Distances) -> dict[MeasureKey, np.ndarray]:
@@ -171,6 +190,7 @@ def split_baselines(
     measuring = pairs.Measuring.of(few, how, seed)
     numbers = document_measures.randomized_types(measuring)
     numbers |= document_measures.randomized_numbers(measuring)
+    numbers |= randomized_curves(measuring, tested=False)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
     if permuted_units.scheme_of(few.groups) == "documents":
         # The test of types permutes documents of equal length; a baseline is of splits of all.
@@ -209,6 +229,7 @@ def randomized_baselines(
     draws = randomized_words(how.for_words, tested=False)
     draws |= document_measures.randomized_types(how.for_words)
     draws |= document_measures.randomized_numbers(how)
+    draws |= randomized_curves(how, tested=False)
     return _baselines({key: drawn[:-1] for key, drawn in draws.items()})
 
 

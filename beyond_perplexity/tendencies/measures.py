@@ -75,8 +75,10 @@ from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     MeasureRow,
     compares_texts,
+    family_of,
     tendencies_of,
 )
+from beyond_perplexity.tendencies.document_curves import curve_rows, randomized_curves
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 
@@ -96,12 +98,16 @@ def null_draws(how: Measuring) -> _Draws:
     if permuted_units.scheme_of(how.pair.groups) == "draws":
         words, numbers = (_averaged(how, of_words=own) for own in (True, False))
         return words | numbers
-    return _word_draws(how) | document_measures.randomized_numbers(how)
+    return _word_draws(how) | _number_draws(how)
 
 
 def _word_draws(how: Measuring) -> _Draws:
     how = how.for_words
     return word_measures.randomized_words(how) | document_measures.randomized_types(how)
+
+
+def _number_draws(how: Measuring) -> _Draws:
+    return document_measures.randomized_numbers(how) | randomized_curves(how)
 
 
 def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
@@ -114,7 +120,7 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
         with part_of(pair, (first, second)) as part:
             units = draws.units(drawn)
             own = replace(how, pair=part, units=units, word_units=units)
-            null = _word_draws(own) if of_words else document_measures.randomized_numbers(own)
+            null = _word_draws(own) if of_words else _number_draws(own)
         for key, found in null.items():
             if not (key[0] in HISTOGRAM_OF and held[key]):
                 held[key].append(found)
@@ -125,6 +131,7 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
 
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
+_CURVES = tendencies_of("curve")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
@@ -228,7 +235,7 @@ def _not_tested(key: MeasureKey, how: Measuring) -> str:
         return _few_effective(how.pair.groups, lengths, "few_units", of_documents=True)
     if unsound := _UNSOUND.get(permuted_units.scheme_of(how.pair.groups)):
         return verdicts.reason(unsound[key]) if key in unsound else ""
-    if key[1] == SIGNED or (key in _TYPES and how.units is None):
+    if key[1] == SIGNED or key[0] in _CURVES or (key in _TYPES and how.units is None):
         return ""  # none of them depends on sizes: types are permuted at each length
     units = how.units if key in _TYPES or not _is_of_words(key[0]) else how.word_units
     if units is None or units.strata is None:
@@ -284,7 +291,26 @@ def adjusted_rows(
     """Fill in the adjusted p-values of a sample set, and what says which stars can appear.
 
     A distance that two human texts of its size have too is no difference, whatever its p-value.
+    The tests of each `family` of tendencies are adjusted for by themselves.
     """
+    found: dict[MeasureKey, MeasureRow] = {}
+    for own in _families(rows):
+        held = _adjusted_family(own, permutations, sample_sets)
+        found |= {row.key: row for row in held}
+    return [found[row.key] for row in rows]
+
+
+def _families(rows: Sequence[MeasureRow]) -> list[list[MeasureRow]]:
+    """Put the rows together whose tests are one family."""
+    found = defaultdict[str, list[MeasureRow]](list)
+    for row in rows:
+        found[family_of(row.tendency)].append(row)
+    return list(found.values())
+
+
+def _adjusted_family(
+    rows: Sequence[MeasureRow], permutations: int, sample_sets: int
+) -> list[MeasureRow]:
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
     family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
     needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
@@ -309,7 +335,8 @@ def adjusted_rows(
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:
     """Say which stars so few permutations cannot give to the rows of a sample set, or nothing."""
-    return draw_warning(_family(_drawn(rows), sample_sets), permutations, "permutations")
+    sizes = [_family(_drawn(own), sample_sets) for own in _families(rows)]
+    return draw_warning(max(sizes, default=0), permutations, "permutations")
 
 
 def _drawn(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
@@ -327,8 +354,9 @@ def _described(how: Measuring) -> Iterator[MeasureRow]:
     yield from word_measures.word_rows(how.for_words)
     for tendency in HISTOGRAM_OF:
         yield from document_measures.type_token_rows(how.for_words, tendency)
-    for tendency in tendencies_of("length", "share"):
+    for tendency in tendencies_of("length", "share", "number"):
         yield from document_measures.histogram_rows(how, tendency)
+    yield from curve_rows(how)
     yield from word_measures.vocabulary_rows(*how.pair.sample_sets)
 
 

@@ -25,6 +25,7 @@ from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, Per
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
+from beyond_perplexity.tendencies.document_statistics import CURVES, SIZED, Sized, sized_counter
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -48,6 +49,13 @@ class SampleSetPair:
     groups: Groups = (None, None)  # of each document of both: int32, (D,)
     # Answers to prompts are compared by their words with those of a pair cut to equal lengths
     cut: SampleSetPair | None = None
+    # The size of each number and curve, where a part of a pair has that of the whole one
+    held_sizes: Mapping[str, Sized] | None = None
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Sized]:
+        """The size that documents are cut to for each number and curve: as the reference has it."""
+        return self.reference.sizes() if self.held_sizes is None else self.held_sizes
 
     @property
     def prompted(self) -> bool:
@@ -159,9 +167,17 @@ def paired(
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
+    sizes = {sized.name: sized for sized in pair.sizes.values()}
     if permuted_units.scheme_of(groups) != "documents":
         assert classes is not None, "groups need the classes that shares are counted by"
-        count = value_counter(classes)
+        count = value_counter(classes, sizes)
+    elif classes is not None:
+        curves = {name: sized for name, sized in sizes.items() if name in CURVES}
+        count_curves = sized_counter(classes, curves)
+
+        def count(batch: TokenBatch) -> Mapping[str, np.ndarray]:
+            return {**count_lengths(batch), **count_curves(batch)}
+
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
@@ -199,7 +215,8 @@ def subset(
         # Else numbers of documents go with their groups.
         if permuted_units.scheme_of(pair.groups) == "documents":
             purpose = f"subset/{{}}/{place}"
-            histograms = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
+            drawn = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
+            histograms = samples.histograms | drawn
             samples = replace(samples, histograms=histograms)
         yield replace(part, reference=pair.reference, samples=samples)
 
@@ -222,12 +239,20 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
 def _drawn_histograms(
     sample_set: Statistics, n: int, seed: int, purpose: str, item: int
 ) -> dict[str, Histogram]:
-    """Draw n documents of each histogram, which a purpose is named by, without replacement."""
-    found = {}
+    """Draw n documents of each histogram, which a purpose is named by, without replacement.
+
+    Curves are no histograms.
+    """
+    found, total = {}, sample_set.n_documents
     for name, held in sample_set.histograms.items():
-        rng, size = stream(seed, purpose.format(name), item), min(n, int(held.counts.sum()))
-        drawn = rng.multivariate_hypergeometric(held.counts, size)
-        found[name] = Histogram(held.keys[drawn > 0], drawn[drawn > 0])
+        if name not in CURVES:
+            rng, counted = stream(seed, purpose.format(name), item), int(held.counts.sum())
+            # Documents that are too short for a number are drawn, too.
+            short = total - counted if name in SIZED else 0
+            counts = np.append(held.counts, short) if short else held.counts
+            drawn = rng.multivariate_hypergeometric(counts, min(n, counted + short))
+            drawn = drawn[: len(held.counts)]
+            found[name] = Histogram(held.keys[drawn > 0], drawn[drawn > 0])
     return found
 
 
@@ -336,7 +361,8 @@ def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterato
             Statistics(pair.types.filter(pa.array(own > 0)), own[own > 0], histograms_of(values))
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)
         )
-        yield SampleSetPair(reference, samples, pair.types, counts, documents, (first, second))
+        made = reference, samples, pair.types, counts, documents, (first, second)
+        yield SampleSetPair(*made, held_sizes=pair.sizes)
 
 
 @contextmanager
@@ -348,7 +374,8 @@ def fewer_documents(further: SampleSetPair, n: int, seed: int) -> Iterator[Sampl
     codes = further.groups[1]
     if codes is None:
         histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
-        few = replace(further.samples, histograms=histograms)
+        empty = {name: Histogram() for name in CURVES}
+        few = replace(further.samples, histograms=histograms | empty)
         yield SampleSetPair(further.reference, few, further.types, further.counts)
         return
     kept = np.ones(further.n_documents[0], bool), np.zeros(len(codes), bool)

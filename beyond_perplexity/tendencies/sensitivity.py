@@ -53,14 +53,17 @@ from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     SensitivityOptions,
 )
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,
+    NumberShift,
     PairDraw,
     ShareShift,
     Shift,
     TypeTokenShift,
     smoothed,
+    smoothed_numbers,
 )
 from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
@@ -130,7 +133,8 @@ class _Search:
         self._null: MeasureDraws = {}
 
     def _draw(self, pairs: int, x: float, null: bool = False) -> MeasureDraws:
-        return self._shift.draw(PairDraw(self._n, pairs, self._seed, self._purpose), x, null)
+        n = max(2, round(self._n * self._shift.share))
+        return self._shift.draw(PairDraw(n, pairs, self._seed, self._purpose), x, null)
 
     def threshold(self, measure: str) -> float:
         """Return the value beyond which the distance is significant: tests are one-sided."""
@@ -224,6 +228,7 @@ class _Text:
                     yield TypeTokenShift(tendency, histograms[name])
         yield document_shifts.HeldOutShift(self.counts, population, seed)
         yield from self._number_shifts(seed, grouped=grouped)
+        yield from self._sized_shifts(seed, grouped=grouped)
 
     def _number_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
         values, codes = smoothed(self.values, self.codes, seed)
@@ -236,6 +241,26 @@ class _Text:
                 (tendency,) = (key for key, row in SHARES.items() if row.histogram == name)
                 inner = ShareShift(tendency, histograms[name])
                 numbers = np.divide(values[name], lengths, where=lengths > 0, out=numbers * np.nan)
+            grouping = document_shifts.NumberSwapShift
+            yield grouping(inner, population, numbers) if grouped else inner
+
+    def _sized_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
+        """List the shifts of the numbers and curves that are kept, of documents long enough."""
+        for name in self.values.keys() & SIZED.keys():
+            tendency, row, _ = SIZED[name]
+            held = self.values[name]
+            kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
+            if kept.sum() < HALF_UNITS:
+                continue
+            values = held[kept] * row.unit
+            if row.kind == "curve":
+                population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
+                yield document_shifts.CurveShift(tendency, values, population)
+                continue
+            codes = np.unique(self.codes[kept], return_inverse=True)[1]
+            numbers, codes = smoothed_numbers(values, codes, seed)
+            inner = NumberShift(tendency, numbers, float(kept.mean()))
+            population = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
             grouping = document_shifts.NumberSwapShift
             yield grouping(inner, population, numbers) if grouped else inner
 
@@ -278,11 +303,11 @@ def detected_shifts(
                 if not math.isnan(x):
                     power = _Search(other, n, how, seed, "power").power(measure, x)
             yield measure, n, x, power
-        if isinstance(shift, LengthShift | ShareShift):
+        if isinstance(shift, LengthShift | ShareShift | NumberShift):
             x = power = math.nan
             if isinstance(other, type(shift)):
-                x = mean_shift(shift.moments, n, how, shift.largest)
-                power = mean_power(other.moments, x, n, how.level)
+                x = mean_shift(shift.moments, round(n * shift.share), how, shift.largest)
+                power = mean_power(other.moments, x, round(n * other.share), how.level)
             yield SIGNED, n, x, power
         before = n
 
@@ -309,7 +334,8 @@ def minimum_detectable_effects(
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")  # frequent first
-    values = joined_draws(map(value_counter(classes), map(read, held)))
+    sizes = {sized.name: sized for sized in reference.sizes().values()}
+    values = joined_draws(map(value_counter(classes, sizes), map(read, held)))
     codes = np.arange(counts.shape[1])
     if groups is not None:
         codes = np.unique(groups, return_inverse=True)[1]

@@ -9,6 +9,8 @@ tendency        shift x
 length          every document is longer by the factor 1 + x
 a share         every token that is none of the class becomes one with probability x, so that the
                 share of a document grows
+a number        every document's number is larger by x standard deviations of documents
+a curve         every document's curve is higher by x standard deviations, at each place its own
 unigram         a share x of the documents has its words swapped by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x, else replaced
@@ -44,6 +46,8 @@ from beyond_perplexity.tendencies.statistics import Histogram
 
 MeasureDraws = dict[str, np.ndarray]
 _COPIES = 20_000  # documents of a smoothed reference
+_VARIED = 5_000  # numbers of a smoothed reference
+_LEVELS = 200  # quantiles at which their distribution function is looked at
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
 _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
 _KERNELS = 64  # quantiles of them that stand for all
@@ -77,6 +81,7 @@ class Shift(ABC):
     # distribution.
     is_sum: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
+    share: float = 1.0  # of the documents, that are long enough to be measured
 
     @abstractmethod
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
@@ -223,6 +228,44 @@ class ShareShift(_HistogramShift):
         coins = float(self._weights @ ((1 - self._shares) / self._lengths))
         mean = self._mean + x * (1 - self._mean)
         return mean, (1 - x) ** 2 * variance + x * (1 - x) * coins
+
+
+def smoothed_numbers(
+    numbers: np.ndarray, codes: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Make varied copies of numbers and groups (D',), as `smoothed` does of lengths."""
+    rng, copies = stream(seed, "sensitivity/numbers"), max(1, round(_VARIED / max(len(codes), 1)))
+    mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
+    moved = np.tile(numbers - mean, copies)
+    moved += width * numbers.std() * rng.normal(size=len(moved))
+    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
+    return mean + moved / math.sqrt(1 + width**2), groups + np.tile(codes, copies)
+
+
+class NumberShift(_HistogramShift):
+    """Larger numbers, from those of documents: float64, (D,)."""
+
+    unit = "its own unit"
+
+    def __init__(self, tendency: str, numbers: np.ndarray, share: float) -> None:
+        self.tendency, self._sorted, self.share = tendency, np.sort(numbers), share
+        self._mean, self._spread = float(numbers.mean()), float(numbers.std())
+        self._edges = np.unique(np.quantile(numbers, np.arange(1, _LEVELS) / _LEVELS))
+
+    def probabilities(self, x: float) -> np.ndarray:
+        """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
+        below = np.searchsorted(self._sorted, self._edges - x * self._spread, side="right")
+        return np.diff(below, prepend=0, append=len(self._sorted)) / len(self._sorted)
+
+    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
+        """Count documents by group and number, between the same quantiles."""
+        cells = np.zeros((n_groups, len(self._edges) + 1))
+        np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
+        return cells
+
+    def moments(self, x: float) -> tuple[float, float]:
+        """Return mean and variance of the numbers."""
+        return self._mean + x * self._spread, self._spread**2
 
 
 class TypeTokenShift(Shift):

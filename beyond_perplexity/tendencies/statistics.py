@@ -16,6 +16,14 @@ from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, TENDENCIES
+from beyond_perplexity.tendencies.document_statistics import (
+    ABSENT,
+    CURVES,
+    SIZED,
+    Sized,
+    curve_sums,
+    sized_counter,
+)
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
@@ -87,24 +95,28 @@ def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[st
     return found
 
 
-def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.ndarray]]:
+def value_counter(
+    classes: ClassOptions, names: Mapping[str, Sized] = SIZED
+) -> Callable[[TokenBatch], dict[str, np.ndarray]]:
     """Return what counts the value of every histogram for each document of a batch.
 
     ``length``, ``types``, ``bigram_types`` and the tokens of each class that can be told, int64,
-    shape (D,).
+    shape (D,), and some of `SIZED`.
     """
+    count_sized = sized_counter(classes, names)
     tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
 
     def count(batch: TokenBatch) -> dict[str, np.ndarray]:
         unigrams, bigrams = count_types(batch)
         masks = {name: test(batch.types) for name, test in tests.items() if test}
         counted = {LENGTH: batch.lengths, "types": unigrams, "bigram_types": bigrams}
-        return counted | count_classes(batch, masks)
+        return counted | count_classes(batch, masks) | count_sized(batch)
 
     return count
 
 
-HISTOGRAMS = tuple(sorted(row.histogram for row in TENDENCIES.values() if row.histogram))
+_PLAIN = {row.histogram for row in TENDENCIES.values() if row.histogram and not row.sizes}
+HISTOGRAMS = (*sorted(_PLAIN), *sorted(SIZED))
 COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
 _NO_KEYS = np.zeros(0, np.int64)
@@ -145,7 +157,7 @@ class Histogram:
 
     @property
     def values(self) -> np.ndarray:
-        """Values (types, tokens of a class): int64, shape (C,)."""
+        """Values (types, tokens of a class, units of a number): int64, shape (C,)."""
         return self.keys & (2**_VALUE_BITS - 1)
 
     def __add__(self, other: Histogram) -> Histogram:
@@ -156,13 +168,34 @@ class Histogram:
 def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     """Count documents by length and value, from what `value_counter` found of each."""
     keys = document_keys(values)
-    return {name: Histogram.of_documents(keys.get(name, _NO_KEYS)) for name in HISTOGRAMS}
+    found = {name: Histogram.of_documents(keys.get(name, _NO_KEYS)) for name in HISTOGRAMS}
+    return found | _curves_of(values)
 
 
 def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return ``length << 32 | value`` of every document for each histogram: int64, (D,)."""
+    """Return ``length << 32 | value`` of every document for each histogram: int64, (D,).
+
+    Of a number the size stands in the place of the length, and shorter documents are left out.
+    """
     lengths = values[LENGTH].astype(np.int64) << _VALUE_BITS
-    return {name: lengths if name == LENGTH else lengths | x for name, x in values.items()}
+    found = {LENGTH: lengths}
+    for name in values.keys() - CURVES - found.keys():
+        x = values[name].astype(np.int64)
+        if name in SIZED:
+            found[name] = SIZED[name].size << _VALUE_BITS | x[x != ABSENT]
+        else:
+            found[name] = lengths | x
+    return found
+
+
+def _curves_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
+    """Add up the curves of documents, by (place, power)."""
+    found = {}
+    for name in values.keys() & CURVES:
+        sums = curve_sums(values[name])  # (K, 3)
+        places, powers = np.repeat(SIZED[name].places, 3), np.tile(np.arange(3), len(sums))
+        found[name] = Histogram.of(places, powers, sums.ravel())
+    return found
 
 
 class StatisticsCounter:
@@ -196,8 +229,11 @@ class StatisticsCounter:
         batch = self._view.batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
-        for name, keys in document_keys(self._count(batch)).items():
+        values = self._count(batch)
+        for name, keys in document_keys(values).items():
             self._held[name].append(keys)
+        for name, sums in _curves_of(values).items():
+            self._folded[name] += sums
         self._n_held += len(texts)
         if self._n_held > _HELD_DOCUMENTS:
             self._histograms()
@@ -325,6 +361,24 @@ class Statistics:
     def n_tokens(self) -> int:
         """Tokens."""
         return int(self.counts.sum())
+
+    def documents_of(self, name: str) -> int:
+        """Return how many documents a number or a curve, of `SIZED`, was counted of."""
+        held = self.histograms[name]
+        return int((held.counts[:1] if name in CURVES else held.counts).sum())
+
+    def sizes(self) -> dict[str, Sized]:
+        """Choose the size of each number and curve: the largest that half of the documents have.
+
+        The smallest where none has; nothing where no document has that.
+        """
+        found = dict[str, Sized]()
+        for name, sized in SIZED.items():
+            n, before = self.documents_of(name), found.get(sized.tendency)
+            larger = 2 * n >= self.n_documents and (before is None or sized.size > before.size)
+            if larger or (n and before is None):
+                found[sized.tendency] = sized
+        return found
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
         """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""

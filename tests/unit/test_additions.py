@@ -159,11 +159,17 @@ def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -
     assert find_changed(before, tree) == (pick(before, *beginnings), set())
 
 
-def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tree) -> None:
+@pytest.mark.parametrize(
+    ("kind", "figure"),
+    [("tendency", set()), ("tendency of a class of words", {"plot tendencies/figure_digits"})],
+)
+def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(
+    before, tree, kind, figure
+) -> None:
     """Figures of curves, what is of models alone, real texts, importance sampling show no more."""
-    add(tree, "tendency")
+    add(tree, kind)
     changed, new = find_changed(before, tree)
-    assert new == {"plot tendencies/figure_digits"}
+    assert new == figure
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
     shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
     figures = {f"plot tendencies/{name}" for name in shown}
@@ -174,10 +180,10 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
     assert changed == measured | figures | tables | {"write_overview"}
 
 
-def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:
+def test_an_edit_of_what_counts_changes_what_counts(tree) -> None:
     add(tree, "tendency")
     added = find_codes(tree)
-    edit(tree / "beyond_perplexity/tendencies/digits.py", "+", "{2,}")
+    edit(tree / "beyond_perplexity/tendencies/word_length.py", "utf8_length", "binary_length")
     assert find_changed(added, tree) == ({"count_statistics"}, set())
 
 

@@ -41,7 +41,8 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
     assert own in [panel[:2] for panel in sample_size.PANELS]
     assert own in [(line.tendency, line.distance) for line in comparison_page.MAIN_ROWS]
     assert any(tendency == name for tendency, _ in columns) or row.kind == "types"
-    assert not row.histogram or row.histogram in HISTOGRAMS
+    names = {f"{row.histogram}_{size}" for size in row.sizes} or {row.histogram} - {""}
+    assert names <= set(HISTOGRAMS)
 
 
 @pytest.mark.parametrize("name", SHARES)

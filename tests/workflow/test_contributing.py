@@ -19,7 +19,7 @@ REFERENCE = "docs/configuration.md"
 STEPS = (
     ("model family", "latent family", "decoding", "estimator", "reader"),
     ("figure", "table"),
-    ("tendency",),
+    ("tendency", "tendency of a class of words"),
 )
 
 
@@ -147,7 +147,7 @@ def test_a_run_of_all_toys_is_planned_and_works(grown, tmp_path) -> None:
     assert len(samples) == 10
     assert len(set(samples["text"].to_pylist())) > 1
     counted = pq.read_table(results / MADE[1]).to_pylist()
-    assert any("digits" in map(str, row.values()) for row in counted)
+    assert {"digits", "word_length_4"} <= {row["statistic"] for row in counted}
     methods = pq.read_table(results / MADE[4])["method"].to_pylist()
     assert {"median", "importance_sampling"} <= set(methods)
     assert (results / MADE[2]).stat().st_size > 0

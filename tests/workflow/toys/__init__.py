@@ -54,6 +54,20 @@ TOYS = {
 """,
     ),
     "tendency": Toy(
+        "word_length",
+        """
+    "word_length": Tendency(
+        "Word length",
+        "number",
+        "ks",
+        "word_length",
+        statistic="beyond_perplexity.tendencies.word_length:word_length",
+        sizes=(4, 32),
+        family="toys",
+    ),
+""",
+    ),
+    "tendency of a class of words": Toy(
         "digits",
         """
     "digits": Tendency(

@@ -1,0 +1,312 @@
+"""Numbers and curves of documents: recurrence and what stands beside it.
+
+Oracles: plain loops, exact enumeration of all orders of a document, closed forms of Markov chains,
+other implementations (scipy, the tests of means), files cut in other ways.
+"""
+
+from itertools import permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import ttest_ind
+
+from beyond_perplexity.inference import mean_curves
+from beyond_perplexity.inference.permuted_units import permuted_units, single_documents
+from beyond_perplexity.inference.two_sample_test import permuted_means
+from beyond_perplexity.tendencies import compression, recurrence, repetition
+from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.definitions import (
+    MeasurementOptions,
+    SensitivityOptions,
+    family_of,
+)
+from beyond_perplexity.tendencies.document_curves import curve_comparisons, sums_by_place
+from beyond_perplexity.tendencies.document_shifts import CurveShift, GroupedDocuments
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, sized_counter
+from beyond_perplexity.tendencies.human_baselines import reference_baselines, split_baselines
+from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.pairs import Measuring, paired
+from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
+from beyond_perplexity.tendencies.shifts import NumberShift, PairDraw, smoothed_numbers
+from beyond_perplexity.tendencies.statistics import (
+    HISTOGRAMS,
+    StatisticsCounter,
+    merge_statistics,
+    read_statistics,
+)
+from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+
+STOP = StopWords("test", frozenset({"w0"}))
+CLASSES = ClassOptions(STOP, True)
+CURVE, NUMBER = ("recurrence", "max_difference"), ("repetition", "ks")
+FAST = MeasurementOptions(permutations=99, bootstrap=20, monte_carlo=0)
+
+
+def texts_of(ids) -> pa.Array:
+    return pa.array([" ".join(f"w{word}" for word in own) for own in ids], pa.string())
+
+
+def counted(texts: pa.Array):
+    with StatisticsCounter(STOP) as counter:
+        counter.add(texts)
+        return counter.result()
+
+
+def documents(rng, n: int, order: bool = True, most: int = 60) -> pa.Array:
+    """Draw documents that come back to their last words, or the same with shuffled words."""
+    found = []
+    for length in rng.integers(6, most, n):
+        words = []
+        for _ in range(length):
+            back = words[-3:] if words and rng.random() < 0.3 else range(40)
+            words.append(int(rng.choice(back)))
+        found.append(words if order else rng.permutation(words).tolist())
+    return texts_of(found)
+
+
+def test_recurrence_is_that_of_loops_and_its_expectation_that_of_all_orders() -> None:
+    rng = np.random.default_rng(1)
+    texts = documents(rng, 40)
+    held = sized_counter(CLASSES, {"recurrence_16": SIZED["recurrence_16"]})(tokenize_batch(texts))
+    assert SIZED["recurrence_16"].places.tolist() == [1, 2, 3, 4, 6, 8]
+    for text, found in zip(texts.to_pylist(), held["recurrence_16"], strict=True):
+        words = text.split()
+        if len(words) < 16:
+            assert (found == np.iinfo(np.int32).min).all()
+            continue
+        words = words[:16]
+        expected = sum(words.count(word) - 1 for word in words) / (16 * 15)
+        for d, value in zip((1, 2, 3, 4, 6, 8), found, strict=True):
+            share = np.mean([a == b for a, b in zip(words, words[d:], strict=False)])
+            assert value == pytest.approx(1e5 * (share - expected), abs=0.51)
+    orders = np.array(list(permutations([0, 0, 0, 1, 1, 2, 3])))
+    for d in (1, 2, 3):
+        share = np.mean(orders[:, d:] == orders[:, :-d])
+        assert share == pytest.approx(recurrence.same_pairs(orders[:1])[0] / 42)
+
+
+def test_recurrence_of_a_markov_chain_is_its_closed_form_and_of_shuffled_words_zero() -> None:
+    """R(d) = Σ π (P^d)_ii; the expectation of a document is the mean of R over all its pairs."""
+    rng, n, size = np.random.default_rng(2), 3000, 32
+    chain = np.array([[0.6, 0.3, 0.1], [0.1, 0.5, 0.4], [0.5, 0.1, 0.4]])
+    law = np.linalg.matrix_power(chain, 200)[0]
+    states = np.empty((n, size), int)
+    states[:, 0] = rng.choice(3, n, p=law)
+    for place in range(1, size):
+        cut = chain.cumsum(axis=1)[states[:, place - 1]]
+        states[:, place] = (rng.random(n)[:, None] > cut).sum(axis=1)
+    powers = [np.linalg.matrix_power(chain, d) for d in range(size)]
+    same = np.array([law @ np.diag(power) for power in powers])
+    gaps = np.arange(1, size)
+    expected = 2 * np.sum((size - gaps) * same[1:]) / (size * (size - 1))
+    shuffled = rng.permuted(states, axis=1)
+    for ids, form in ((states, same - expected), (shuffled, np.zeros(size))):
+        sized = SIZED["recurrence_32"]
+        documents_, sums, squares = sums_by_place(counted(texts_of(ids)), sized).T
+        mean = sums / documents_
+        error = np.sqrt((squares / documents_ - mean**2) / documents_)
+        assert (documents_ == n).all()
+        assert (np.abs(mean - form[sized.places]) < 4 * error).all()
+        assert np.abs(form).max() == 0 or (np.abs(mean) > 4 * error).any()
+
+
+def test_burstiness_and_repeated_words_are_those_of_loops() -> None:
+    """Also at its ends: equal gaps, and all occurrences side by side."""
+    rng = np.random.default_rng(10)
+    ids = rng.integers(6, size=(30, 32))
+    found = repetition.mean_burstiness(ids)
+    for own, value in zip(ids, found, strict=True):
+        each = []
+        for word in set(own.tolist()):
+            places = np.flatnonzero(own == word)
+            if (n := len(places)) >= 4:
+                gaps = np.append(np.diff(places), places[0] + 32 - places[-1])
+                r = gaps.std() / gaps.mean()
+                up, down = np.sqrt([n + 1, n - 1])
+                each.append((up * r - down) / ((up - 2) * r + down))
+        assert value == pytest.approx(np.mean(each), nan_ok=True)
+    even, once = np.arange(32) + 9, np.arange(32) + 9
+    even[::8], once[:4] = 0, 0
+    assert repetition.mean_burstiness(even[None]).tolist() == [-1]
+    assert 0.7 < repetition.mean_burstiness(once[None])[0] < 1
+    texts = texts_of(ids)
+    words = sized_counter(CLASSES, {"repetition_32": SIZED["repetition_32"]})(tokenize_batch(texts))
+    expected = [1 - len(set(text.split())) / 32 for text in texts.to_pylist()]
+    assert words["repetition_32"] == pytest.approx(1e4 * np.array(expected), abs=0.51)
+
+
+def test_compression_of_a_dyadic_source_is_its_entropy() -> None:
+    """Symbols of 1/2, 1/4, 1/8, 1/8 have 1.75 bits: within 2% in a long text (the note: 1.76)."""
+    rng = np.random.default_rng(11)
+    symbols = rng.choice(list(b"abcd"), 400_000, p=[0.5, 0.25, 0.125, 0.125]).astype(np.uint8)
+    bits = 8 * compression.compressed_bytes(symbols.tobytes()) / len(symbols)
+    assert 1.75 <= bits < 1.02 * 1.75
+    texts = pa.array(["ä" * 150 + " b" * 120, "ab " * 133 + "c", "x " * 250, "short"])
+    names = {"compression_400": SIZED["compression_400"]}
+    found = sized_counter(CLASSES, names)(tokenize_batch(texts))["compression_400"]
+    for text, value in zip(texts.to_pylist(), found, strict=True):
+        plain = " ".join(text.split()).encode()
+        if len(plain) < 400:
+            assert value == ABSENT
+            continue
+        size = len(pa.Codec("zstd", 19).compress(plain[:400]))
+        assert value == pytest.approx(1e4 * size / 400, abs=0.51)
+    assert (found != ABSENT).tolist() == [True, True, True, False]
+
+
+def test_shards_add_up_however_texts_are_cut(tmp_path) -> None:
+    texts = documents(np.random.default_rng(3), 120)
+    whole = counted(texts)
+    files = []
+    for place, (start, end) in enumerate(((0, 1), (1, 70), (70, 120))):
+        with StatisticsCounter(STOP) as counter:
+            counter.add(texts.slice(start, end - start))
+            files.append(tmp_path / f"{place}.parquet")
+            counter.write(files[-1], {})
+    merge_statistics(files[::-1], tmp_path / "all.parquet", {})
+    merged = read_statistics(tmp_path / "all.parquet")
+    for name in HISTOGRAMS:
+        assert np.array_equal(merged.histograms[name].keys, whole.histograms[name].keys)
+        assert np.array_equal(merged.histograms[name].counts, whole.histograms[name].counts)
+    assert whole.histograms["recurrence_16"].counts.any()
+
+
+def test_both_texts_are_cut_to_what_half_of_the_reference_has() -> None:
+    rng = np.random.default_rng(4)
+    ids = [rng.integers(9, size=n) for n in [7] * 5 + [16] * 4 + [40] * 6]
+    assert counted(texts_of(ids)).sizes()["recurrence"].size == 16
+    assert counted(texts_of(ids[:9])).sizes()["recurrence"].size == 8  # the smallest: 4 of 9
+    assert counted(texts_of(ids[:5])).sizes() == {}
+    texts = texts_of(ids), texts_of(ids[:9])
+    both = counted(texts[0]), counted(texts[1])
+    with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+        (held,) = curve_comparisons(pair)
+        assert held.sized.size == 16
+        assert [one.documents_of(held.sized.name) for one in both] == [10, 4]
+        rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
+    assert "4 documents of a text" in rows[CURVE].note
+    assert rows[NUMBER].verdict == "no verdict"
+    told = "cut to 16 tokens: 10 of 15 documents of the reference and 4 of 9 documents of the"
+    assert told in rows[NUMBER].fact
+
+
+@pytest.mark.parametrize("groups", ["documents", "swaps", "groups"])
+def test_the_largest_t_is_that_of_the_tests_of_means(groups) -> None:
+    """Of one place it is |t| of `permuted_means`; without groups scipy's Welch statistic."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(60, 3)), rng.normal(0.3, 2, size=(75, 3))
+    codes = (np.sort(rng.integers(25, size=60)), np.sort(rng.integers(30, size=75)))
+    held = {"documents": (None, None), "swaps": (codes[0], None), "groups": codes}[groups]
+    held = tuple(None if own is None else np.unique(own, return_inverse=True)[1] for own in held)
+    units = permuted_units(held, (60, 75), 7)
+    found = mean_curves.randomized_curves((x, y), units, 199, 7)
+    largest = np.abs(x.mean(0) - y.mean(0)).max()
+    assert found["max_difference"][-1] == pytest.approx(largest)
+    if units is None:
+        welch = ttest_ind(x, y, equal_var=False).statistic
+        assert found["t"][-1] == pytest.approx(np.abs(welch).max())
+        units = single_documents((60, 75))
+        assert 0.5 < np.mean(found["t"] >= 1.5) * 2 < 1.6  # three places, nearly |t| each
+    each = [np.abs(permuted_means(a, b, units, 199, 7)) for a, b in zip(x.T, y.T, strict=True)]
+    if groups == "documents":
+        assert max(e[-1] for e in each) == pytest.approx(found["t"][-1])
+    else:
+        assert np.max(each, axis=0) == pytest.approx(found["t"])
+
+
+def test_a_text_against_itself_and_shuffled_words() -> None:
+    """Shuffled words have the same repetition, word counts and lengths, and no recurrence."""
+    rng = np.random.default_rng(6)
+    human, other = documents(rng, 150), documents(rng, 150)
+    shuffled = pa.array([" ".join(rng.permutation(t.split())) for t in other.to_pylist()])
+
+    def rows(texts):
+        both = counted(human), counted(texts)
+        with paired(*both, ([human], [texts]), classes=CLASSES) as pair:
+            baselines = reference_baselines(pair, FAST, 1)
+            return {row.key: row for row in measure_rows(pair, FAST, 1, baselines=baselines)}
+
+    own, less = rows(human), rows(shuffled)
+    assert (own[CURVE].value_all, own[CURVE].p_value, own[NUMBER].p_value) == (0, 1, 1)
+    assert (less[CURVE].p_value, less[CURVE].verdict) == (0.01, "differs")
+    assert less[CURVE].value > less[CURVE].baseline_high
+    assert less[NUMBER].p_value > 0.05
+    assert less["unigram", "tvd"].p_value > 0.05
+    sound = [row for row in less.values() if row.p_value >= 0]
+    own = {key[0] for key in (row.key for row in sound) if family_of(key[0]) == "order"}
+    assert less[CURVE].family == len(own) >= 2
+    assert less["length", "ks"].family == 8
+
+
+def test_baselines_are_of_random_parts_of_human_text() -> None:
+    """By hand: the distance of the halves that `Halving` draws, and of further human text."""
+    rng = np.random.default_rng(7)
+    human, other = documents(rng, 120), documents(rng, 90)
+    both = counted(human), counted(other)
+    with paired(*both, ([human], [other]), classes=CLASSES) as pair:
+        (held,) = curve_comparisons(pair)
+        first, second = held.curves
+        found = reference_baselines(pair, FAST, 1)[CURVE]
+        splits = []
+        for _ in range(300):
+            order = rng.permutation(len(first))
+            parts = np.array_split(first[order][: 2 * (len(order) // 2)], 2)
+            splits.append(np.abs(parts[0].mean(0) - parts[1].mean(0)).max())
+        assert found.mean == pytest.approx(np.mean(splits), rel=0.15)
+        split = split_baselines(pair, 10**6, FAST, 1)[CURVE]
+        how = Measuring.of(pair, MeasurementOptions(permutations=199), 1)
+        assert split.mean == pytest.approx(held.randomized(how)["max_difference"][:-1].mean())
+        limits = held.drawn(Measuring.of(pair, MeasurementOptions(bootstrap=2000), 1))
+        draws = [
+            np.abs(
+                first[rng.integers(len(first), size=len(first))].mean(0)
+                - second[rng.integers(len(second), size=len(second))].mean(0)
+            ).max()
+            for _ in range(1000)
+        ]
+        assert limits.std() == pytest.approx(np.std(draws), rel=0.12)
+        assert limits.mean() == pytest.approx(np.mean(draws), rel=0.08)
+
+
+def test_shifts_are_found_as_often_as_is_said() -> None:
+    """Oracle: the tests themselves, of pairs that are drawn with the shift."""
+    rng = np.random.default_rng(8)
+    values = rng.gamma(2, size=(400, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.3], [0, 0, 1]])
+    population = GroupedDocuments(np.arange(400), np.ones(400))
+    shift, n, x = CurveShift("recurrence", values, population), 120, 0.35
+    null = shift.draw(PairDraw(n, 4000, 1, "null"), x, null=True)["max_difference"]
+    drawn = shift.draw(PairDraw(n, 4000, 1, "shifted"), x)["max_difference"]
+    power = np.mean(drawn > np.quantile(null, 0.95))
+    found = 0
+    for repeat in range(200):
+        first, second = values[rng.integers(400, size=n)], values[rng.integers(400, size=n)]
+        second = second + x * values.std(0)
+        t = mean_curves.randomized_curves((first, second), None, 99, repeat)["t"]
+        found += np.mean(t >= t[-1]) <= 0.05
+    assert found / 200 == pytest.approx(power, abs=0.1)
+    numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), 1)
+    assert numbers.std() == pytest.approx(values[:, 0].std(), rel=0.03)
+    inner = NumberShift("repetition", numbers, 1.0)
+    assert inner.probabilities(0.5).sum() == pytest.approx(1)
+    moved = np.mean(numbers[:, None] + 0.5 * numbers.std() <= inner._edges, axis=0)
+    assert np.cumsum(inner.probabilities(0.5))[:-1] == pytest.approx(moved, abs=1e-9)
+
+
+def test_effects_and_curves_have_numbers_and_curves() -> None:
+    rng = np.random.default_rng(9)
+    human = documents(rng, 160)
+    statistics = counted(human)
+    how = SensitivityOptions(documents=(100,), pairs=20, level=0.05)
+    given = statistics, [human], MeasurementOptions(), how, 1, "reference", CLASSES
+    table = minimum_detectable_effects(*given).to_pylist()
+    found = {(row["tendency"], row["measure"]): row for row in table}
+    for key in (CURVE, NUMBER, ("repetition", "mean_difference")):
+        assert found[key]["minimum_detectable_effect"] > 0
+        assert 0.4 < found[key]["power_reached"] <= 1
+    points = curves(statistics, MeasurementOptions(), "reference").to_pandas()
+    own = points[points["curve"] == "recurrence"]
+    assert own["x"].tolist() == statistics.sizes()["recurrence"].places.tolist()
+    assert ((own["low"] < own["y"]) & (own["y"] < own["high"])).all()
+    assert "repetition_mean" in set(points["curve"])

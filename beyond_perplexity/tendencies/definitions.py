@@ -39,6 +39,7 @@ TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
 ORDER = "order"
+NOVELTY = "novelty"  # counted where a training text is known, beside the texts and not in shards
 SIZES = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
@@ -171,6 +172,19 @@ TENDENCIES = {
         statistic=f"{_HERE}.compression:compression",
         sizes=(400, 4000),
         measured_in="bytes",
+        family=ORDER,
+    ),
+    NOVELTY: Tendency(
+        "Novelty",
+        "curve",
+        "max_difference",
+        NOVELTY,
+        figure=NOVELTY,
+        note="Words of an n-gram",
+        caption="Share of the n-grams that do not stand in the training text.",
+        statistic=f"{_HERE}.novelty:novelty",
+        sizes=(8, 16, 32, 64),
+        places=tuple(range(1, 33)),
         family=ORDER,
     ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),

@@ -7,7 +7,7 @@ the place of the samples further human text can stand (`further_pair`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,13 +23,14 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
+from beyond_perplexity.tendencies.definitions import LENGTH, NOVELTY, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import CURVES, SIZED, Sized, sized_counter
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
     StatisticsCounter,
+    curves_of,
     histograms_of,
     value_counter,
 )
@@ -159,7 +160,8 @@ def paired(
     Texts, read once, come in batches of any size; None leaves `SampleSetPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
     the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
-    what shares of tokens were counted by. Other documents than counted are an InputError.
+    what shares of tokens were counted by, and with a training text in them novelty is counted.
+    Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
@@ -167,7 +169,8 @@ def paired(
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    sizes = {sized.name: sized for sized in pair.sizes.values()}
+    later = (NOVELTY,) if classes and classes.training else ()
+    sizes = {sized.name: sized for sized in pair.reference.sizes(later).values()}
     if permuted_units.scheme_of(groups) != "documents":
         assert classes is not None, "groups need the classes that shares are counted by"
         count = value_counter(classes, sizes)
@@ -193,7 +196,21 @@ def paired(
                     f"the {name} documents are not those that the {name} statistics were counted "
                     "from; give the same files and the same split to both"
                 )
-        yield replace(pair, documents=documents, groups=groups)
+        found = [
+            replace(one, histograms={**one.histograms, **_curves_later(documents, k, later)})
+            for k, one in enumerate(pair.sample_sets)
+        ]
+        yield replace(
+            pair, reference=found[0], samples=found[1], documents=documents, groups=groups
+        )
+
+
+def _curves_later(
+    documents: DocumentCounts, sample_set: int, later: Collection[str]
+) -> dict[str, Histogram]:
+    """Add up the curves of the documents of a text that its statistics do not have."""
+    held = documents.values(sample_set)
+    return curves_of({k: x for k, x in held.items() if k in SIZED and SIZED[k].tendency in later})
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.corpus.normalization import remove_accents
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.tendencies.training_text import TrainingText
 
 _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
@@ -170,6 +171,7 @@ class ClassOptions(NamedTuple):
 
     stop_words: StopWords
     count_s_symbols: bool
+    training: TrainingText | None = None  # what novelty is counted by
 
 
 ClassTest = Callable[[pa.Array], np.ndarray]

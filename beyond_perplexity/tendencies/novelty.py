@@ -1,0 +1,56 @@
+"""Novelty: which of the n-grams of a text do not stand in the training text, word for word.
+
+A model that copies passes every other test; one that puts its training text together from short
+pieces has novel n-grams where people have them, but from another n on. n = 1 to 32, up to half of
+the size that documents are cut to. No n-gram crosses documents. In a closed vocabulary ``<unk>`` is
+a word as any other. The reference must be held out: text that was trained on is never novel. After
+McCoy, Smolensky, Linzen, Gao and Celikyilmaz (2023), How much do language models copy from their
+training data?, TACL 11; Merrill, Smith and Elazar (2024), Evaluating n-gram novelty of language
+models using Rusty-DAWG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow.compute as pc
+
+from beyond_perplexity.tendencies.document_statistics import Count, first_tokens
+from beyond_perplexity.tendencies.tokens import GRAM, UNKNOWN_WORD, TokenBatch
+from beyond_perplexity.tendencies.training_text import TrainingText
+from beyond_perplexity.tendencies.word_classes import ClassOptions
+
+
+def novelty(classes: ClassOptions) -> Count | None:
+    """Return what counts the share of novel n-grams of documents for each n; None without text."""
+    training = classes.training
+    if training is None:
+        return None
+
+    def count(batch: TokenBatch, size: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        kept, ids = first_tokens(batch, size)  # (D', size)
+        offsets = np.arange(len(ids) + 1) * size
+        runs = training.longest_runs(TokenBatch(batch.types, ids.ravel(), offsets))
+        runs = runs.reshape(ids.shape)
+        novel = [np.mean(runs[:, : size - n + 1] < n, axis=1) for n in places]
+        return kept, np.stack(novel, axis=1)  # (D', K)
+
+    return count
+
+
+def copied_share(batches: Iterable[TokenBatch], training: TrainingText) -> tuple[float, int] | None:
+    """Return the share of 8 known words in a row that stand in a training text, and how many.
+
+    None without any.
+    """
+    copied = total = 0
+    for batch in batches:
+        known = ~np.asarray(pc.equal(batch.types, UNKNOWN_WORD))[batch.ids]
+        runs, before = training.longest_runs(batch), np.append(0, np.cumsum(known))
+        first = np.arange(max(0, len(known) - GRAM + 1))
+        last = np.repeat(batch.offsets[1:], batch.lengths)[: len(first)] - GRAM
+        whole = (first <= last) & (before[GRAM:] - before[: len(first)] == GRAM)
+        total += int(whole.sum())
+        copied += int(np.sum(runs[: len(first)][whole] >= GRAM))
+    return (copied / total, total) if total else None

@@ -23,7 +23,7 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, NOVELTY, MeasurementOptions
+from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import CURVES, SIZED, Sized, sized_counter
 from beyond_perplexity.tendencies.statistics import (
@@ -169,7 +169,7 @@ def paired(
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    later = (NOVELTY,) if classes and classes.training else ()
+    later = classes.later if classes else ()
     sizes = {sized.name: sized for sized in pair.reference.sizes(later).values()}
     if permuted_units.scheme_of(groups) != "documents":
         assert classes is not None, "groups need the classes that shares are counted by"

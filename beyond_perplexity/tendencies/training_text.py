@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from beyond_perplexity.ngrams.suffix_array import BREAK, SuffixArray
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
+MOST_TOKENS = 200_000_000  # that are read of a training text: 2.4 GB while it is read
+
 
 @dataclass(frozen=True)
 class TrainingText:
@@ -24,28 +26,36 @@ class TrainingText:
     types: pa.Array
     suffixes: SuffixArray
     n_documents: int
+    whole: bool  # whether all of it was read
 
     @classmethod
     def of(cls, batches: Iterable[TokenBatch]) -> TrainingText:
-        """Read documents, batch after batch."""
-        types, documents = pa.array([], pa.string()), 0
+        """Read documents, batch after batch, until they hold `MOST_TOKENS`."""
+        types, documents, tokens, whole = pa.array([], pa.string()), 0, 0, True
 
         def pieces() -> Iterator[np.ndarray]:
-            nonlocal types, documents
+            nonlocal types, documents, tokens, whole
             for batch in batches:
+                if tokens >= MOST_TOKENS:
+                    whole = False
+                    return
+                tokens += len(batch.ids)
                 new = batch.types.filter(pc.invert(pc.is_in(batch.types, value_set=types)))
                 types = pa.concat_arrays([types, new])
                 documents += len(batch.lengths)
                 yield _with_breaks(_ids(batch.types, types)[batch.ids], batch.offsets)
 
         suffixes = SuffixArray.of(pieces())
-        return cls(types, suffixes, documents)
+        return cls(types, suffixes, documents, whole)
 
     @property
     def told(self) -> str:
         """How much it holds, in words."""
         tokens = len(self.suffixes.suffixes)
-        return f"a training text of {self.n_documents:,} documents and {tokens:,} tokens"
+        held = f"{self.n_documents:,} documents and {tokens:,} tokens"
+        return (
+            f"a training text of {held}" if self.whole else f"the first {held} of a training text"
+        )
 
     def longest_runs(self, batch: TokenBatch) -> np.ndarray:
         """Count, for each token, how many from it on stand there in a row: uint8, (T,).

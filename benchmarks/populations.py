@@ -11,20 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import nbinom
 
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
-from beyond_perplexity.tendencies.statistics import (
-    Histogram,
-    Statistics,
-    count_classes,
-    count_types,
-)
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
@@ -73,14 +66,7 @@ class Drawn:
 def count(drawn: Drawn, classes: ClassOptions) -> Statistics:
     """Count the sufficient statistics of documents in memory, as `StatisticsCounter` does."""
     batch = TokenBatch(drawn.types, drawn.ids, drawn.offsets)
-    unigrams, bigrams = count_types(batch)
-    tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
-    masks = {name: test(drawn.types) for name, test in tests.items()}
-    nothing = np.zeros(len(drawn), np.int64)
-    values = {LENGTH: nothing, "types": unigrams, "bigram_types": bigrams}
-    values |= count_classes(batch, masks)
-    ones = np.ones(len(drawn), np.int64)
-    histograms = {name: Histogram.of(batch.lengths, x, ones) for name, x in values.items()}
+    histograms = histograms_of(value_counter(classes)(batch))
     counts = np.bincount(drawn.ids, minlength=len(drawn.types))
     order = pc.sort_indices(drawn.types).to_numpy()
     order = order[counts[order] > 0]

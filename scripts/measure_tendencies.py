@@ -22,6 +22,7 @@ from beyond_perplexity.tendencies.human_baselines import (
     with_halves,
 )
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
+from beyond_perplexity.tendencies.novelty import with_novelty
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
@@ -33,7 +34,6 @@ from beyond_perplexity.tendencies.text_comparison import (
     TextComparison,
     count_texts,
     known_training,
-    with_novelty,
 )
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.training_text import TrainingText

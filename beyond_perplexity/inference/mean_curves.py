@@ -31,7 +31,7 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.abs(first - second).max(axis=-1)
 
 
-def randomized_curves(
+def permuted_curves(
     curves: Curves, units: PermutedUnits | None, n: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Compare the mean curves of two texts under randomizations and, last, as they are.
@@ -60,7 +60,7 @@ def randomized_curves(
     Examples
     --------
     >>> first, second = np.array([[1.0, 0], [3, 0]]), np.array([[2.0, 1], [4, 1], [3, 4]])
-    >>> found = randomized_curves((first, second), None, 99, 0)
+    >>> found = permuted_curves((first, second), None, 99, 0)
     >>> float(found["max_difference"][-1])
     2.0
     """

@@ -93,7 +93,7 @@ MAIN_ROWS = (
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
     *(
-        MainRow(f"{row.title}: mean", name, "mean", row.distance)
+        MainRow(f"{row.title}: mean", name, "mean", row.distance, 4 if row.places else 3)
         for name, row in definitions.STATISTICS_OF_DOCUMENTS.items()
     ),
     MainRow("Embeddings of documents", definitions.EMBEDDING, None, "mmd"),

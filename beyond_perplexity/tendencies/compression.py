@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.document_statistics import Count
+from beyond_perplexity.tendencies.document_statistics import DocumentCount
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -22,7 +22,7 @@ def compressed_bytes(text: bytes | memoryview) -> int:
     return len(pa.Codec("zstd", _LEVEL).compress(text))
 
 
-def compression(options: ClassOptions) -> Count:
+def compression(options: ClassOptions) -> DocumentCount:
     """Return what counts the compressed size of the first bytes, words being joined by a blank."""
 
     def count(batch: TokenBatch, size: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

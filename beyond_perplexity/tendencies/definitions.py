@@ -40,7 +40,7 @@ _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
 ORDER = "order"
 NOVELTY = "novelty"  # counted where a training text is known, beside the texts and not in shards
-SIZES = (8, 16, 32, 64, 128, 256, 512)
+CUT_TO = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
     "ks_empirical": "KS",
@@ -135,12 +135,13 @@ TENDENCIES = {
         "curve",
         "max_difference",
         "recurrence",
+        "Recur-\nrence",
         figure="recurrence",
         note="Distance in words",
         caption="How much more often a document has the same word so many words later than its "
         "words shuffled (0).",
         statistic=f"{_HERE}.recurrence:recurrence",
-        sizes=SIZES,
+        sizes=CUT_TO,
         places=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256),
         unit=1e-5,
         family=ORDER,
@@ -151,7 +152,7 @@ TENDENCIES = {
         "ks",
         "repetition",
         statistic=f"{_HERE}.repetition:repeated_words",
-        sizes=SIZES,
+        sizes=CUT_TO,
         family=ORDER,
     ),
     "burstiness": Tendency(
@@ -159,9 +160,10 @@ TENDENCIES = {
         "number",
         "ks",
         "burstiness",
+        "Bursti-\nness",
         note="(1 + B) / 2",
         statistic=f"{_HERE}.repetition:burstiness",
-        sizes=SIZES[2:],
+        sizes=CUT_TO[2:],
         family=ORDER,
     ),
     "compression": Tendency(
@@ -169,6 +171,7 @@ TENDENCIES = {
         "number",
         "ks",
         "compression",
+        "Compres-\nsion",
         statistic=f"{_HERE}.compression:compression",
         sizes=(400, 4000),
         measured_in="bytes",
@@ -183,7 +186,7 @@ TENDENCIES = {
         note="Words of an n-gram",
         caption="Share of the n-grams that do not stand in the training text.",
         statistic=f"{_HERE}.novelty:novelty",
-        sizes=(8, 16, 32, 64),
+        sizes=CUT_TO[:4],
         places=tuple(range(1, 33)),
         family=ORDER,
     ),

@@ -101,7 +101,7 @@ class CurveComparison:
             first, second = (codes[kept] for codes, kept in both)
             units = replace(units, codes=(first, second))
         n = how.options.permutations
-        return mean_curves.randomized_curves(self.curves, units, n, how.seed)
+        return mean_curves.permuted_curves(self.curves, units, n, how.seed)
 
     def drawn(self, how: Measuring) -> np.ndarray:
         """Draw the largest difference as it varies: (r,)."""

@@ -1,9 +1,9 @@
 """Numbers and curves of documents that are cut to one length, counted for any tendency.
 
 A further tendency of this kind is a file and a row. The file has a function that takes what texts
-are counted by (`ClassOptions`) and returns a `Count`, or None where it cannot be counted. A `Count`
-takes a batch, the size that documents are cut to, and the places of the row, up to half of the
-size; it returns which documents are as long, bool, (D,), and what each of them has, (D', K):
+are counted by (`ClassOptions`) and returns a `DocumentCount`, or None where it cannot be counted.
+That takes a batch, the size that documents are cut to, and the places of the row, up to half of
+the size; it returns which documents are as long, bool, (D,), and what each of them has, (D', K):
 
 - of a *number* (kind ``number``) one column, at least 0: compared by the KS distance of both
   distributions and by their means;
@@ -34,7 +34,7 @@ from beyond_perplexity.tendencies.definitions import STATISTICS_OF_DOCUMENTS, Te
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
-Count = Callable[[TokenBatch, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
+DocumentCount = Callable[[TokenBatch, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 ABSENT = int(np.iinfo(np.int32).min)  # in the place of the value of a shorter document
 _BLOCK = 4096  # documents that are counted at a time
 
@@ -63,7 +63,7 @@ SIZED = {
     for tendency, row in STATISTICS_OF_DOCUMENTS.items()
     for sized in (Sized(tendency, row, size) for size in row.sizes)
 }
-CURVES = {name for name, sized in SIZED.items() if sized.row.kind == "curve"}
+CURVE_NAMES = {name for name, sized in SIZED.items() if sized.row.kind == "curve"}
 
 
 def first_tokens(batch: TokenBatch, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +97,7 @@ def _blocks(batch: TokenBatch) -> Iterator[TokenBatch]:
     return (batch.documents(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
 
 
-def _units(batch: TokenBatch, count: Count, sized: Sized) -> np.ndarray:
+def _units(batch: TokenBatch, count: DocumentCount, sized: Sized) -> np.ndarray:
     kept, values = count(batch, sized.size, sized.places)
     found = np.full((len(batch.lengths), len(sized.places)), ABSENT, np.int64)
     found[kept] = np.rint(values / sized.row.unit)

@@ -11,13 +11,22 @@ models using Rusty-DAWG.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.document_statistics import Count, first_tokens
-from beyond_perplexity.tendencies.tokens import GRAM, UNKNOWN_WORD, TokenBatch
+from beyond_perplexity.tendencies.definitions import NOVELTY
+from beyond_perplexity.tendencies.document_statistics import (
+    SIZED,
+    Count,
+    first_tokens,
+    sized_counter,
+)
+from beyond_perplexity.tendencies.statistics import Statistics, curves_of
+from beyond_perplexity.tendencies.tokens import GRAM, UNKNOWN_WORD, TextView, TokenBatch
 from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -54,3 +63,24 @@ def copied_share(batches: Iterable[TokenBatch], training: TrainingText) -> tuple
         total += int(whole.sum())
         copied += int(np.sum(runs[: len(first)][whole] >= GRAM))
     return (copied / total, total) if total else None
+
+
+def with_later_curves(
+    statistics: Statistics, values: Mapping[str, np.ndarray], later: Collection[str]
+) -> Statistics:
+    """Add up curves of documents, (D, K) by name, of tendencies that statistics do not have."""
+    chosen = {k: x for k, x in values.items() if k in SIZED and SIZED[k].tendency in later}
+    return replace(statistics, histograms={**statistics.histograms, **curves_of(chosen)})
+
+
+def with_novelty(
+    statistics: Statistics, texts: Iterable[pa.Array], classes: ClassOptions, view: TextView
+) -> Statistics:
+    """Count the novelty of documents beside their statistics."""
+    sizes = statistics.sizes(classes.later).values()
+    count = sized_counter(classes, {one.name: one for one in sizes if one.tendency == NOVELTY})
+    histograms = dict(statistics.histograms)
+    for batch in texts:
+        for name, sums in curves_of(count(view.batch(batch))).items():
+            histograms[name] += sums
+    return replace(statistics, histograms=histograms)

@@ -7,7 +7,7 @@ the place of the samples further human text can stand (`further_pair`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,12 +25,17 @@ from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, Per
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
-from beyond_perplexity.tendencies.document_statistics import CURVES, SIZED, Sized, sized_counter
+from beyond_perplexity.tendencies.document_statistics import (
+    CURVE_NAMES,
+    SIZED,
+    Sized,
+    sized_counter,
+)
+from beyond_perplexity.tendencies.novelty import with_later_curves
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
     StatisticsCounter,
-    curves_of,
     histograms_of,
     value_counter,
 )
@@ -175,7 +180,7 @@ def paired(
         assert classes is not None, "groups need the classes that shares are counted by"
         count = value_counter(classes, sizes)
     elif classes is not None:
-        curves = {name: sized for name, sized in sizes.items() if name in CURVES}
+        curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
         count_curves = sized_counter(classes, curves)
 
         def count(batch: TokenBatch) -> Mapping[str, np.ndarray]:
@@ -196,21 +201,12 @@ def paired(
                     f"the {name} documents are not those that the {name} statistics were counted "
                     "from; give the same files and the same split to both"
                 )
-        found = [
-            replace(one, histograms={**one.histograms, **_curves_later(documents, k, later)})
-            for k, one in enumerate(pair.sample_sets)
-        ]
-        yield replace(
-            pair, reference=found[0], samples=found[1], documents=documents, groups=groups
+        first, second = (
+            with_later_curves(one, documents.values(sample_set), later)
+            for sample_set, one in enumerate(pair.sample_sets)
         )
-
-
-def _curves_later(
-    documents: DocumentCounts, sample_set: int, later: Collection[str]
-) -> dict[str, Histogram]:
-    """Add up the curves of the documents of a text that its statistics do not have."""
-    held = documents.values(sample_set)
-    return curves_of({k: x for k, x in held.items() if k in SIZED and SIZED[k].tendency in later})
+        held = {"documents": documents, "groups": groups}
+        yield replace(pair, reference=first, samples=second, **held)
 
 
 @contextmanager
@@ -262,7 +258,7 @@ def _drawn_histograms(
     """
     found, total = {}, sample_set.n_documents
     for name, held in sample_set.histograms.items():
-        if name not in CURVES:
+        if name not in CURVE_NAMES:
             rng, counted = stream(seed, purpose.format(name), item), int(held.counts.sum())
             # Documents that are too short for a number are drawn, too.
             short = total - counted if name in SIZED else 0
@@ -391,7 +387,7 @@ def fewer_documents(further: SampleSetPair, n: int, seed: int) -> Iterator[Sampl
     codes = further.groups[1]
     if codes is None:
         histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
-        empty = {name: Histogram() for name in CURVES}
+        empty = {name: Histogram() for name in CURVE_NAMES}
         few = replace(further.samples, histograms=histograms | empty)
         yield SampleSetPair(further.reference, few, further.types, further.counts)
         return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.tendencies.document_statistics import Count, first_tokens
+from beyond_perplexity.tendencies.document_statistics import DocumentCount, first_tokens
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -28,7 +28,7 @@ def same_pairs(ids: np.ndarray) -> np.ndarray:
     return 2 * np.sum(np.where(same, places - last_change, 0), axis=1)
 
 
-def recurrence(options: ClassOptions) -> Count:
+def recurrence(options: ClassOptions) -> DocumentCount:
     """Return what counts R(d) less its expectation for shuffled words."""
 
     def count(batch: TokenBatch, size: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

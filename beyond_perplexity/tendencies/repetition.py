@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.tendencies.document_statistics import Count, first_tokens
+from beyond_perplexity.tendencies.document_statistics import DocumentCount, first_tokens
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
-OCCURRENCES = 4  # of a word, at least
+FREQUENT = 4  # of a word, at least
 
 
-def repeated_words(options: ClassOptions) -> Count:
+def repeated_words(options: ClassOptions) -> DocumentCount:
     """Return what counts the share of the words that stand earlier in the document."""
 
     def count(batch: TokenBatch, size: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -31,8 +31,8 @@ def repeated_words(options: ClassOptions) -> Count:
     return count
 
 
-def burstiness(options: ClassOptions) -> Count:
-    """Return what counts (1 + B) / 2, the mean over the words that occur `OCCURRENCES` times."""
+def burstiness(options: ClassOptions) -> DocumentCount:
+    """Return what counts (1 + B) / 2, the mean over the words that occur `FREQUENT` times."""
 
     def count(batch: TokenBatch, size: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kept, ids = first_tokens(batch, size)  # (D', size)
@@ -56,7 +56,7 @@ def mean_burstiness(ids: np.ndarray) -> np.ndarray:
     first, last = places.ravel()[starts], places.ravel()[starts + n - 1]
     gaps[starts + n - 1] = first + size - last
     squares = np.add.reduceat(gaps**2, starts) if new.size else np.zeros(0)
-    frequent = n >= OCCURRENCES
+    frequent = n >= FREQUENT
     n, squares, documents = n[frequent], squares[frequent], starts[frequent] // size
     r = np.sqrt(np.maximum(n * squares / size**2 - 1, 0))
     root, less = np.sqrt(n + 1), np.sqrt(n - 1)

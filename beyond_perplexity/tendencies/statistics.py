@@ -18,7 +18,7 @@ from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, TENDENCIES
 from beyond_perplexity.tendencies.document_statistics import (
     ABSENT,
-    CURVES,
+    CURVE_NAMES,
     SIZED,
     Sized,
     curve_sums,
@@ -179,7 +179,7 @@ def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """
     lengths = values[LENGTH].astype(np.int64) << _VALUE_BITS
     found = {LENGTH: lengths}
-    for name in values.keys() - CURVES - found.keys():
+    for name in values.keys() - CURVE_NAMES - found.keys():
         x = values[name].astype(np.int64)
         if name in SIZED:
             found[name] = SIZED[name].size << _VALUE_BITS | x[x != ABSENT]
@@ -191,8 +191,10 @@ def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def curves_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     """Add up the curves of documents, by (place, power)."""
     found = {}
-    for name in values.keys() & CURVES:
+    for name in values.keys() & CURVE_NAMES:
         sums = curve_sums(values[name])  # (K, 3)
+        if not sums.any():  # no document is as long
+            continue
         places, powers = np.repeat(SIZED[name].places, 3), np.tile(np.arange(3), len(sums))
         found[name] = Histogram.of(places, powers, sums.ravel())
     return found
@@ -364,8 +366,8 @@ class Statistics:
 
     def documents_of(self, name: str) -> int:
         """Return how many documents a number or a curve, of `SIZED`, was counted of."""
-        held = self.histograms[name]
-        return int((held.counts[:1] if name in CURVES else held.counts).sum())
+        held = self.histograms.get(name, Histogram())
+        return int((held.counts[:1] if name in CURVE_NAMES else held.counts).sum())
 
     def sizes(self, later: Collection[str] = ()) -> dict[str, Sized]:
         """Choose the size of each number and curve: the largest that half of the documents have.

@@ -42,9 +42,8 @@ from beyond_perplexity.inference import neighbours
 from beyond_perplexity.inference.prompts import PromptCodes, Prompts, shortest
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
-from beyond_perplexity.tendencies.definitions import NOVELTY, SHARES, TEXT, MeasureRow
+from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.document_statistics import sized_counter
 from beyond_perplexity.tendencies.novelty import copied_share
 from beyond_perplexity.tendencies.pairs import (
     Groups,
@@ -57,7 +56,6 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     count_classes,
-    curves_of,
 )
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD, TextView, tokenize_batch
 from beyond_perplexity.tendencies.training_text import TrainingText
@@ -177,19 +175,6 @@ def text_rows(
 def known_training(classes: ClassOptions, training: TrainingText) -> ClassOptions:
     """Let novelty be counted by a training text, unless that holds nothing."""
     return classes._replace(training=training) if training.n_documents else classes
-
-
-def with_novelty(
-    statistics: Statistics, texts: Iterable[pa.Array], classes: ClassOptions, view: TextView
-) -> Statistics:
-    """Count the novelty of documents beside their statistics."""
-    sizes = statistics.sizes(classes.later).values()
-    count = sized_counter(classes, {one.name: one for one in sizes if one.tendency == NOVELTY})
-    histograms = dict(statistics.histograms)
-    for batch in texts:
-        for name, sums in curves_of(count(view.batch(batch))).items():
-            histograms[name] += sums
-    return replace(statistics, histograms=histograms)
 
 
 SampleSets = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike

@@ -22,6 +22,7 @@ from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
+from beyond_perplexity.tendencies.document_statistics import SIZED
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired, subset
 from scripts import measure_tendencies
@@ -76,7 +77,7 @@ def table(sample_sets):
 def test_each_measure_stands_once_tested_where_it_is_defined(table):
     assert table.schema == TENDENCY_MEASURES
     rows = as_dict(table)
-    assert len(rows) == table.num_rows == 47
+    assert len(rows) == table.num_rows == 54
     assert set(table["source"].to_pylist()) == {"model/nucleus"}
     assert set(table["n_reference"].to_pylist()) == {150}
     assert set(table["n_samples"].to_pylist()) == {120}
@@ -90,7 +91,7 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
     }
     expected = {(kind, "ks_empirical") for kind in ("rank_frequency", *kinds)}
     expected |= {("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")}
-    per_document = ("length", "stop_words", "symbols")
+    per_document = ("length", "stop_words", "symbols", "repetition")
     expected |= {(of, name) for of in per_document for name in ("mean_difference", "ks")}
     assert tested == expected
     for (tendency, name), row in as_dict(table).items():
@@ -98,11 +99,13 @@ def test_each_measure_stands_once_tested_where_it_is_defined(table):
             assert 0 <= row["low"] < row["value"] < row["high"]
         elif name.startswith(("ks", "tvd", "max_difference")):  # norms overestimate
             assert row["low"] is None
-            if tendency == "symbols":  # no text has one, so no resample differs
+            if tendency == "recurrence":
+                assert row["high"] is None  # the fixture reads no classes, and so no curves
+            elif tendency == "symbols":  # no text has one, so no resample differs
                 assert row["high"] is None
             else:
                 assert row["value"] <= row["high"]
-        elif tendency == "vocabulary" or name in NOT_ESTIMATED:
+        elif tendency in ("vocabulary", "recurrence") or name in NOT_ESTIMATED:
             assert row["low"] is None
             assert row["high"] is None
         else:
@@ -408,6 +411,9 @@ def test_a_subset_has_the_words_and_tests_of_its_documents(place):
         assert rows[key].p_value == pytest.approx(expected[key].p_value, abs=0, nan_ok=True)
     assert math.isnan(rows["unigram", "tvd"].p_value) == (place == 0)  # of so few documents
     for name, histogram in part.samples.histograms.items():
+        if name in SIZED:  # a curve is no histogram, and a number is of long documents alone
+            assert name.startswith("recurrence") or histogram.counts.sum() <= SIZES[place]
+            continue
         assert histogram.counts.sum() == SIZES[place]
         held = dict(zip(*vars(whole[name]).values(), strict=True))
         drawn = zip(*vars(histogram).values(), strict=True)

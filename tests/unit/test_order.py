@@ -201,7 +201,7 @@ def test_the_largest_t_is_that_of_the_tests_of_means(groups) -> None:
     held = {"documents": (None, None), "swaps": (codes[0], None), "groups": codes}[groups]
     held = tuple(None if own is None else np.unique(own, return_inverse=True)[1] for own in held)
     units = permuted_units(held, (60, 75), 7)
-    found = mean_curves.randomized_curves((x, y), units, 199, 7)
+    found = mean_curves.permuted_curves((x, y), units, 199, 7)
     largest = np.abs(x.mean(0) - y.mean(0)).max()
     assert found["max_difference"][-1] == pytest.approx(largest)
     if units is None:
@@ -283,7 +283,7 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     for repeat in range(200):
         first, second = values[rng.integers(400, size=n)], values[rng.integers(400, size=n)]
         second = second + x * values.std(0)
-        t = mean_curves.randomized_curves((first, second), None, 99, repeat)["t"]
+        t = mean_curves.permuted_curves((first, second), None, 99, repeat)["t"]
         found += np.mean(t >= t[-1]) <= 0.05
     assert found / 200 == pytest.approx(power, abs=0.1)
     numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), 1)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.tendencies.definitions import NOVELTY
 from beyond_perplexity.tendencies.document_statistics import (
     SIZED,
-    Count,
+    DocumentCount,
     first_tokens,
     sized_counter,
 )
@@ -31,7 +31,7 @@ from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
-def novelty(classes: ClassOptions) -> Count | None:
+def novelty(classes: ClassOptions) -> DocumentCount | None:
     """Return what counts the share of novel n-grams of documents for each n; None without text."""
     training = classes.training
     if training is None:
@@ -76,7 +76,7 @@ def with_later_curves(
 def with_novelty(
     statistics: Statistics, texts: Iterable[pa.Array], classes: ClassOptions, view: TextView
 ) -> Statistics:
-    """Count the novelty of documents beside their statistics."""
+    """DocumentCount the novelty of documents beside their statistics."""
     sizes = statistics.sizes(classes.later).values()
     count = sized_counter(classes, {one.name: one for one in sizes if one.tendency == NOVELTY})
     histograms = dict(statistics.histograms)

@@ -205,8 +205,8 @@ def paired(
             with_later_curves(one, documents.values(sample_set), later)
             for sample_set, one in enumerate(pair.sample_sets)
         )
-        held = {"documents": documents, "groups": groups}
-        yield replace(pair, reference=first, samples=second, **held)
+        pair = replace(pair, reference=first, samples=second)
+        yield replace(pair, documents=documents, groups=groups)
 
 
 @contextmanager

@@ -227,11 +227,12 @@ MeasureKey = tuple[str, str]  # tendency, measure
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
 DISTANCES = ("ks", "tvd", "max_difference", "mmd")
 SIGNED = "mean_difference"
+SIMILARITY = "similarity_difference"
 
 
 def compares_texts(measure: str) -> bool:
     """Say whether a measure compares two texts, so that equal texts give 0 and p = 1."""
-    return measure == SIGNED or is_distance(measure)
+    return measure in (SIGNED, SIMILARITY) or is_distance(measure)
 
 
 def is_distance(measure: str) -> bool:

@@ -18,6 +18,7 @@ bandwidth            of the kernel
 embedded, cut,       documents that were embedded, share of them of which the encoder read the
 without_vector       beginning alone, and number of those that it could make nothing of, a cell of
                      their own (`discrepancy`; and each with _reference)
+similarity and others  how alike the documents of one text are: `diversity`
 ==================== =============================================================================
 
 Groups against independent documents are swapped as for the largest difference
@@ -54,6 +55,7 @@ from beyond_perplexity.tendencies.definitions import (
     SensitivityOptions,
 )
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
+from beyond_perplexity.tendencies.diversity import diversity_rows
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
 from beyond_perplexity.verdicts import joined_facts, reason
@@ -157,6 +159,7 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"cut{suffix}", text.cut / len(text))
         unread = float(discrepancy.without_vector(text.vectors).sum())
         yield MeasureRow(EMBEDDING, f"without_vector{suffix}", unread)
+    yield from diversity_rows(pair, options, seed, row.reason)
 
 
 def further_baseline(

@@ -124,6 +124,29 @@ class SuffixArray:
             _sort_block(text, block, bits)
         return cls(text, suffixes, starts)
 
+    def distinct_ngrams(self) -> tuple[np.ndarray, np.ndarray]:
+        """Count the n-grams of the text, n = 1 to 32: distinct ones, and all; int64, (32,) each.
+
+        Examples
+        --------
+        >>> array = SuffixArray.of([np.array([5, 3, 5, 3, BREAK, 5], np.int32)])
+        >>> found, total = array.distinct_ngrams()
+        >>> found[:4].tolist(), total[:4].tolist()
+        ([2, 2, 2, 1], [5, 3, 2, 1])
+        """
+        runs = np.diff(np.flatnonzero(self.text == BREAK), prepend=-1) - 1
+        lengths = np.arange(1, LONGEST_RUN + 1)
+        total = np.array([np.maximum(runs - n + 1, 0).sum() for n in lengths])
+        # Equal n-grams stand side by side: each that is as the one before it is not a further one.
+        first, second = self.suffixes[:-1].astype(np.int64), self.suffixes[1:].astype(np.int64)
+        repeated = np.zeros(LONGEST_RUN, np.int64)
+        for ahead in range(LONGEST_RUN):
+            tokens = self.text[first + ahead]
+            alike = (tokens == self.text[second + ahead]) & (tokens != BREAK)
+            first, second = first[alike], second[alike]
+            repeated[ahead] = len(first)
+        return total - repeated, total
+
     def longest_matches(self, ids: np.ndarray) -> np.ndarray:
         """Find how many tokens from each position on stand in a row in the text, 32 at most.
 

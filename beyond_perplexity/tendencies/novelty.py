@@ -11,7 +11,7 @@ models using Rusty-DAWG.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +29,9 @@ from beyond_perplexity.tendencies.statistics import Statistics, curves_of
 from beyond_perplexity.tendencies.tokens import GRAM, UNKNOWN_WORD, TextView, TokenBatch
 from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
+
+DISTINCT = 4  # words of the n-grams that are counted across documents, at most
+MOST_TOKENS_OF_BOTH = 5_000_000  # of either text that they are counted among
 
 
 def novelty(classes: ClassOptions) -> DocumentCount | None:
@@ -84,3 +87,39 @@ def with_novelty(
         for name, sums in curves_of(count(view.batch(batch))).items():
             histograms[name] += sums
     return replace(statistics, histograms=histograms)
+
+
+def distinct_shares(batches: Iterable[TokenBatch], tokens: int, most: int) -> np.ndarray:
+    """Return the share of distinct ones among the n-grams of a text, n = 1 to `DISTINCT`.
+
+    It falls with the tokens that are read, so that only texts of as many compare.
+
+    Parameters
+    ----------
+    batches : iterable of TokenBatch
+        The documents, which have so many `tokens`.
+    most : int
+        Of as many tokens, those of documents that are spread over the text.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (DISTINCT,)
+        NaN where there is no n-gram.
+    """
+    share = min(1.0, 1.1 * most / tokens)  # a tenth more, so that documents do not run out
+
+    def spread() -> Iterator[TokenBatch]:
+        before = held = 0
+        for batch in batches:
+            steps = np.floor((before + np.arange(len(batch.lengths) + 1)) * share)
+            before += len(batch.lengths)
+            kept = np.diff(steps) > 0
+            offsets = np.append(0, np.cumsum(batch.lengths * kept)).clip(max=most - held)
+            ids = batch.ids[np.repeat(kept, batch.lengths)][: most - held]
+            held += len(ids)
+            yield TokenBatch(batch.types, ids, offsets)
+
+    found, total = TrainingText.of(spread()).suffixes.distinct_ngrams()
+    with np.errstate(invalid="ignore"):
+        shares: np.ndarray = (found / total)[:DISTINCT]
+    return shares

@@ -13,6 +13,8 @@ duplicate_share      share of the documents that repeat an earlier one of the sa
 by word training_8grams      share of the 8 known words in a row that stand in the training text,
 read
                      alike
+distinct_1grams, ...  share of distinct ones among the n-grams of all documents, n = 1 to 4, at
+equal tokens of both texts, 5 million at most
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 neighbour_similarity  mean cosine of documents side by side, less that of random pairs; of the first
@@ -44,7 +46,11 @@ from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.novelty import copied_share
+from beyond_perplexity.tendencies.novelty import (
+    MOST_TOKENS_OF_BOTH,
+    copied_share,
+    distinct_shares,
+)
 from beyond_perplexity.tendencies.pairs import (
     Groups,
     HumanText,
@@ -156,7 +162,7 @@ def text_rows(
 ) -> list[MeasureRow]:
     """Make the rows of tendency ``text`` of the reference and the samples.
 
-    `copied`: the rows of the 8-grams that stand in the training text, if known.
+    `copied`: further rows, such as of 8-grams that stand in the training text.
     """
     rows = [*copied]
     for suffix, sample_set in (("", 1), ("_reference", 0)):
@@ -313,9 +319,22 @@ class TextComparison:
                 fact = f"of {found[1]:,} sequences, in {training.told}"
                 yield MeasureRow(TEXT, f"training_8grams{suffix}", found[0], fact=fact)
 
+    def _distinct_rows(self, vocabulary: str, sample_sets: SampleSets) -> Iterator[MeasureRow]:
+        view, sizes = self.views[vocabulary], [one.n_tokens for one in sample_sets]
+        if not (most := min(*sizes, MOST_TOKENS_OF_BOTH)):
+            return
+        fact = f"among the n-grams of {most:,} tokens of either text"
+        for files, n, suffix in zip(self.files, sizes, ("_reference", ""), strict=True):
+            batches = (view.batch(texts) for texts in files.texts())
+            for words, share in enumerate(distinct_shares(batches, n, most), start=1):
+                if not math.isnan(share):
+                    name = f"distinct_{words}grams{suffix}"
+                    yield MeasureRow(TEXT, name, float(share), fact=fact)
+
     def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""
-        rows = text_rows(sample_sets, self._facts, list(self._copied_rows(vocabulary)))
+        more = *self._copied_rows(vocabulary), *self._distinct_rows(vocabulary, sample_sets)
+        rows = text_rows(sample_sets, self._facts, more)
         why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
             MeasureRow(name, row.distance, math.nan, reason=why)

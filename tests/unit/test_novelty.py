@@ -13,7 +13,7 @@ import beyond_perplexity
 from beyond_perplexity.ngrams import suffix_array
 from beyond_perplexity.ngrams.suffix_array import BREAK, LONGEST_RUN, SuffixArray
 from beyond_perplexity.tendencies import tokens
-from beyond_perplexity.tendencies.novelty import novelty
+from beyond_perplexity.tendencies.novelty import distinct_shares, novelty
 from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
@@ -71,6 +71,35 @@ def test_runs_of_a_thousand_documents_are_those_of_sets():
     expected = [run for document in asked for run in [*longest_runs(known, document), 0]]
     assert found.tolist() == expected
     assert np.bincount(found, minlength=LONGEST_RUN + 1)[[4, 8, 16, 32]].all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts=documents(3))
+def test_distinct_n_grams_are_those_of_sets(texts):
+    found, total = SuffixArray.of([joined(texts)]).distinct_ngrams()
+    assert found.tolist() == list(map(len, gram_sets(texts)))
+    every = [sum(max(0, len(d) - n + 1) for d in texts) for n in range(1, LONGEST_RUN + 1)]
+    assert total.tolist() == every
+
+
+@pytest.mark.parametrize("size", [1, 7, 200])
+def test_distinct_shares_are_at_as_many_tokens_whatever_the_batches(size):
+    """Oracle: sets over documents that are spread over the text, the last one cut."""
+    rng = np.random.default_rng(4)
+    texts = [[f"w{t}" for t in rng.zipf(1.4, rng.integers(1, 30)) % 50] for _ in range(200)]
+    tokens_held, most = sum(map(len, texts)), 1000
+    batches = [pa.array([" ".join(d) for d in texts[k : k + size]]) for k in range(0, 200, size)]
+    read = map(tokens.tokenize_batch, batches)
+    found = distinct_shares(read, tokens_held, most)
+    share, kept, left = 1.1 * most / tokens_held, [], most
+    for number, document in enumerate(texts):
+        if int((number + 1) * share) > int(number * share):
+            kept.append(document[:left])
+            left -= len(kept[-1])
+    assert left == 0
+    grams, sizes = gram_sets(kept), [sum(max(0, len(d) - n + 1) for d in kept) for n in range(1, 5)]
+    expected = [len(held) / n for held, n in zip(grams[:4], sizes, strict=True)]
+    assert found.tolist() == pytest.approx(expected)
 
 
 NO_WORDS = StopWords("none", frozenset(), "no list")

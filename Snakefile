@@ -19,6 +19,7 @@ include: "rules/corpus.smk"
 include: "rules/train.smk"
 include: "rules/generate.smk"
 include: "rules/importance.smk"
+include: "rules/thoughts.smk"
 include: "rules/contrastive.smk"
 include: "rules/evaluators.smk"
 include: "rules/semantics.smk"
@@ -63,6 +64,8 @@ wildcard_constraints:
     evaluator=NAME,
     draws="[0-9]{5}",
     pairs=NAME,
+    prompts=NAME,
+    way="own|answer|mixture",
     resample="[0-9]{3}",
     sha256="[0-9a-f]{64}",
     group="|".join(RUN.report.groups()) or NAME,
@@ -77,6 +80,7 @@ localrules:
     tendencies,
     perplexity,
     importance,
+    thoughts,
     contrastive,
     semantics,
     relations,
@@ -122,6 +126,12 @@ rule importance:
     """The estimates of every model with latent variables, their tables and figures."""
     input:
         IMPORTANCE,
+
+
+rule thoughts:
+    """The perplexity of answers by thoughts: its estimates, tables and figures."""
+    input:
+        RUN.report.files("thoughts"),
 
 
 rule contrastive:

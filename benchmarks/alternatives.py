@@ -36,13 +36,13 @@ from benchmarks.coverages import Shifted
 from benchmarks.levels import ANY, LEVEL, SEED, opened
 from benchmarks.populations import UNKNOWN, Articles, Drawn, Topics
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
     EmbeddedText,
     chosen_documents,
 )
 from beyond_perplexity.tendencies.embedding_measures import embedding_rows
+from beyond_perplexity.tendencies.measurement_options import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 

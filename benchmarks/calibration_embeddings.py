@@ -24,7 +24,6 @@ from benchmarks.calibration import FEWEST, REPEATS, parser_of, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
@@ -37,6 +36,7 @@ from beyond_perplexity.tendencies.embedding_measures import (
     human_shifts,
     smallest_topic_share,
 )
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 
 SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8

@@ -23,7 +23,8 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.held_out import PARTITION_TYPES
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import SHARES, MeasurementOptions
+from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair
 from beyond_perplexity.tendencies.power_laws import Halves, rank_order, split_fit

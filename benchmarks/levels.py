@@ -20,11 +20,9 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import (
-    MeasureKey,
-    MeasurementOptions,
-)
+from beyond_perplexity.tendencies.definitions import MeasureKey
 from beyond_perplexity.tendencies.human_baselines import with_halves
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.text_comparison import word_blocks

@@ -23,13 +23,13 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
-from beyond_perplexity.tendencies.definitions import (
+from beyond_perplexity.tendencies.document_files import read_resample
+from beyond_perplexity.tendencies.human_baselines import reference_baselines
+from beyond_perplexity.tendencies.measurement_options import (
     MeasurementOptions,
     SampleSizeOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.document_files import read_resample
-from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects

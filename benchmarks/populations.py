@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import nbinom
 
-from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
+from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
+from beyond_perplexity.tendencies.taylor import segment_sums
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
@@ -70,7 +72,8 @@ def count(drawn: Drawn, classes: ClassOptions) -> Statistics:
     counts = np.bincount(drawn.ids, minlength=len(drawn.types))
     order = pc.sort_indices(drawn.types).to_numpy()
     order = order[counts[order] > 0]
-    return Statistics(drawn.types.take(pa.array(order)), counts[order], histograms)
+    types, segments = drawn.types.take(pa.array(order)), segment_sums(batch)[:, order]
+    return Statistics(types, counts[order], histograms, segments)
 
 
 def _classes(stop_words: list[str]) -> ClassOptions:

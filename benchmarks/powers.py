@@ -24,16 +24,10 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    SIGNED,
-    TENDENCIES,
-    MeasurementOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
 from beyond_perplexity.tendencies.document_shifts import RankShift
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import without_verdict
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.sensitivity import (

@@ -29,6 +29,7 @@ REASON_TEXTS = {
     "few_sample_groups": "{n} groups of samples, fewer than {least}",
     "few_at_lengths": "{note} ({there} of the reference), fewer than {least}",
     "few_of_size": "{n} documents of a text are as long as {size}, fewer than {least}",
+    "few_segments": "{n} segments in a text, fewer than {least}",
     "clustered": "its expectation depends on groups and lengths, which only one text has or which "
     "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",

@@ -279,6 +279,7 @@ LOCAL_TARGETS = {
     "tendencies",
     "perplexity",
     "importance",
+    "thoughts",
     "contrastive",
     "semantics",
     "relations",

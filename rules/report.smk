@@ -1,14 +1,14 @@
 # What was measured and estimated becomes tables, figures and the first page of the report.
 #
 # requires  measures (also in raw text), curves, sample sizes, sensitivity (tendencies.smk), samples (generate.smk),
-#           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk),
+#           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk, thoughts.smk),
 #           contrasts, their differences and partition functions (contrastive.smk), measures of predictions and
 #           what compares them (semantics.smk), relations of all measures (relations.smk)
 # makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
 #           <results>/figures/{group}/{exhibit}.{svg,pdf}
 #           <results>/overview/overview.rst, <benchmarks>/resources.{csv,html}
 #           a group is a paper and what its tables and figures are of: tendencies/{corpus}, contrastive/{corpus}, semantics/{corpus},
-#           relations/{corpus}, importance
+#           relations/{corpus}, thoughts/{prompts}, importance
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 

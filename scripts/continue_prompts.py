@@ -38,7 +38,7 @@ from scripts._job import COUNTING, Given, flag, job, json_flag, needed, on_devic
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
     flag("--group-column", "column with the group of a document", nargs="?"),
     *COUNTING,
-    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     on_device,
     output("--answers", "Parquet file to write, a row a prompt"),
     output("--measures", "table of measures to write"),

@@ -14,7 +14,6 @@ from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.signature import changed, refuse_mixed
 from beyond_perplexity.storage.shards import read_batches, read_record, write_shard
 from beyond_perplexity.tendencies import embedding_measures
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
     HUMAN,
@@ -22,6 +21,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedText,
     read_embeddings,
 )
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import shift_table
 from scripts._job import Given, flag, job, json_flag, needed, output
 
@@ -84,7 +84,7 @@ class _Comparisons:
     needed("--measures", "measures of these sample sets", nargs="+"),
     flag("--sensitivity", "minimum detectable effects of the other tendencies of the corpus"),
     flag("--sample-sets", "sample sets that share one family of tests", COUNT, default=1),
-    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
     output("--output", "all measures, with these"),

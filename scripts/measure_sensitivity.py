@@ -8,8 +8,8 @@ from beyond_perplexity.arguments import SEED
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.text_comparison import known_training
@@ -27,7 +27,7 @@ from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, ne
     *OF_REFERENCE,
     *COUNTING,
     flag("--source", "name of the reference in the table", default="reference"),
-    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     json_flag("--sensitivity-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", SEED, default=0),
     output("--output", "table to write"),

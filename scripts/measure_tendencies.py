@@ -9,17 +9,17 @@ from beyond_perplexity import arguments, errors, foreign_text, signature
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    SampleSizeOptions,
-    check_inputs,
-)
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import (
     held_out_baselines,
     least_tokens,
     split_baselines,
     with_halves,
+)
+from beyond_perplexity.tendencies.measurement_options import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    check_inputs,
 )
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.novelty import with_novelty
@@ -153,7 +153,7 @@ def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
     *COUNTING,
     needed("--source", "name of the samples in the tables"),
     flag("--sample-sets", "sample sets that share one family of tests", arguments.COUNT, default=1),
-    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     json_flag("--sample-size-options", "JSON object; likewise"),
     flag("--seed", "seed of all draws", arguments.SEED, default=0),
     output("--measures", "table of measures to write", required=False),

@@ -10,8 +10,8 @@ from beyond_perplexity import arguments
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.schemas.tendencies import WORDS_AND_PHRASES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
@@ -31,7 +31,7 @@ from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, ne
     *COUNTING,
     needed("--source", "name of the samples in the table"),
     flag("--sample-sets", "sample sets that share one family of tests", arguments.COUNT, default=1),
-    json_flag("--options", "JSON; see tendencies/definitions.py"),
+    json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     flag("--seed", "seed of all draws", arguments.SEED, default=0),
     output("--output", "table of words and phrases to write"),
 )

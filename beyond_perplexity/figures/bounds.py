@@ -84,7 +84,8 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
     lowest = " (the lowest over τ)" if several else ""
     kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
-    shown += [style.handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
+    held = {kind: text for kind, text in kinds.items() if kind in set(chosen["bound"])}
+    shown += [style.handle(text, "0.3", MARKS[kind], "none") for kind, text in held.items()]
     shown += [
         style.handle(f"two-sided, {TWO_SIDED_TEXTS[label]}", "0.3", None, line)
         for label, line in TWO_SIDED_LINES.items()

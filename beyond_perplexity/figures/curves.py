@@ -217,3 +217,27 @@ def mean_curve(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
         axis.axhline(0, color=NEUTRAL_COLOUR, linewidth=0.7, zorder=0)
     legend_below(figure, entries)
     return figure
+
+
+@styled
+def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw mean and deviation of words' counts in segments, with the fitted power laws."""
+    fits, clouds = select(table, "taylor_fit"), select(table, "taylor")
+    titles: Any = {"xlabel": "Mean count in 64 words", "ylabel": "Standard deviation"}
+    figure, axes, entries = draw_by_decoding(fits, labels, **titles, prepare=_ends)
+    sources = labels.sort_sources(fits["source"])
+    looks = Looks(labels, sources)
+    # Clouds of many models would hide each other.
+    shown = sources if len(sources) == EXTREMES else list(filter(is_reference, sources))[:1]
+    for axis in axes:
+        for name in shown:
+            own, colour = clouds[clouds["source"] == name], looks.colour(parse_source(name).model)
+            axis.scatter(own["x"], own["y"], s=3, color=colour, alpha=0.3, linewidth=0, zorder=1)
+        axis.set(xscale="log", yscale="log")
+    legend_below(figure, entries)
+    return figure
+
+
+def _ends(points: pd.DataFrame) -> pd.DataFrame:
+    """Keep the ends of a straight line."""
+    return points.sort_values("x").iloc[[0, -1]]

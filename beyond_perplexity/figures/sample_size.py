@@ -32,7 +32,7 @@ from beyond_perplexity.figures.style import (
 )
 from beyond_perplexity.figures.texts import short_number
 from beyond_perplexity.tendencies.definitions import (
-    STATISTICS_OF_DOCUMENTS,
+    OF_FAMILIES,
     TENDENCIES,
     tendencies_of,
 )
@@ -71,7 +71,7 @@ PANELS = (
     *chain.from_iterable(_document_panels(name) for name in tendencies_of("length", "share")),
     *(
         Panel(name, row.distance, f"{row.title}, {row.distance_name}")
-        for name, row in STATISTICS_OF_DOCUMENTS.items()
+        for name, row in OF_FAMILIES.items()
     ),
 )
 PANEL_COLUMNS = 3

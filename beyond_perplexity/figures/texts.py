@@ -43,6 +43,7 @@ FARTHER = LinearSegmentedColormap.from_list("farther", ["#DCE9F6", "#6AAED6", "#
 CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
 INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the baseline's size hides
 BAR = "#7B4FA6"
+_WIDE = 9  # columns that have room for a zero before the point
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
@@ -102,9 +103,12 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     figure, axis = style.single_panel(style.PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
+    narrow = len(columns) > _WIDE
     for column, key in enumerate(columns):
         for line, text in enumerate(numbers.baselines_of(rows, key).values()):
-            short = text.replace("0.", ".") if "–" in text else text  # a range is long
+            short = text.replace("0.", ".") if narrow or "–" in text else text  # a range is long
+            if narrow and "–" in short:
+                short = f"≤{short.partition('–')[2]}"
             _draw_cell(axis, column, line, short, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
@@ -112,7 +116,9 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             row = held.get((source, *key))
             if row is not None and not math.isnan(row["value"]):
                 mark, (fill, ink) = numbers.verdict_mark(row), _fill(row, largest)
-                _draw_cell(axis, column, line, numbers.shown(row["value"]) + mark, fill, ink)
+                shown = numbers.shown(row["value"])
+                shown = shown.replace("0.", ".") if narrow else shown
+                _draw_cell(axis, column, line, shown + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))

@@ -21,10 +21,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Length, Limited, Share
+from beyond_perplexity.options import Count, Length, Limited, Share
 
 MOST_THOUGHTS = 1 << 20  # of a prompt at most: they key the random streams
 ThoughtProposal = Literal["own", "answer", "mixture"]
+END_OF_THOUGHT = "</think>"
+SHOWN_ANSWER = "{prompt} The answer is: {answer} Think it through, then give that answer."
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,26 @@ class ThoughtOptions(Limited):
     def drawn_as_own(self) -> float:
         """How often a thought is drawn from the model given the prompt alone."""
         return {"own": 1.0, "answer": 0.0}.get(self.proposal, self.own_share)
+
+
+@dataclass(frozen=True)
+class AskingOptions(ThoughtOptions):
+    """How a job asks a model, besides how thoughts are drawn.
+
+    Attributes
+    ----------
+    samples : int
+        Thoughts of each prompt.
+    end_of_thought, between : str, str or None
+        What ends a thought, and what stands between that and the answer; see `models.chat`.
+    shown : str
+        How a prompt shows its answer, with ``{prompt}`` and ``{answer}``.
+    """
+
+    samples: Count = 64
+    end_of_thought: str = END_OF_THOUGHT
+    between: str | None = None
+    shown: str = SHOWN_ANSWER
 
 
 class Question(NamedTuple):

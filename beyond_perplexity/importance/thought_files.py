@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.draw_files import WeightLabels
+from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import to_perplexity
 from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 from beyond_perplexity.storage.table_files import Kinds, RowBatch, TableFile, open_table
@@ -242,3 +248,33 @@ def sum_thoughts(files: Sequence[ThoughtFile]) -> ThoughtSums:
         float(np.mean(shares)) if known else None,
         perplexity(both) if known else None,
     )
+
+
+def any_length_bounds(
+    files: Sequence[ThoughtFile],
+    estimates: pa.Table,
+    labels: WeightLabels,
+    options: ReductionOptions,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Enclose the perplexity of p itself: cut thoughts all wrong above, all right below.
+
+    p_cap <= p <= p_cap + P(cut): the upper end is that of p_cap, of `estimates`, the lower one that
+    of the weights with which every cut thought gives the answer. Claimed where both are.
+    """
+    right = [ThoughtFile(one.file, cut_right=True) for one in files]
+    plain = replace(options, subsets=0, bootstrap=0)
+    both = reduce_weights(WeightReader(right, labels), options=plain, seed=seed, progress=True)
+
+    def ends(table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
+        rows = (row for row in table.to_pylist() if row["bound"] in (TWO_SIDED, TWO_SIDED_UNSURE))
+        known = (row for row in rows if row["measure"] == "perplexity")
+        return {(row["model"], row["proposal"]): row for row in known}
+
+    lower = ends(estimates_table(both))
+    return [
+        {"model": key[0], "proposal": key[1], "low": lower[key]["low"], "high": row["high"]}
+        | {"claimed": row["bound"] == lower[key]["bound"] == TWO_SIDED}
+        for key, row in ends(estimates).items()
+        if key in lower
+    ]

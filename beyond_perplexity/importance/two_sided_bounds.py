@@ -82,7 +82,9 @@ def tuned_constant(ratios: np.ndarray) -> np.ndarray:
     finite = np.isfinite(ratios)
     kept = np.where(finite, ratios, 0.0)
     count = finite.sum() - finite  # (N,)
-    mean = (kept.sum() - kept) / np.maximum(count, 1)  # (N,)
+    # Of those before and after: the sum less its own would lose the others beside a huge one.
+    before, after = (np.cumsum(np.append(0.0, one[:-1])) for one in (kept, kept[::-1]))
+    mean = (before + after[::-1]) / np.maximum(count, 1)  # (N,)
     return np.log(np.where(count < 2, 1.0, mean))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from beyond_perplexity.arguments import option, output_folder, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES, SERVED_CHECKS
+from beyond_perplexity.importance.thought_draws import END_OF_THOUGHT, SHOWN_ANSWER
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.served.protocols import ServedOptions
 from beyond_perplexity.options import json_object
@@ -271,14 +272,14 @@ class DrawThoughtsOptions(ServedOptions):
     most_tokens: int = option(
         1024, "longest thought, in tokens (default: 1024)", least=1, most=10_000_000
     )
-    end_of_thought: str = option("</think>", "what ends a thought (default: </think>)")
+    end_of_thought: str = option(END_OF_THOUGHT, "what ends a thought (default: </think>)")
     between: str | None = option(
         None,
         "what stands between the end of a thought and the answer (default: an empty line where "
         "there is a chat template, else nothing)",
     )
     shown: str = option(
-        "{prompt} The answer is: {answer} Think it through, then give that answer.",
+        SHOWN_ANSWER,
         "how a prompt shows its answer, with {prompt} and {answer}",
     )
     shard_size: int = option(16, "prompts of a shard (default: 16)", least=1, most=1_000_000)

@@ -15,7 +15,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
-from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.reduction import (
     BELOW_ONE,
     REDUCED_TABLES,
@@ -25,7 +24,12 @@ from beyond_perplexity.importance.reduction import (
     is_below_one,
     reduce_files,
 )
-from beyond_perplexity.importance.thought_files import ThoughtFile, check_alike, sum_thoughts
+from beyond_perplexity.importance.thought_files import (
+    ThoughtFile,
+    any_length_bounds,
+    check_alike,
+    sum_thoughts,
+)
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.call_options import EstimateOptions
@@ -103,39 +107,12 @@ def estimate(given: EstimateOptions) -> Result:
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
     told: dict[str, Any] = {"text": report(table), "summary": {"signature": signature}}
     if thoughts:
-        sums, right = sum_thoughts(thoughts), None
+        sums, bounds = sum_thoughts(thoughts), []
         if sums.cut and options.two_sided:
-            files["weights"] = [ThoughtFile(one, cut_right=True) for one in read["thoughts"]]
-            plain = replace(options, subsets=0, bootstrap=0)
-            both = reduce_files(argparse.Namespace(seed=given.seed, **files), labels, plain)
-            right = estimates_table(both)
-        bounds = _bounds_with_cut(table, right) if right else []
+            bounds = any_length_bounds(thoughts, table, labels, options, given.seed)
         told["text"] = "\n".join([told["text"], "", *sums.lines(), *_said_of_bounds(bounds)])
         told["summary"]["thoughts"] = {**sums._asdict(), "bounds": bounds}
     return Result("estimate", table, **told, tables=tables, figures=figures)
-
-
-def _bounds_with_cut(table: pa.Table, right: pa.Table) -> list[dict[str, Any]]:
-    """Enclose the perplexity of p itself: cut thoughts all wrong above, all right below.
-
-    p_cap <= p <= p_cap + P(cut): the upper end is that of p_cap, the lower one that of the weights
-    with which every cut thought gives the answer. Claimed where both are.
-    """
-    names = ("model", "proposal")
-
-    def ends(given: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
-        labels = TWO_SIDED, TWO_SIDED_UNSURE
-        rows = (row for row in given.to_pylist() if row["bound"] in labels)
-        known = (row for row in rows if row["measure"] == "perplexity")
-        return {tuple(row[name] for name in names): row for row in known}
-
-    lower = ends(right)
-    return [
-        {**dict(zip(names, key, strict=True)), "low": lower[key]["low"], "high": row["high"]}
-        | {"claimed": row["bound"] == lower[key]["bound"] == TWO_SIDED}
-        for key, row in ends(table).items()
-        if key in lower
-    ]
 
 
 def _said_of_bounds(bounds: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -76,20 +76,11 @@ def thoughts(given: DrawThoughtsOptions) -> Result:
         raise InputError("shown: lacks {prompt} or {answer}; say where both stand")
     if not 0 < given.own_share < 1:
         raise InputError(f"own share: is {given.own_share:g}; give a share between 0 and 1")
-    source = calls.answer_source(given.prompts, "prompts", (given.prompt, given.answer))
-    out = Path(given.out)
+    records, out = read_prompts(given), Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
-    options = ThoughtOptions(given.proposal, given.own_share, given.most_tokens)  # type: ignore[arg-type]
-    records = answer_texts(source, given.prompt, given.answer).read(StrictProblems(skip=False))
-    chosen = {name: getattr(given, name) for name in (*_CHOICES, "seed", "shown")}
-    with _served(given, options) if given.url else _opened(given, options) as (made, about, draw):
-        record = run_record(
-            "beyond_perplexity/library/thoughts.py",
-            {**chosen, **about.pop("source", {})},
-            seed=given.seed,
-            **about,
-        )
-        drawn = partial(_shard, made, draw, given)
+    with _served(given) if given.url else open_model(given) as (made, about, draw):
+        record = thought_record(given, about)
+        drawn = partial(draw_shard, made, draw, given)
         paths = list(_shards(records, given.shard_size, out, record, drawn))
     parts = []
     for path in paths:
@@ -101,10 +92,28 @@ def thoughts(given: DrawThoughtsOptions) -> Result:
     return Result("thoughts", table, text=told, summary={"files": [str(path) for path in paths]})
 
 
+def read_prompts(given: DrawThoughtsOptions) -> Iterator[Any]:
+    """Read the prompts with their answers, in order."""
+    source = calls.answer_source(given.prompts, "prompts", (given.prompt, given.answer))
+    return answer_texts(source, given.prompt, given.answer).read(StrictProblems(skip=False))
+
+
+def thought_record(
+    given: DrawThoughtsOptions,
+    about: dict[str, Any],
+    script: str = "beyond_perplexity/library/thoughts.py",
+) -> dict[str, object]:
+    """Start the record of shards, equal for all that may be reduced together."""
+    options = {name: getattr(given, name) for name in (*_CHOICES, "seed", "shown")}
+    return run_record(script, options | about.pop("source", {}), seed=given.seed, **about)
+
+
+def _options(given: DrawThoughtsOptions) -> ThoughtOptions:
+    return ThoughtOptions(given.proposal, given.own_share, given.most_tokens)  # type: ignore[arg-type]
+
+
 @contextmanager
-def _opened(
-    given: DrawThoughtsOptions, options: ThoughtOptions
-) -> Iterator[tuple[Dialogue, dict[str, Any], _Draw]]:
+def open_model(given: DrawThoughtsOptions) -> Iterator[tuple[Dialogue, dict[str, Any], _Draw]]:
     """Open a model of a folder: how it is asked, what a record says of it, and what draws."""
     calls.check_path_or_name("model", given.model)
     with extras_named():
@@ -118,6 +127,7 @@ def _opened(
         model.eval()
         dialogue = open_dialogue(opened, model, given.end_of_thought, given.between)
         ends = ThoughtEnds(dialogue.marker, np.unique([EOS, *dialogue.turn[:1]]))
+        options = _options(given)
         most = max(options.most_tokens, len(dialogue.empty))
 
         def draw(questions: Sequence[Question]) -> _Found:
@@ -132,16 +142,14 @@ def _opened(
 
 
 @contextmanager
-def _served(
-    given: DrawThoughtsOptions, options: ThoughtOptions
-) -> Iterator[tuple[ServedDialogue, dict[str, Any], _Draw]]:
-    """Ask a server for its model; see `_opened`."""
+def _served(given: DrawThoughtsOptions) -> Iterator[tuple[ServedDialogue, dict[str, Any], _Draw]]:
+    """Ask a server for its model; see `open_model`."""
     with ServedModel(given) as served:
         dialogue = ServedDialogue(served, given.end_of_thought, given.between)
 
         def draw(questions: Sequence[Question]) -> _Found:
             with tqdm(total=len(questions), unit="prompt", mininterval=1) as bar:
-                how = options, given.samples, given.seed, bar.update
+                how = _options(given), given.samples, given.seed, bar.update
                 yield from draw_served(dialogue, questions, *how)
 
         yield dialogue, {"source": {"served": served.model, "end": served.after}}, draw
@@ -172,7 +180,7 @@ def _shards(
         remark(f"note: {kept:,} shards were there already and are kept")
 
 
-def _shard(
+def draw_shard(
     dialogue: Dialogue | ServedDialogue,
     draw: _Draw,
     given: DrawThoughtsOptions,
@@ -189,7 +197,7 @@ def _shard(
         size = len(record.text.encode())
         questions.append(Question(instance, dialogue.ask(record.prompt), shown, answer, size))
     found = zip(questions, draw(questions), strict=True)
-    return pa.concat_tables(_rows(asked, *one) for asked, one in found)
+    return pa.concat_tables([THOUGHTS.empty_table(), *(_rows(asked, *one) for asked, one in found)])
 
 
 def _rows(asked: Question, found: Thoughts, beside: Beside) -> pa.Table:

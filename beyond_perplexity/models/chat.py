@@ -14,7 +14,6 @@ from beyond_perplexity.models.registry import OpenedModel
 from beyond_perplexity.storage.inputs import told
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
-END_OF_THOUGHT = "</think>"
 _ANSWER = "\ue000"  # a private character, in the place of an answer
 
 

@@ -15,6 +15,7 @@ from beyond_perplexity import options
 from beyond_perplexity.corpus import extraction_options, formats
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.importance import thought_draws
 from beyond_perplexity.models.families import FAMILIES, Family
 from beyond_perplexity.planning import measurement_sections, sections
 from beyond_perplexity.vocabulary import BUILT_KINDS
@@ -184,6 +185,43 @@ class ProposalSection(sections.SectionModel):
     particles: options.Count | None = None
 
 
+class ThoughtSection(sections.SectionModel):
+    """Prompts with answers that models give after thoughts.
+
+    path: The file, with a prompt and its answer in a row: JSONL, Parquet or CSV.
+    prompt: Field of the prompt.
+    answer: Field of the answer.
+    models: Names of the models that think and answer.
+    proposals: What thoughts are drawn from, each for itself: own (the model given the prompt),
+        answer (given a prompt that shows the answer), mixture (both).
+    own_share: Share of own thoughts in the mixture.
+    shown: How a prompt shows its answer, with {prompt} and {answer}.
+    samples: K, thoughts of each prompt.
+    most_tokens: Longest thought, its end included; a longer one is cut and gives no answer.
+    end_of_thought: What ends a thought.
+    between: What stands between that and the answer; null: an empty line where the model has a chat
+        template, else nothing.
+    instances: Prompts at most, the first of the file.
+    instances_per_shard: Prompts of one job; 10 to 90 minutes of work on a cluster.
+    """
+
+    path: sections.Location
+    prompt: str = "prompt"
+    answer: str = "answer"
+    models: Annotated[sections.Names, options.Limit(minItems=1)]
+    proposals: Annotated[
+        tuple[thought_draws.ThoughtProposal, ...], options.Limit(uniqueItems=True, minItems=1)
+    ] = ("own", "mixture")
+    own_share: options.Level = 0.5
+    shown: str = thought_draws.SHOWN_ANSWER
+    samples: Annotated[int, options.Limit(minimum=1, maximum=options.MOST_DRAWS)] = 64
+    most_tokens: options.Length = 1024
+    end_of_thought: str = thought_draws.END_OF_THOUGHT
+    between: str | None = None
+    instances: options.Count = 1_000
+    instances_per_shard: options.Count = 100
+
+
 class PublishedData(sections.SectionModel):
     """Corpora whose texts are those of a paper, by the paper.
 
@@ -252,6 +290,7 @@ class Configuration(sections.SectionModel):
     proposals: Distributions of a model's latent variables given the words, by name; trained like
         models.
     importance: Importance sampling of models with latent variables.
+    thoughts: Prompts with answers, by name, whose perplexity is summed over thoughts of models.
     contrastive: How well models tell texts from distortions of them.
     semantics: How near in meaning predictions are to what was written.
     evaluators: What gives two texts a similarity, by name; section `semantics` says which of them
@@ -271,6 +310,7 @@ class Configuration(sections.SectionModel):
     perplexity: measurement_sections.Perplexity = measurement_sections.Perplexity()
     proposals: dict[sections.Name, ProposalSection] = sections.NO_NAMES
     importance: measurement_sections.Importance = measurement_sections.Importance()
+    thoughts: dict[sections.Name, ThoughtSection] = sections.NO_NAMES
     contrastive: measurement_sections.Contrastive = measurement_sections.Contrastive()
     semantics: measurement_sections.Semantics = measurement_sections.Semantics()
     evaluators: dict[sections.Name, measurement_sections.EvaluatorSection] = sections.NO_NAMES

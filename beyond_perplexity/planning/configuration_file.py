@@ -114,6 +114,7 @@ def locations(config: Config) -> Iterator[tuple[str, Any]]:
         ("external_samples", config["external_samples"]),
         ("contrastive.pairs", config["contrastive"]["pairs"]),
         ("semantics.human_scores", config["semantics"]["human_scores"]),
+        ("thoughts", config["thoughts"]),
     ):
         yield from ((f"{section}.{name}.path", held["path"]) for name, held in named.items())
     for name, evaluator in config["evaluators"].items():

@@ -38,6 +38,7 @@ NEEDS: Mapping[str, tuple[float, float, float]] = {
     "measure_perplexity": (3000, 10, 5e-5),
     "generate": (2000, 10, 0.03),
     "draw": (3000, 10, 0.01),
+    "draw_thoughts": (3000, 10, 0.05),
     "score_beside": (2000, 10, 0),
     "describe_latents": (2000, 10, 0),
     "score_contrast": (3000, 10, 0.003),
@@ -163,6 +164,7 @@ class JobCosts:
                 plan.instance_range(w["draw"], w["instances"])[1]
                 * (plan.sample_range(w["draw"], w["setting"], w["samples"]) or [0, 1])[1]
             ),
+            "draw_thoughts": lambda w: run.thoughts.thoughts(w["prompts"], w["instances"]),
             "reduce_weights": lambda _: plan.options["instances"] * plan.options["samples"],
             "score_contrast": lambda w: (
                 contrastive.sentence_range(w["units"])[1]

@@ -15,7 +15,7 @@ from beyond_perplexity.options import Count, Layers, Limit, Natural, Section, Sh
 from beyond_perplexity.planning import sections
 from beyond_perplexity.semantics.evaluators import job
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
-from beyond_perplexity.tendencies import definitions
+from beyond_perplexity.tendencies import measurement_options
 
 _GRAPH = "beyond_perplexity.models.latents.kglm_embedding:GraphOptions"
 SplitName = Annotated[str, Limit(enum=SPLITS)]
@@ -48,10 +48,10 @@ class Tendencies(sections.SectionModel):
     minimum_tokens: Natural = 0
     documents_per_count: Count = 1_000_000
     resamples: Annotated[int, Limit(minimum=2)] = 10
-    measurement: definitions.MeasurementOptions = definitions.MeasurementOptions()
-    sample_size: definitions.SampleSizeOptions = definitions.SampleSizeOptions()
-    sensitivity: definitions.SensitivityOptions = definitions.SensitivityOptions()
-    embedding: definitions.EmbeddingOptions | None = None
+    measurement: measurement_options.MeasurementOptions = measurement_options.MeasurementOptions()
+    sample_size: measurement_options.SampleSizeOptions = measurement_options.SampleSizeOptions()
+    sensitivity: measurement_options.SensitivityOptions = measurement_options.SensitivityOptions()
+    embedding: measurement_options.EmbeddingOptions | None = None
 
 
 class Perplexity(sections.SectionModel):

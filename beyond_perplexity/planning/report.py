@@ -90,6 +90,10 @@ def _importance_files(run: Run, _: str) -> Files:
     }
 
 
+def _thought_files(run: Run, prompts: str) -> Files:
+    return run.thoughts.measured(prompts)
+
+
 def _contrastive_files(run: Run, corpus: str) -> Files:
     plan = run.contrastive
     names, normalized, measured = plan.models(corpus), plan.normalized(), plan.measured(corpus)
@@ -178,6 +182,12 @@ def _importance(run: Run) -> Paper:
     return Paper([""] if code else [], _importance_files, labels, code)
 
 
+def _thoughts(run: Run) -> Paper:
+    names = run.thoughts.models()
+    labels = {"models": names, "families": _families(run, names)}
+    return Paper(run.thoughts.prompts(), _thought_files, labels, family_rows(names))
+
+
 def _contrastive(run: Run) -> Paper:
     names = run.contrastive.models()
     labels = {"models": names, "families": _families(run, names)}
@@ -213,6 +223,7 @@ def _relations(run: Run) -> Paper:
 PAPERS: Mapping[str, Callable[[Run], Paper]] = {
     "tendencies": _tendencies,
     "importance": _importance,
+    "thoughts": _thoughts,
     "contrastive": _contrastive,
     "semantics": _semantics,
     "relations": _relations,

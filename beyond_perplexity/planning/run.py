@@ -14,7 +14,8 @@ from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.report import RELATION_FILES, Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
 from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
+from beyond_perplexity.planning.thoughts import ThoughtPlan
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 
 _LEAST_MODELS = 2
 _LEVEL = 0.3  # where nothing is contrasted
@@ -105,6 +106,7 @@ class Run:
         self.results: str = config.get("pathvars", {}).get("results", "results")
         self.corpora = Corpora(config, self.results)
         self.importance = ImportancePlan(config)
+        self.thoughts = ThoughtPlan(config, self.corpora)
         self.models = Models(config)
         self.contrastive = ContrastivePlan(config, self.models)
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
@@ -121,7 +123,7 @@ class Run:
         documents = generation["documents"]
         latent = self.importance.models()
         others = [*generation["models"], *self.contrastive.models(), *self.semantics.models()]
-        models = list(dict.fromkeys([*others, *latent]))
+        models = list(dict.fromkeys([*others, *latent, *self.thoughts.models()]))
         words = f" ({len(latent)} of them with latent variables)" if latent else ""
         return {
             "corpora": ", ".join(self.config["corpora"]),
@@ -131,6 +133,7 @@ class Run:
             "external": ", ".join(external) or "none",
             "embedded": self.embeddings.describe(),
             "weighed": self.importance.describe(),
+            "thought": self.thoughts.describe(),
             "contrasted": self.contrastive.describe(),
             "understood": self.semantics.describe(),
         }

@@ -36,7 +36,7 @@ _REFERENCES = {
     "contrastive.vocabulary evaluators.*.vocabulary",
     ("models", "model"): "generation.models generation.prompts.models contrastive.models "
     "contrastive.partition.proposal semantics.models importance.beside proposals.*.model "
-    "evaluators.*.model perplexity.parts_of",
+    "evaluators.*.model perplexity.parts_of thoughts.*.models",
     ("decodings", "decoding"): "generation.decodings generation.prompts.decodings",
     ("proposals", "proposal"): "importance.proposals",
     ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
@@ -55,6 +55,7 @@ _KINDS = (
     ),
     ("semantics.models", _EXACT, "gives no next word a probability; remove it"),
     ("perplexity.parts_of", _EXACT, "has no exact likelihood; remove it"),
+    ("thoughts.*.models", _EXACT, "gives no next word a probability; remove it"),
     ("importance.beside", _EXACT[:2], "is no model that scores the same words; remove it"),
     ("contrastive.partition.proposal", _EXACT[:2], "is no language model of the run"),
 )
@@ -264,6 +265,13 @@ def _check_encoder(config: configuration_file.Config) -> None:
             raise InputError(f"{key}: '{name}' ({family}) has no vectors of texts; {advice}")
 
 
+def _check_thoughts(config: configuration_file.Config) -> None:
+    for name, held in config["thoughts"].items():
+        if not all(part in held["shown"] for part in ("{prompt}", "{answer}")):
+            fault = "lacks {prompt} or {answer}; say where both stand"
+            raise InputError(f"thoughts.{name}.shown: {fault}")
+
+
 def validate(config: dict[str, Any]) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
     configuration_file.check_values(config)
@@ -286,6 +294,7 @@ def validate(config: dict[str, Any]) -> None:
     _check_evaluated_splits(config)
     _check_lengths(config)
     check_latent_models(config)
+    _check_thoughts(config)
     check_contrastive(config)
     check_evaluators(config)
     _check_encoder(config)

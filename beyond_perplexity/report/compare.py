@@ -29,12 +29,9 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.tendencies.answers import PairedAnswers
 from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    MeasureRow,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
     measure_table,

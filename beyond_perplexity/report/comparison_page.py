@@ -93,8 +93,14 @@ MAIN_ROWS = (
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
     *(
-        MainRow(f"{row.title}: mean", name, "mean", row.distance, 4 if row.places else 3)
-        for name, row in definitions.STATISTICS_OF_DOCUMENTS.items()
+        MainRow(
+            f"{row.title}: {'α' if row.kind == 'slope' else 'mean'}",
+            name,
+            "alpha" if row.kind == "slope" else "mean",
+            row.distance,
+            4 if row.places else 3,
+        )
+        for name, row in definitions.OF_FAMILIES.items()
     ),
     MainRow("Embeddings of documents", definitions.EMBEDDING, None, "mmd"),
 )

@@ -61,6 +61,7 @@ INPUTS: Rows[Input] = {
     "importance_curves": Input("estimates:IMPORTANCE_CURVES"),  # of ever more samples
     "replicates": Input("estimates:IMPORTANCE_REPLICATES"),  # of disjoint samples
     "gaps": Input("estimates:IMPORTANCE_GAPS"),  # simulated documents, estimated from both sides
+    "thought_sums": Input("estimates:THOUGHT_SUMS"),  # beside estimates of thoughts
     "example_samples": Input(reader=f"{_EXAMPLES}:read_example_samples"),  # a shard a sample set
     "example_documents": Input(reader=f"{_EXAMPLES}:read_example_documents"),  # of the corpus
     "latents": Input(lists=True),  # of an instance of every model

@@ -158,7 +158,7 @@ MEASURED_TABLES = {
         "documents. Largest difference: of mean curves. Their tests are a family of their own.",
         tuple(
             Measured(name, row.distance, f"{row.title} {row.distance_name}")
-            for name, row in definitions.STATISTICS_OF_DOCUMENTS.items()
+            for name, row in definitions.OF_FAMILIES.items()
         ),
         of_paper=False,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.schemas import columns, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, flags, floats, int32s, int64s, strings
 
 # One row per estimated perplexity. Columns that do not apply are null.
 # method, basis: a row of importance/ways_to_draw.py; what it is stands in its file. Of a
@@ -48,6 +48,19 @@ ESTIMATES = columns(
     ),
     int64s("k_hat_above k_hat_undefined"),
     strings("note"),
+)
+
+# One row per model and proposal of thoughts, of the perplexity of answers: what stands beside the
+# estimates (importance/thought_files.py, ThoughtSums). n_silent, n_no_greedy: prompts to whose
+# answer no thought gives a probability above 0; whose greedy thought gives no answer.
+# any_length_*: two-sided bounds for thoughts of any length, null where no thought was cut.
+THOUGHT_SUMS = columns(
+    "thought_sums",
+    strings("model proposal"),
+    int64s("n_prompts n_silent n_no_greedy"),
+    floats("no_thought greedy greedy_of_others all_of_others cut all_cut_right"),
+    floats("any_length_low any_length_high"),
+    flags("any_length_claimed"),
 )
 
 # Perplexity against the number of samples, over random subsets without replacement.

@@ -8,7 +8,10 @@ from beyond_perplexity.schemas import columns, fields, flags, floats, int32s, in
 
 # One row per (statistic, key) with its number of occurrences; see tendencies/statistics.py.
 STATISTICS = columns(
-    "statistics", strings("statistic type"), int32s("length value"), int64s("count")
+    "statistics",
+    strings("statistic type"),
+    int32s("length value"),
+    int64s("count segment_count segment_squares"),
 )
 
 # One row per measured tendency of one sample set against a reference; see tendencies/measures.py.

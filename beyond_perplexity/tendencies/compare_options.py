@@ -13,7 +13,7 @@ from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS, check_fiel
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import TEXT_FIELD, HeldTexts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.tendencies.definitions import EmbeddingOptions, MeasurementOptions
+from beyond_perplexity.tendencies.measurement_options import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST
 

@@ -19,6 +19,8 @@ curve                     x, y (band)
 [0, 1], density of the share
 ``{share}_mean``          0, mean share
 ``{number}_mean``         0, mean of a number of documents cut to one size (95%, of documents)
+``taylor``                mean, standard deviation of a word's count in segments of 64 words
+``taylor_fit``            the same by the fitted law; see `taylor`
 ``{curve}``               place, mean curve of documents cut to one size (95%, of documents)
 ========================= ==========================================================================
 
@@ -43,15 +45,10 @@ from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import document_measures, human_baselines, measures, type_token
-from beyond_perplexity.tendencies.definitions import (
-    MeasureKey,
-    MeasurementOptions,
-    MeasureRow,
-    SampleSizeOptions,
-    tendencies_of,
-)
+from beyond_perplexity.tendencies.definitions import TAYLOR, MeasureKey, MeasureRow, tendencies_of
 from beyond_perplexity.tendencies.document_curves import sums_by_place
 from beyond_perplexity.tendencies.document_statistics import Sized
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -59,6 +56,7 @@ from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 Points = dict[str, np.ndarray]
 CURVE_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 SHARE_BINS = 50
+_CLOUD = 400  # words of a cloud
 _RANKS_PER_E = 30  # points of rank_frequency for each factor e of the rank
 
 
@@ -140,6 +138,19 @@ def _sized_curves(statistics: Statistics, sizes: Mapping[str, Sized]) -> dict[st
     return found
 
 
+def _taylor_curves(statistics: Statistics) -> dict[str, Points]:
+    """Return mean and deviation of words' counts in segments, thinned, and the fitted law."""
+    fit = statistics.taylor_fit()
+    if math.isnan(fit.alpha):
+        return {}
+    order = np.argsort(fit.log_mean, kind="stable")
+    order = order[np.linspace(0, len(order) - 1, min(len(order), _CLOUD)).astype(int)]
+    x, n = fit.log_mean[order], np.full(len(order), statistics.n_segments)
+    fitted = fit.log_spread.mean() + fit.alpha * (x - fit.log_mean.mean())
+    cloud = {"x": np.exp(x), "y": np.exp(fit.log_spread[order]), "n": n}
+    return {TAYLOR: cloud, f"{TAYLOR}_fit": {"x": np.exp(x), "y": np.exp(fitted), "n": n}}
+
+
 def _own_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:
     found = {**_rank_curves(statistics, options), **_document_curves(statistics)}
     for tendency, name in type_token.HISTOGRAM_OF.items():
@@ -181,6 +192,7 @@ def curves(
 ) -> pa.Table:
     """Make the curves of a sample set, with a reference also its distances: schema ``curves``."""
     found = _own_curves(statistics, options)
+    found |= _taylor_curves(statistics)
     found |= _sized_curves(statistics, (reference or statistics).sizes())
     if reference is not None:
         found.update(_ks_curves(statistics, reference))

@@ -34,13 +34,9 @@ import numpy as np
 
 from beyond_perplexity.inference import p_values, permuted_units
 from beyond_perplexity.inference.intervals import StandardError
-from beyond_perplexity.tendencies.definitions import (
-    EMBEDDING,
-    SIMILARITY,
-    MeasurementOptions,
-    MeasureRow,
-)
+from beyond_perplexity.tendencies.definitions import EMBEDDING, SIMILARITY, MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.verdicts import reason
 
 _ROUNDING = 1e-12  # a difference of cosines below is one of equal texts

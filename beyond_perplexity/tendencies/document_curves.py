@@ -16,7 +16,11 @@ from beyond_perplexity.inference.permuted_units import (
     CommonGroups,
     Groups,
 )
+from beyond_perplexity.tendencies import taylor
 from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    TAYLOR,
+    TENDENCIES,
     MeasureKey,
     MeasureRow,
     tendencies_of,
@@ -26,7 +30,9 @@ from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
-_DISTANCE = "max_difference"
+_MANY = 4  # segments of a document, from which on a slope is not of documents alone
+_BETWEEN = "between documents, as they have few segments: topics more than order"
+SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
 
 def sums_by_place(statistics: Statistics, sized: Sized) -> np.ndarray:
@@ -45,7 +51,7 @@ class CurveComparison:
     @property
     def key(self) -> MeasureKey:
         """Tendency and distance."""
-        return self.sized.tendency, _DISTANCE
+        return self.sized.tendency, self.sized.row.distance
 
     @cached_property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
@@ -59,10 +65,15 @@ class CurveComparison:
         return float(mean_curves.largest_difference(*self.means))
 
     @property
+    def name(self) -> str:
+        """What is kept of every document."""
+        return self.sized.name
+
+    @property
     def has_documents(self) -> bool:
         """Whether the curves of single documents are held."""
         documents = self.pair.documents
-        return documents is not None and self.sized.name in documents.values(0)
+        return documents is not None and self.name in documents.values(0)
 
     @cached_property
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
@@ -80,8 +91,7 @@ class CurveComparison:
     @cached_property
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         assert self.pair.documents is not None
-        name = self.sized.name
-        return self.pair.documents.values(0)[name], self.pair.documents.values(1)[name]
+        return self.pair.documents.values(0)[self.name], self.pair.documents.values(1)[self.name]
 
     def of_parts(self, *parts: tuple[int, np.ndarray]) -> list[np.ndarray]:
         """Compute the mean curves of some documents of a text each: (K,)."""
@@ -103,6 +113,20 @@ class CurveComparison:
         n = how.options.permutations
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
 
+    def told(self) -> tuple[str, str]:
+        """Say where the curves differ most and what is compared; else why there is no verdict."""
+        told, why = size_told(self.pair, self.sized)
+        reference, samples = self.means
+        place = int(np.argmax(np.abs(samples - reference)))
+        where = f"at {self.sized.places[place]}: {samples[place]:.4f} here, "
+        where += f"{reference[place]:.4f} in the reference"
+        return joined_facts(where if self.value else "", told), why
+
+    def described(self, how: Measuring) -> Iterator[MeasureRow]:
+        """Yield the means over places of both curves."""
+        for ending, mean in zip(("_reference", ""), self.means, strict=True):
+            yield MeasureRow(self.key[0], f"mean{ending}", float(mean.mean()))
+
     def drawn(self, how: Measuring) -> np.ndarray:
         """Draw the largest difference as it varies: (r,)."""
         both = list(zip(self.pair.groups, self.kept, strict=True))
@@ -113,17 +137,73 @@ class CurveComparison:
         return mean_curves.drawn_differences(self.curves, groups, how.options.bootstrap, how.seed)
 
 
+@dataclass(frozen=True)
+class SlopeComparison(CurveComparison):
+    """Taylor's law of both texts: what documents add to the slope is a curve of one place."""
+
+    @property
+    def name(self) -> str:
+        """What is kept of every document."""
+        return TAYLOR
+
+    @cached_property
+    def fits(self) -> tuple[taylor.TaylorFit, taylor.TaylorFit]:
+        """The laws of the reference and of the samples."""
+        reference, samples = self.pair.sample_sets
+        return reference.taylor_fit(), samples.taylor_fit()
+
+    @property
+    def value(self) -> float:
+        """The difference of the slopes."""
+        return abs(self.fits[1].alpha - self.fits[0].alpha)
+
+    @cached_property
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which documents have a whole segment: bool, (D,)."""
+        first, second = (taylor.segments_of(x) > 0 for x in self.pair.document_lengths)
+        return first, second
+
+    @cached_property
+    def curves(self) -> mean_curves.Curves:
+        """What these documents add to the slope of their text, times their number: (D', 1)."""
+        n = sum(int(own.sum()) for own in self.kept)
+        segments = sum(int(taylor.segments_of(own).sum()) for own in self.pair.document_lengths)
+        both = zip(self._units, self.kept, strict=True)
+        scale = taylor.INFLUENCE * n / segments
+        first, second = (own[kept, None] * scale for own, kept in both)
+        return first, second
+
+    def told(self) -> tuple[str, str]:
+        """Say of how many segments the slopes are; else why there are none."""
+        n = [one.n_segments for one in self.pair.sample_sets]
+        if min(n) < taylor.LEAST_SEGMENTS:
+            return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
+        told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
+        held = [one.histograms[LENGTH] for one in self.pair.sample_sets]
+        filled = [own.counts[own.lengths >= taylor.SEGMENT].sum() for own in held]
+        few = np.array(n) < _MANY * np.array(filled)
+        return joined_facts(told, _BETWEEN * bool(few.any())), ""
+
+    def described(self, how: Measuring) -> Iterator[MeasureRow]:
+        """Yield the slopes of both texts."""
+        for ending, fit in zip(("_reference", ""), self.fits, strict=True):
+            yield MeasureRow(TAYLOR, f"alpha{ending}", fit.alpha)
+
+
 def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
-    """Yield every curve that both texts have."""
+    """Yield every curve that both texts have, and their slopes of Taylor's law."""
     for tendency in tendencies_of("curve"):
         sized = pair.sizes.get(tendency)
         if sized and all(one.documents_of(sized.name) for one in pair.sample_sets):
             yield CurveComparison(pair, sized)
+    slope = SlopeComparison(pair, SLOPE)
+    if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
+        yield slope
 
 
 def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey, np.ndarray]:
     """Draw the largest |t| of each curve, or the largest difference, and last that of the data."""
-    name = "t" if tested else _DISTANCE
+    name = "t" if tested else "max_difference"
     return {
         held.key: held.randomized(how)[name]
         for held in curve_comparisons(how.pair)
@@ -143,18 +223,12 @@ def size_told(pair: SampleSetPair, sized: Sized) -> tuple[str, str]:
 
 
 def curve_rows(how: Measuring) -> Iterator[MeasureRow]:
-    """Measure every curve; p-values are filled in by `measures`."""
+    """Measure every curve and slope; p-values are filled in by `measures`."""
     for held in curve_comparisons(how.pair):
-        tendency, value, high = held.sized.tendency, held.value, math.nan
+        high = math.nan
         if how.options.bootstrap and held.has_documents:
             spread = Spread(1.0, how.spread.df)  # what is drawn knows of few groups
-            high = upper_limit(value, held.drawn(how), how.options.confidence, spread)
-        told, why = size_told(how.pair, held.sized)
-        reference, samples = held.means
-        place = int(np.argmax(np.abs(samples - reference)))
-        where = f"at {held.sized.places[place]}: {samples[place]:.4f} here, "
-        where += f"{reference[place]:.4f} in the reference"
-        fact = joined_facts(where if value else "", told)
-        yield MeasureRow(*held.key, value, high=high, fact=fact, reason=why)
-        yield MeasureRow(tendency, "mean", float(samples.mean()))
-        yield MeasureRow(tendency, "mean_reference", float(reference.mean()))
+            high = upper_limit(held.value, held.drawn(how), how.options.confidence, spread)
+        fact, why = held.told()
+        yield MeasureRow(*held.key, held.value, high=high, fact=fact, reason=why)
+        yield from held.described(how)

@@ -26,12 +26,12 @@ from beyond_perplexity.tendencies.definitions import (
     SIGNED,
     TENDENCIES,
     MeasureKey,
-    MeasurementOptions,
     MeasureRow,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.document_curves import size_told
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics

@@ -225,12 +225,13 @@ class CurveShift(Shift):
     The largest |t| is drawn from the normal distribution that mean curves have.
     """
 
-    measures = ("max_difference",)
     unit = "its own unit"
 
-    def __init__(self, tendency: str, curves: np.ndarray, groups: GroupedDocuments) -> None:
+    def __init__(
+        self, tendency: str, distance: str, curves: np.ndarray, groups: GroupedDocuments
+    ) -> None:
         """Take the groups of all documents of the population, `weights` those that have a curve."""
-        self.tendency, self._groups = tendency, groups
+        self.tendency, self.measures, self._groups = tendency, (distance,), groups
         kept = groups.weights > 0
         self.share, self._spread = float(kept.mean()), curves.std(axis=0)
         self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
@@ -245,12 +246,12 @@ class CurveShift(Shift):
         effective = permuted_units.effective_groups(weights) / len(weights)
         effective *= self._groups.n_groups(round(how.n / self.share))
         if not null and effective < permuted_units.EFFECTIVE_GROUPS:
-            return {"max_difference": np.full(how.pairs, NO_VERDICT)}
+            return {self.measures[0]: np.full(how.pairs, NO_VERDICT)}
         error = np.sqrt(np.diag(self._covariance) / how.n)
         correlation = self._covariance / np.sqrt(np.outer(*[np.diag(self._covariance)] * 2))
         rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(error))
         t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
-        return {"max_difference": np.abs(t + (not null) * x * self._spread / error).max(axis=1)}
+        return {self.measures[0]: np.abs(t + (not null) * x * self._spread / error).max(axis=1)}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the largest difference of the mean curves, and relative to the highest place."""

@@ -48,15 +48,11 @@ from beyond_perplexity.inference import halves, p_values, permuted_units
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import discrepancy, document_shifts, sensitivity, shifts
-from beyond_perplexity.tendencies.definitions import (
-    EMBEDDING,
-    MeasurementOptions,
-    MeasureRow,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
 from beyond_perplexity.tendencies.diversity import diversity_rows
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
 from beyond_perplexity.verdicts import joined_facts, reason
 

@@ -35,7 +35,6 @@ from beyond_perplexity.tendencies import document_measures, pairs, type_token
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
     MeasureKey,
-    MeasurementOptions,
     MeasureRow,
     is_distance,
 )
@@ -44,6 +43,7 @@ from beyond_perplexity.tendencies.document_curves import (
     curve_comparisons,
     randomized_curves,
 )
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
 _Distances = dict[MeasureKey, list[float]]

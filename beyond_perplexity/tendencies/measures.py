@@ -73,13 +73,13 @@ from beyond_perplexity.tendencies.definitions import (
     SIMILARITY,
     TENDENCIES,
     MeasureKey,
-    MeasurementOptions,
     MeasureRow,
     compares_texts,
     family_of,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.document_curves import curve_rows, randomized_curves
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 
@@ -132,7 +132,7 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
 
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
-_CURVES = tendencies_of("curve")
+_CURVES = tendencies_of("curve", "slope")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}

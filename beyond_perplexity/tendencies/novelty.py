@@ -11,7 +11,7 @@ models using Rusty-DAWG.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -68,11 +68,9 @@ def copied_share(batches: Iterable[TokenBatch], training: TrainingText) -> tuple
     return (copied / total, total) if total else None
 
 
-def with_later_curves(
-    statistics: Statistics, values: Mapping[str, np.ndarray], later: Collection[str]
-) -> Statistics:
-    """Add up curves of documents, (D, K) by name, of tendencies that statistics do not have."""
-    chosen = {k: x for k, x in values.items() if k in SIZED and SIZED[k].tendency in later}
+def with_later_curves(statistics: Statistics, values: Mapping[str, np.ndarray]) -> Statistics:
+    """Add up what documents have of novelty, (D, K) by name, which is not counted in shards."""
+    chosen = {k: x for k, x in values.items() if k in SIZED and SIZED[k].tendency == NOVELTY}
     return replace(statistics, histograms={**statistics.histograms, **curves_of(chosen)})
 
 

@@ -23,7 +23,8 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, MeasurementOptions
+from beyond_perplexity.tendencies import taylor
+from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
@@ -31,15 +32,16 @@ from beyond_perplexity.tendencies.document_statistics import (
     Sized,
     sized_counter,
 )
+from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.novelty import with_later_curves
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
     StatisticsCounter,
     histograms_of,
-    value_counter,
 )
-from beyond_perplexity.tendencies.tokens import COUNTED, TokenBatch, add_up, tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
@@ -134,20 +136,39 @@ class Measuring:
         return widest_spread(self.pair.groups, lengths)
 
 
-def aligned_counts(types: pa.Array, sample_set: Statistics) -> np.ndarray:
-    """Return the counts of a text by types (V,), zero where it lacks one: int64, shape (V,)."""
-    aligned = np.zeros(len(types), np.int64)
-    aligned[pc.index_in(sample_set.types, value_set=types).to_numpy()] = sample_set.counts
+def aligned_counts(
+    types: pa.Array, sample_set: Statistics, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the counts of a text, or others (..., V'), by types (V,): int64, (..., V)."""
+    held = sample_set.counts if counts is None else counts
+    aligned = np.zeros((*held.shape[:-1], len(types)), np.int64)
+    aligned[..., pc.index_in(sample_set.types, value_set=types).to_numpy()] = held
     return aligned
 
 
 def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
     sample_sets = reference, samples
-    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in sample_sets])
+    pooled = add_up([pa.table({"type": x.types, "count": x.counts}) for x in sample_sets])
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
     counts = np.stack([aligned_counts(types, sample_set) for sample_set in sample_sets])
     return SampleSetPair(reference, samples, types, counts)
+
+
+def _counter(
+    pair: SampleSetPair, classes: ClassOptions, grouped: bool
+) -> Callable[[TokenBatch], Mapping[str, np.ndarray]]:
+    """Return what counts what is kept of documents: of single ones curves, else all."""
+    chosen = pair.reference.sizes(classes.later).values()
+    sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
+    count_more = value_counter if grouped else sized_counter
+    counts = [count_lengths, count_more(classes, sizes)]
+    if min(one.n_segments for one in pair.sample_sets) >= taylor.LEAST_SEGMENTS:
+        sums = [aligned_counts(pair.types, one, one.segments) for one in pair.sample_sets]
+        n = sum(one.n_segments for one in pair.sample_sets)
+        influence = taylor.influence_counter(pair.types, sums[0] + sums[1], n)
+        counts.append(lambda batch: {TAYLOR: influence(batch)})
+    return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
 
 @contextmanager
@@ -162,30 +183,19 @@ def paired(
 ) -> Iterator[SampleSetPair]:
     """Bring two sample sets together; their documents lie on disk as long as the context.
 
-    Texts, read once, come in batches of any size; None leaves `SampleSetPair.documents` out. `read`
+    Texts, read once, in batches of any size; None leaves `SampleSetPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
-    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
-    what shares of tokens were counted by, and with a training text in them novelty is counted.
-    Other documents than counted are an InputError.
+    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` say what
+    shares and novelty are counted by. Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
         yield pair
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
-    count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    later = classes.later if classes else ()
-    sizes = {sized.name: sized for sized in pair.reference.sizes(later).values()}
-    if permuted_units.scheme_of(groups) != "documents":
-        assert classes is not None, "groups need the classes that shares are counted by"
-        count = value_counter(classes, sizes)
-    elif classes is not None:
-        curves = {name: sized for name, sized in sizes.items() if name in CURVE_NAMES}
-        count_curves = sized_counter(classes, curves)
-
-        def count(batch: TokenBatch) -> Mapping[str, np.ndarray]:
-            return {**count_lengths(batch), **count_curves(batch)}
-
+    grouped = permuted_units.scheme_of(groups) != "documents"
+    assert classes is not None or not grouped, "groups need the classes that shares are counted by"
+    count = count_lengths if classes is None else _counter(pair, classes, grouped)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
@@ -201,12 +211,10 @@ def paired(
                     f"the {name} documents are not those that the {name} statistics were counted "
                     "from; give the same files and the same split to both"
                 )
-        first, second = (
-            with_later_curves(one, documents.values(sample_set), later)
-            for sample_set, one in enumerate(pair.sample_sets)
-        )
-        pair = replace(pair, reference=first, samples=second)
-        yield replace(pair, documents=documents, groups=groups)
+        first = with_later_curves(reference, documents.values(0))
+        second = with_later_curves(samples, documents.values(1))
+        pair = replace(pair, reference=first, samples=second, documents=documents)
+        yield replace(pair, groups=groups)
 
 
 @contextmanager
@@ -252,10 +260,7 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
 def _drawn_histograms(
     sample_set: Statistics, n: int, seed: int, purpose: str, item: int
 ) -> dict[str, Histogram]:
-    """Draw n documents of each histogram, which a purpose is named by, without replacement.
-
-    Curves are no histograms.
-    """
+    """Draw n documents of each histogram, not of curves, which a purpose is named by, just once."""
     found, total = {}, sample_set.n_documents
     for name, held in sample_set.histograms.items():
         if name not in CURVE_NAMES:

@@ -45,15 +45,12 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, type_token
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARES,
-    SIGNED,
-    MeasurementOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.tendencies import document_shifts, taylor, type_token
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
+from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
+from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,
@@ -65,7 +62,7 @@ from beyond_perplexity.tendencies.shifts import (
     smoothed,
     smoothed_numbers,
 )
-from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
@@ -246,16 +243,17 @@ class _Text:
 
     def _sized_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
         """List the shifts of the numbers and curves that are kept, of documents long enough."""
-        for name in self.values.keys() & SIZED.keys():
-            tendency, row, _ = SIZED[name]
+        known = {**SIZED, TAYLOR: SLOPE}
+        for name in sorted(self.values.keys() & known.keys()):
+            tendency, row, _ = known[name]
             held = self.values[name]
             kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
             if kept.sum() < HALF_UNITS:
                 continue
             values = held[kept] * row.unit
-            if row.kind == "curve":
+            if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
-                yield document_shifts.CurveShift(tendency, values, population)
+                yield document_shifts.CurveShift(tendency, row.distance, values, population)
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, seed)
@@ -263,6 +261,19 @@ class _Text:
             population = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
             grouping = document_shifts.NumberSwapShift
             yield grouping(inner, population, numbers) if grouped else inner
+
+
+def _influences(reference: Statistics, batches: list[TokenBatch]) -> np.ndarray:
+    """Count what each document adds to the slope of Taylor's law, as a curve of one place: (D, 1).
+
+    Documents without a whole segment have none.
+    """
+    sums, n = reference.segments, reference.n_segments
+    assert sums is not None
+    count = taylor.influence_counter(reference.types, sums, n)
+    added = np.concatenate([count(batch) for batch in batches])
+    kept = np.concatenate([batch.lengths for batch in batches]) >= taylor.SEGMENT
+    return np.where(kept, np.rint(added * (kept.sum() / n)), ABSENT)[:, None].astype(np.int64)
 
 
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -335,7 +346,10 @@ def minimum_detectable_effects(
     counts = count_documents_by_type(held, reference.types, read)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")  # frequent first
     sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
-    values = joined_draws(map(value_counter(classes, sizes), map(read, held)))
+    batches = list(map(read, held))
+    values = joined_draws(map(value_counter(classes, sizes), batches))
+    if not math.isnan(reference.taylor_fit().alpha):
+        values[TAYLOR] = _influences(reference, batches)
     codes = np.arange(counts.shape[1])
     if groups is not None:
         codes = np.unique(groups, return_inverse=True)[1]

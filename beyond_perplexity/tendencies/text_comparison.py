@@ -46,6 +46,7 @@ from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.document_values import count_classes
 from beyond_perplexity.tendencies.novelty import (
     MOST_TOKENS_OF_BOTH,
     copied_share,
@@ -58,11 +59,7 @@ from beyond_perplexity.tendencies.pairs import (
     further_pair,
     paired,
 )
-from beyond_perplexity.tendencies.statistics import (
-    Statistics,
-    StatisticsCounter,
-    count_classes,
-)
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD, TextView, tokenize_batch
 from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions

@@ -269,17 +269,20 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
         raise _no_vocabulary(path, error.line, f"not JSON ({error})") from error
 
 
-COUNTED = pa.schema([("type", pa.string()), ("count", pa.int64())])
+_SUMS = ("count", "segment_count", "segment_squares")  # see `taylor` of the last two
+COUNTED = pa.schema([("type", pa.string()), *((name, pa.int64()) for name in _SUMS)])
 _ROWS = 65_536  # of a run held at a time while merging
 
 
 def add_up(tables: list[pa.Table]) -> pa.Table:
-    """Add the counts of equal types; every type once, sorted in the order of UTF-8 bytes."""
+    """Add the sums of equal types; every type once, sorted in the order of UTF-8 bytes."""
     if not tables:
         return COUNTED.empty_table()
-    summed = pa.concat_tables(tables).group_by("type").aggregate([("count", "sum")])
-    summed = summed.select(["type", "count_sum"]).rename_columns(["type", "count"])
-    return summed.sort_by("type").cast(COUNTED)
+    schema = tables[0].schema
+    names = [name for name in schema.names if name != "type"]
+    summed = pa.concat_tables(tables).group_by("type").aggregate([(name, "sum") for name in names])
+    summed = summed.select(["type", *(f"{name}_sum" for name in names)])
+    return summed.rename_columns(schema.names).sort_by("type").cast(schema)
 
 
 def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
@@ -318,9 +321,11 @@ class TypeCounter:
     def __exit__(self, *exception: object) -> None:
         self._folder.cleanup()
 
-    def add(self, types: pa.Array, counts: np.ndarray) -> None:
-        """Add counts (int64, shape (V,)) of types (string, shape (V,))."""
-        table = pa.table([types, pa.array(counts, pa.int64())], schema=COUNTED)
+    def add(self, types: pa.Array, counts: np.ndarray, segments: np.ndarray | None = None) -> None:
+        """Add counts, int64, (V,), of types, string, (V,), and sums of segments, int64, (2, V)."""
+        own = np.zeros((2, len(types)), np.int64) if segments is None else segments
+        columns = [pa.array(x, pa.int64()) for x in (counts, *own)]
+        table = pa.table([types, *columns], schema=COUNTED)
         self._held.append(table)
         self._rows += table.num_rows
         if self._rows > self._limit:

@@ -19,7 +19,8 @@ from beyond_perplexity import inference
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import word_distances
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.power_laws import fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics

@@ -7,6 +7,7 @@ above 5%. Of chained additions a small Transformer is trained whose right answer
 """
 
 import math
+import os
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ import pytest
 import torch
 
 import beyond_perplexity
+from beyond_perplexity.figures import draw_figure
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.importance.thought_draws import Question, ThoughtEnds, ThoughtOptions
 from beyond_perplexity.importance.thoughts import answer_beside, draw_thoughts, read_question
 from beyond_perplexity.models.contract import LanguageModel, TensorState
@@ -182,6 +186,17 @@ def known_thoughts(model, prompt, right):
     return total
 
 
+def draw(found, path):
+    """Draw the figure of the page on reasoning models."""
+    names = {"model": "additions", "proposal": "own"}
+    sums = {name: found.summary["thoughts"][name] for name in ("no_thought", "greedy")}
+    given = {"importance_curves": found.table_of("curves"), "estimates": found.table}
+    given = {kind: table.assign(**names) for kind, table in given.items()}
+    given["thought_sums"] = pd.DataFrame([names | sums])
+    labels = Labels(names={"additions": "Chained additions"})
+    save(draw_figure("thoughts/samples", given, labels), [path])
+
+
 def test_chained_additions_need_their_thoughts():
     """Oracle: whole passes over no thought and the right one, beside which little gives the sum.
 
@@ -210,5 +225,7 @@ def test_chained_additions_need_their_thoughts():
         f"perplexity of answers: no thought {sums['no_thought']:.3f}, one (greedy) "
         f"{sums['greedy']:.3f}, all {value:.3f} (of the known thoughts alone {most:.3f})"
     )
+    if path := os.environ.get("THOUGHTS_FIGURE"):  # docs/images/thoughts.svg
+        draw(found, path)
     assert 0.98 * most < value < 1.005 * most
     assert sums["greedy"] < 0.95 * value < 0.8 * sums["no_thought"]

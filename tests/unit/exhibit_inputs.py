@@ -51,6 +51,10 @@ def _importance():
             for proposal in proposals
         ),
         "gaps": pd.DataFrame(test_two_sided.ROWS),
+        "thought_sums": pd.DataFrame(
+            {"model": "mine", "proposal": list(importance.OWN), "n_prompts": 40, "cut": 0.25}
+            | {"no_thought": 90.0, "greedy": [80.0, np.inf], "greedy_of_others": 85.0}
+        ),
         "posteriors": posterior_rows(model="mine", proposal="mine-peeking"),
         "latents": [
             {"model": "mine", "title": "b", "tokens": ["a"], "tree": "(S #0)"},

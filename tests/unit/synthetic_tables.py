@@ -12,7 +12,7 @@ from beyond_perplexity import verdicts
 from beyond_perplexity.corpus.distortions import EVENT_PARTS
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
 from beyond_perplexity.schemas import contrastive, perplexity, tendencies
-from beyond_perplexity.tendencies.definitions import STATISTICS_OF_DOCUMENTS
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES
 from scripts import tabulate
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
@@ -34,7 +34,7 @@ BASELINES = {
     ("unigram", "max_difference"): (0.004, 0.1),
     ("unigram", "max_difference_known"): (0.004, 0.05),
     **{(tendency, "ks"): (0.05, 1.0) for tendency in TWO_SAMPLE},
-    **{(name, row.distance): (0.03, 0.5) for name, row in STATISTICS_OF_DOCUMENTS.items()},
+    **{(name, row.distance): (0.03, 0.5) for name, row in OF_FAMILIES.items()},
 }
 TEXT_ROWS = {"unknown_share": 0.05, "unknown_share_reference": 0.043, "unfinished_share": 0.2}
 TEXT_ROWS |= {"duplicate_share": 0.0125, "duplicate_share_reference": 0.0}

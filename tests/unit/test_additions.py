@@ -171,7 +171,15 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(
     changed, new = find_changed(before, tree)
     assert new == figure
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
-    shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
+    shown = {
+        "main",
+        "recurrence",
+        "sample_size",
+        "sample_size_p_values",
+        "sensitivity",
+        "figure_8",
+        "figure_9",
+    }
     figures = {f"plot tendencies/{name}" for name in shown}
     unmeasured = ("samples", "perplexity_differences", "perplexity_parts", "embeddings", "words")
     unmeasured += ("table_1",)

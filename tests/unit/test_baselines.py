@@ -15,13 +15,19 @@ from beyond_perplexity.inference.halves import HalfSamples, Halving, paired_diff
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import definitions, human_baselines, measures, word_distances
+from beyond_perplexity.tendencies import (
+    definitions,
+    human_baselines,
+    measurement_options,
+    measures,
+    word_distances,
+)
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
-PLAIN = definitions.MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-OPTIONS = definitions.MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
+PLAIN = measurement_options.MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
+OPTIONS = measurement_options.MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
 ALONE = (False, False)
 
 
@@ -36,7 +42,9 @@ def alone(reference: Drawn, samples: Drawn):
     return opened(reference, samples, TEXT.classes, ALONE)
 
 
-def rows_of(reference: Drawn, samples: Drawn, options: definitions.MeasurementOptions = PLAIN):
+def rows_of(
+    reference: Drawn, samples: Drawn, options: measurement_options.MeasurementOptions = PLAIN
+):
     with alone(reference, samples) as pair:
         return {row.key: row for row in measures.measure_rows(pair, options, 1)}
 
@@ -176,7 +184,7 @@ def test_too_few_documents_have_no_baseline():
         assert baselines_of(pair, human(other), OPTIONS, 1) == {}
         assert baselines_of(pair, HumanText([], TEXT.classes), OPTIONS, 1) == {}
         assert baselines_of(pair, None, OPTIONS, 1)
-        none = definitions.MeasurementOptions(permutations=0, bootstrap=1)
+        none = measurement_options.MeasurementOptions(permutations=0, bootstrap=1)
         assert baselines_of(pair, None, none, 1) == {}
     for sizes in ((3, 12), (20, 1)):
         few = [TEXT.documents(rng, n) for n in sizes]
@@ -319,7 +327,7 @@ def test_groups_stay_whole(samples_grouped):
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
 
 
-TESTED = definitions.MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
+TESTED = measurement_options.MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
 WORDS = ("rank_frequency", "unigram")
 
 

@@ -111,6 +111,18 @@ contrastive.distortion: {substitution: 0.6} >> the shares add up to 1.1, not to 
 contrastive.distortion: {swap: 1} >> contrastive.distortion.swap: unknown key
 contrastive.vocabulary: letters >> contrastive.vocabulary: no vocabulary is named 'letters'
 contrastive.pairs: {a: {}} >> contrastive.pairs.a: key 'path' is missing
+thoughts.qa: {models: [lstm]} >> thoughts.qa: key 'path' is missing
+thoughts.qa: {path: a.jsonl, models: []} >> thoughts.qa.models: is [], expected .* at least 1 item
+thoughts.qa: {path: a.jsonl, models: [gpt9]} >> thoughts.qa.models: no model is named 'gpt9'
+thoughts.qa: {path: a.jsonl, models: [sentence-rnn]}
+    >> thoughts.qa.models: 'sentence-rnn' (sentence-rnn) gives no next word a probability
+thoughts.qa: {path: a.jsonl, models: [lstm], proposals: [mine]}
+    >> thoughts.qa.proposals.0: is 'mine', expected 'own', 'answer' or 'mixture'
+thoughts.qa: {path: a.jsonl, models: [lstm], own_share: 1} >> thoughts.qa.own_share: is 1, expected
+thoughts.qa: {path: a.jsonl, models: [lstm], shown: "{prompt}"}
+    >> thoughts.qa.shown: lacks {prompt} or {answer}
+thoughts.qa: {path: "https://x.y/a.jsonl", models: [lstm]} >> thoughts.qa.path: .* is a URL
+thoughts.qa: {path: a.jsonl, models: [lstm], samplse: 3} >> did you mean 'samples'
 contrastive.partition: {proposal: x} >> contrastive.partition.proposal: no model is named 'x'
 contrastive.partition: {proposal: sentence-rnn}
     >> 'sentence-rnn' (sentence-rnn) is no language model of the run

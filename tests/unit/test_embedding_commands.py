@@ -19,8 +19,8 @@ from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.shards import read_record, write_shard
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.verdicts import WITHOUT_VERDICT
 from scripts import embed, measure_embeddings

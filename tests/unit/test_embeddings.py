@@ -26,6 +26,7 @@ from beyond_perplexity.tendencies import (
     discrepancy,
     diversity,
     embedding_measures,
+    measurement_options,
     shifts,
 )
 from beyond_perplexity.tendencies import embedded_documents as embedded
@@ -40,7 +41,7 @@ RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)
 SECOND = (RNG.normal(size=(9, 4)) + 0.5).astype(np.float32)
 GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 5, 5])
-TESTS = definitions.MeasurementOptions(permutations=99)
+TESTS = measurement_options.MeasurementOptions(permutations=99)
 POPULATION = Pages.made(40, 4.0, 0.5)
 REPEATS = 60
 
@@ -154,7 +155,7 @@ def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
     for repeat in range(200):
         pair, topic = case.pair(repeat)
         truth = POPULATION.distance(0.5, topic, pair.bandwidth)
-        found = embedding_rows(pair, definitions.MeasurementOptions(0), 1)
+        found = embedding_rows(pair, measurement_options.MeasurementOptions(0), 1)
         values = {row.measure: row.value for row in found}
         errors.append(values["squared_mmd"] - truth**2)
         distances_found.append(values["mmd"] - truth)
@@ -210,7 +211,7 @@ def test_what_has_no_verdict_says_why():
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
-    options = definitions.SensitivityOptions()
+    options = measurement_options.SensitivityOptions()
     (row,) = embedding_measures.rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, options, 1)
     assert row.withheld
     assert row.note == "no verdict: a text has fewer than two embedded documents"
@@ -268,7 +269,7 @@ def test_pairs_under_the_null_have_the_distance_of_permutations():
 
 
 def test_the_smallest_share_falls_with_documents_and_is_found():
-    how = definitions.SensitivityOptions(level=LEVEL, pairs=100)
+    how = measurement_options.SensitivityOptions(level=LEVEL, pairs=100)
     both = embedding_measures.human_shifts(text(POPULATION.vectors), seed=1)
     few, many = (smallest_topic_share(both, (n, n), how, 1) for n in (50, 800))
     assert many[0] == pytest.approx(few[0] / 4, rel=0.3)
@@ -433,7 +434,7 @@ def cosine(x, y) -> float:
 
 
 def diversity_of(pair, permutations=99):
-    options = definitions.MeasurementOptions(permutations=permutations)
+    options = measurement_options.MeasurementOptions(permutations=permutations)
     return {row.measure: row for row in diversity.diversity_rows(pair, options, 1)}
 
 

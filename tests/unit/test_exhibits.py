@@ -103,6 +103,7 @@ def has_files(key, config):
         "importance/table_gaps": config["importance"]["bidirectional"],
         "importance/figure_gaps": config["importance"]["bidirectional"],
     }
+    asked |= dict.fromkeys(("thoughts/perplexity", "thoughts/samples"), config["thoughts"])
     return bool(asked.get(key, True))
 
 

@@ -29,7 +29,8 @@ from beyond_perplexity.inference.limits import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.permuted_units import GROUP_DRAWS, GroupDraws
 from beyond_perplexity.tendencies import document_measures, measures, pairs, power_laws
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF

@@ -21,8 +21,8 @@ from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_M
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.document_statistics import SIZED
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired, subset
 from scripts import measure_tendencies

@@ -8,23 +8,21 @@ from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy.stats import ttest_ind
 
 from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.permuted_units import permuted_units, single_documents
 from beyond_perplexity.inference.two_sample_test import permuted_means
-from beyond_perplexity.tendencies import compression, recurrence, repetition
+from beyond_perplexity.tendencies import compression, recurrence, repetition, taylor
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    SensitivityOptions,
-    family_of,
-)
+from beyond_perplexity.tendencies.definitions import TENDENCIES, family_of
 from beyond_perplexity.tendencies.document_curves import curve_comparisons, sums_by_place
 from beyond_perplexity.tendencies.document_shifts import CurveShift, GroupedDocuments
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, sized_counter
 from beyond_perplexity.tendencies.human_baselines import reference_baselines, split_baselines
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
@@ -275,7 +273,7 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     rng = np.random.default_rng(8)
     values = rng.gamma(2, size=(400, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.3], [0, 0, 1]])
     population = GroupedDocuments(np.arange(400), np.ones(400))
-    shift, n, x = CurveShift("recurrence", values, population), 120, 0.35
+    shift, n, x = CurveShift("recurrence", "max_difference", values, population), 120, 0.35
     null = shift.draw(PairDraw(n, 4000, 1, "null"), x, null=True)["max_difference"]
     drawn = shift.draw(PairDraw(n, 4000, 1, "shifted"), x)["max_difference"]
     power = np.mean(drawn > np.quantile(null, 0.95))
@@ -310,3 +308,60 @@ def test_effects_and_curves_have_numbers_and_curves() -> None:
     assert own["x"].tolist() == statistics.sizes()["recurrence"].places.tolist()
     assert ((own["low"] < own["y"]) & (own["y"] < own["high"])).all()
     assert "repetition_mean" in set(points["curve"])
+
+
+def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
+    """Oracles: plain loops and `numpy.polyfit`; words that are drawn one by one have α = .5."""
+    rng = np.random.default_rng(12)
+    law = 1 / np.arange(1, 200)
+    ids = [rng.choice(199, n, p=law / law.sum()) for n in rng.integers(40, 300, 300)]
+    texts = texts_of(ids)
+    held = counted(texts)
+    segments = [s for own in ids for s in np.array(own[: len(own) // 64 * 64]).reshape(-1, 64)]
+    counts = np.array([np.bincount(own, minlength=199) for own in segments])
+    assert held.n_segments == len(counts) >= 600
+    kept = counts.sum(axis=0) >= 10
+    x, y = np.log(counts.mean(axis=0)[kept]), np.log(counts.std(axis=0)[kept])
+    fit = held.taylor_fit()
+    assert fit.alpha == pytest.approx(np.polyfit(x, y, 1)[0])
+    assert fit.alpha == pytest.approx(0.5, abs=0.01)
+    bursts = [np.repeat(own[::4], 4)[: len(own)] for own in ids]
+    assert counted(texts_of(bursts)).taylor_fit().alpha > 0.55
+    few = counted(texts_of(ids[:30]))
+    assert few.n_segments < 100
+    assert np.isnan(few.taylor_fit().alpha)
+    # What documents add is the derivative: that of leaving one out (Efron's infinitesimal).
+    assert TENDENCIES["taylor"].unit == taylor.INFLUENCE
+    count = taylor.influence_counter(held.types, held.segments, held.n_segments)
+    added = count(tokenize_batch(texts)) * taylor.INFLUENCE / held.n_segments
+    assert added.sum() == pytest.approx(0, abs=1e-5)
+    for left in range(8):
+        batch = tokenize_batch(texts.slice(left, 1))
+        own = np.zeros_like(held.segments)
+        places = pc.index_in(batch.types, value_set=held.types).to_numpy()
+        own[:, places] = taylor.segment_sums(batch)
+        n = held.n_segments - len(ids[left]) // 64
+        without = taylor.fit_slope(held.segments - own, n).alpha
+        assert added[left] == pytest.approx(fit.alpha - without, abs=2e-4)
+
+
+def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
+    rng = np.random.default_rng(13)
+    law = 1 / np.arange(1, 150)
+    ids = [rng.choice(149, 64 * int(k), p=law / law.sum()) for k in rng.integers(1, 3, 240)]
+    bursts = [np.repeat(own[::3], 3)[: len(own)] for own in ids[120:]]
+    key = ("taylor", "slope_difference")
+    for other, differs in ((ids[120:], False), (bursts, True)):
+        texts = texts_of(ids[:120]), texts_of(other)
+        both = counted(texts[0]), counted(texts[1])
+        with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+            baselines = reference_baselines(pair, FAST, 1)
+            rows = {row.key: row for row in measure_rows(pair, FAST, 1, baselines=baselines)}
+            slopes = [one.taylor_fit().alpha for one in both]
+        row = rows[key]
+        assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]))
+        assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
+        assert (row.p_value <= 0.05) == differs
+        assert "between documents" in row.fact
+        assert row.value_all < row.high
+        assert 0 < row.baseline < 0.1

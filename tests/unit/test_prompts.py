@@ -38,10 +38,10 @@ from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import check_schema
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, paired_square
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.embedding_measures import randomized_distances, rows_of_pair
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
 from scripts import continue_prompts as script
 from tests.unit import huggingface_models, planned, small_models, text_pairs, threads

@@ -100,7 +100,7 @@ from beyond_perplexity.figures.labels import (Labels)
 from beyond_perplexity.report.measured import (table_3)
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.word_classes import StopWords

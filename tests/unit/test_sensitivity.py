@@ -31,7 +31,7 @@ from beyond_perplexity.tendencies import (
     shifts,
     type_token,
 )
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects

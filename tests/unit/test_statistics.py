@@ -34,10 +34,16 @@ from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.storage.shards import read_record, read_texts
-from beyond_perplexity.tendencies import sensitivity, statistics, tokens, word_classes
-from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies import (
+    document_values,
+    sensitivity,
+    statistics,
+    tokens,
+    word_classes,
+)
 from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.document_statistics import SIZED
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
@@ -267,14 +273,14 @@ def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, n) % 9) for n in rng.integers(0, 30, 40)]
     batch = tokens.tokenize_batch(pa.array(texts))
-    monkeypatch.setattr(statistics, "_BLOCK", size)
-    unigrams, bigrams = statistics.count_types(batch)
+    monkeypatch.setattr(document_values, "_BLOCK", size)
+    unigrams, bigrams = document_values.count_types(batch)
     assert unigrams.tolist() == [len(set(text.split())) for text in texts]
     assert bigrams.tolist() == [len(set(pairwise(text.split()))) for text in texts]
     names = [f"w{k}" for k in range(9)]
     masks = {name: np.array(batch.types.to_pylist()) == name for name in names}
     assert {
-        name: found.tolist() for name, found in statistics.count_classes(batch, masks).items()
+        name: found.tolist() for name, found in document_values.count_classes(batch, masks).items()
     } == {name: [text.split().count(name) for text in texts] for name in names}
 
 
@@ -285,7 +291,7 @@ def test_a_closed_vocabulary_reads_as_its_model_and_long_documents_take_more_pas
     batch = tokens.TokenBatch(pa.array(["a", "b", "c"]), ids, np.array([0, n, n, n + 3]))
     masks = {str(k): np.arange(3) != k for k in range(3)}
     masks |= {f"all{k}": np.ones(3, bool) for k in range(3)}
-    found = statistics.count_classes(batch, masks)
+    found = document_values.count_classes(batch, masks)
     for k in range(3):
         assert found[str(k)].tolist() == [n - np.count_nonzero(ids[:n] == k), 0, 2]
         assert found[f"all{k}"].tolist() == [n, 0, 3]

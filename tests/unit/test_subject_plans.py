@@ -696,3 +696,47 @@ def test_latent_models_are_held_against_one_of_each_plain_family_and_shown_by_on
     held = plan("config.yaml")
     assert held.shown_proposal("kglm") == "kglm-optimal"
     assert held.shown_proposal("rnng") == "rnng-crf"
+
+
+ASKED = {"path": "qa.jsonl", "models": ["lstm", "kn-3"], "instances": 50, "instances_per_shard": 20}
+
+
+def thinking(**given):
+    return run_of(thoughts={"qa": ASKED | given})
+
+
+def test_shards_of_thoughts_cover_every_prompt_once_and_more_prompts_leave_whole_ones():
+    held, larger = thinking().thoughts, thinking(instances=90).thoughts
+    shards = held.shards("qa", "lstm", "own")
+    assert shards == [f"<results>/thoughts/qa/lstm/own/draws/{n:05d}.parquet" for n in range(3)]
+    ranges = [held.instance_range("qa", Path(path).stem) for path in shards]
+    assert ranges == [[0, 20], [20, 20], [40, 10]]
+    same = [larger.instance_range("qa", Path(path).stem) for path in shards]
+    assert [a == b for a, b in zip(ranges, same, strict=True)] == [True, True, False]
+    assert held.thoughts("qa", "00002") == 10 * 64
+    # A key is in the commands of those proposals alone that use it.
+    changed = thinking(own_share=0.2, shown="{answer}: {prompt}").thoughts
+    used = [held.options("qa", way) != changed.options("qa", way) for way in ("own", "mixture")]
+    assert used == [False, True]
+    assert "own_share" not in json.loads(held.options("qa", "answer"))
+    assert held.describe() == "12,800 thoughts at most (qa)"
+
+
+def test_a_run_without_thoughts_has_none_of_their_jobs_and_no_other_code():
+    """Oracle: the fingerprints of every table and figure with the section and without."""
+    without, run = run_of(), thinking()
+    assert without.report.files("thoughts") == []
+    assert without.thoughts.describe() == "none"
+    files = run.report.files("thoughts")
+    assert set(run.report.files()) - set(without.report.files()) == set(files)
+    folders = {"tables": ("perplexity", "csv tex html"), "figures": ("samples", "svg pdf")}
+    assert set(files) == {
+        f"<results>/{folder}/thoughts/qa/{name}.{suffix}"
+        for folder, (name, suffixes) in folders.items()
+        for suffix in suffixes.split()
+    }
+    for rows, script in ((TABLES, "tabulate"), (FIGURES, "plot")):
+        for group in without.report.groups():
+            for name in without.report.names(rows, group):
+                told = [one.report.code(script, rows, group, name) for one in (without, run)]
+                assert told[0] == told[1]

@@ -5,6 +5,7 @@ of all thoughts of a small Transformer by whole passes; unbiased means within th
 """
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -39,6 +40,8 @@ from beyond_perplexity.importance.thoughts import (
 from beyond_perplexity.models.contract import LanguageModel, TensorState
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.vocabulary import BOS, EOS
+from scripts import draw_thoughts as draw_job
+from scripts import reduce_thoughts as reduce_job
 from tests.unit import huggingface_models, thoughts_reference
 from tests.unit.fake_server import FakeServer
 
@@ -356,6 +359,60 @@ def test_thoughts_of_a_chat_model_are_scored_as_transformers_does(reasoner, tmp_
     assert value["value"].iloc[0] == pytest.approx(expected)
     for part in ("With no thought", "greedy thought", "Thoughts that were cut"):
         assert part in found.text
+
+
+def run_job(monkeypatch, module, *given):
+    monkeypatch.setattr("sys.argv", [module.__name__, *map(str, given)])
+    module.main()
+
+
+@pytest.mark.parametrize("proposal", ["own", "mixture"])
+def test_jobs_give_what_the_commands_give_however_they_are_cut(
+    reasoner, tmp_path, monkeypatch, proposal
+):
+    """Oracle: `thoughts` and `estimate`; shards of other sizes, of which one is empty."""
+    expected = drawn(reasoner, tmp_path / "out", proposal=proposal, samples=30).table
+    file = tmp_path / "qa.jsonl"
+    told = pd.DataFrame(ROWS).rename(columns={"prompt": "asked"})
+    told.to_json(file, orient="records", lines=True)
+    options = json.dumps({"samples": 30, "most_tokens": 8, "proposal": proposal})
+    asked = ["--model", reasoner, "--prompts", file, "--fields", "asked", "answer"]
+    asked += ["--options", options, "--seed", 1]
+    shards = []
+    for first, number in ((0, 3), (3, 3), (6, 3)):
+        shards.append(tmp_path / f"{first}.parquet")
+        cut = ["--instances", first, number, "--output", shards[-1]]
+        run_job(monkeypatch, draw_job, *asked, *cut)
+    parts = [pd.read_parquet(path) for path in shards]
+    assert [part["instance"].nunique() for part in parts] == [3, 2, 0]
+    pd.testing.assert_frame_equal(pd.concat(parts[:2], ignore_index=True), expected)
+    names = ("estimates", "curves", "diagnostics", "sums")
+    outputs = [word for name in names for word in (f"--{name}", tmp_path / f"{name}.parquet")]
+    how = {"subsets": 5, "bootstrap": 5}
+    given = ["--names", "mine", proposal, "--options", json.dumps(how), "--seed", 3]
+    run_job(monkeypatch, reduce_job, "--thoughts", *shards, *given, *outputs)
+    found = {name: pd.read_parquet(tmp_path / f"{name}.parquet") for name in names}
+    named = expected.assign(model="mine", proposal=proposal)  # which key the resamples
+    command = beyond_perplexity.estimate(thoughts=named, options=how, seed=3)
+    plain = ["method", "aggregation", "value", "low", "high", "bound", "k_hat_median", "ess_median"]
+    pd.testing.assert_frame_equal(
+        found["estimates"][plain], command.table[plain], check_dtype=False
+    )
+    pd.testing.assert_series_equal(found["curves"]["mean"], command.table_of("curves")["mean"])
+    (row,), said = found["sums"].to_dict("records"), command.summary["thoughts"]
+    assert (row["model"], row["proposal"], row["n_prompts"]) == ("mine", proposal, 5)
+    assert (row["n_silent"], row["n_no_greedy"]) == (len(said["silent"]), said["no_greedy"])
+    for name in ("no_thought", "greedy", "cut", "all_cut_right"):
+        assert row[name] == said[name]
+    (bounds,) = said["bounds"]
+    assert [row[f"any_length_{k}"] for k in ("low", "high")] == [bounds[k] for k in ("low", "high")]
+    # What a job cannot use is one line.
+    file.write_text('{"asked": "x"}\n')
+    with pytest.raises(InputError, match=r"qa\.jsonl: line 1: field 'answer' is missing"):
+        run_job(monkeypatch, draw_job, *asked, *cut)
+    other = drawn(reasoner, tmp_path / "other", proposal=proposal, seed=9).summary["files"][0]
+    with pytest.raises(InputError, match="has thoughts of another model, or of other options"):
+        run_job(monkeypatch, reduce_job, "--thoughts", shards[0], other, *given, *outputs)
 
 
 def test_files_of_thoughts_are_weights_and_faults_are_one_line(tmp_path):

@@ -125,6 +125,8 @@ def test_the_constant_is_tuned_on_two_others_at_least_and_not_on_its_own_samples
     assert (tuned_constant(np.array([5.0, 9.0, 2.0])) > 0).all()
     one, other = (tuned_constant(np.array([1.1, 2.0, own, 1.7])) for own in (4.0, 1e6))
     assert other[2] == pytest.approx(one[2], rel=1e-9)
+    huge = np.array([1.02, 8e18, 1.06, 1.45])
+    assert tuned_constant(huge)[1] == pytest.approx(math.log((1.02 + 1.06 + 1.45) / 3))
 
 
 def test_the_widening_is_that_of_students_t_whatever_the_likelihood_of_documents():

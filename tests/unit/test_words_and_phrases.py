@@ -39,8 +39,8 @@ from beyond_perplexity.report.comparison_page import comparison_text, run_compar
 from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.inputs import as_rows
 from beyond_perplexity.tendencies import frequent_ngrams
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.frequent_ngrams import count_grams
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring
 from beyond_perplexity.tendencies.tokens import TextView, tokenize_batch
 from beyond_perplexity.tendencies.words_and_phrases import compare_words

@@ -15,13 +15,13 @@ import pytest
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import definitions, measures, pairs, statistics
+from beyond_perplexity.tendencies import measurement_options, measures, pairs, statistics
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from tests.unit.small_corpora import write_documents as write_documents
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
-NO_LIMITS = definitions.MeasurementOptions(
+NO_LIMITS = measurement_options.MeasurementOptions(
     permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None
 )
 

@@ -14,7 +14,7 @@ import yaml
 
 from tests.workflow.conftest import Checkout, copy_of_run, copy_results, kill_when
 
-IMPORTANCE = ["--configfile=configs/smoke-importance.yaml", "importance"]
+IMPORTANCE = ["--configfile=configs/smoke-importance.yaml", "importance", "thoughts"]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,11 @@ def test_a_run_ends_in_tables_and_figures(weighed):
     assert set(smc) == {proposal.rpartition("/")[2] for proposal in PROPOSALS}
     for figure in (1, 2, 3, 4, "bounds", "costs"):
         assert (results / f"figures/importance/figure_{figure}.svg").stat().st_size > 0
+    assert (results / "figures/thoughts/sentences/samples.svg").stat().st_size > 0
+    answers = pd.read_csv(results / "tables/thoughts/sentences/perplexity.csv")
+    assert answers["proposal"].tolist() == ["own", "mixture"]
+    assert (answers[["n_prompts", "n_samples"]] == [5, 50]).all(axis=None)
+    assert (answers["value"] > 1).all()
     assert "Nothing to be done" in weighed.snakemake(*IMPORTANCE).stdout
 
 
@@ -42,7 +47,8 @@ def trained(weighed: Checkout, checkout: Checkout) -> None:
 
 
 def estimates(results: dict[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in results.items() if name.startswith("estimates/")}
+    reduced = re.compile(r"estimates/|thoughts/.*/(estimates|curves|sums)\.parquet")
+    return {name: digest for name, digest in results.items() if reduced.match(name)}
 
 
 def unmeasured(results: dict[str, str]) -> dict[str, str]:
@@ -56,6 +62,7 @@ def unmeasured(results: dict[str, str]) -> dict[str, str]:
 def test_smaller_shards_give_the_same_estimates(weighed, checkout):
     path = checkout.path / "configs" / "smoke-importance.yaml"
     text = path.read_text().replace("instances_per_shard: 4", "instances_per_shard: 3")
+    text = text.replace("    instances_per_shard: 3", "    instances_per_shard: 2")
     path.write_text(text.replace("samples_per_shard: 12", "samples_per_shard: 20"))
     trained(weighed, checkout)
     expected = estimates(weighed.results())

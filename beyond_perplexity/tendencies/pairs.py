@@ -184,9 +184,9 @@ def paired(
     """Bring two sample sets together; their documents lie on disk as long as the context.
 
     Texts, read once, in batches of any size; None leaves `SampleSetPair.documents` out. `read`
-    makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
-    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` say what
-    shares and novelty are counted by. Other documents than counted are an InputError.
+    makes tokens as for the statistics, `classes` tell shares and novelty. Groups are numbered from
+    0 on; those of nearly single documents are lost (`alike_groups`). Other documents than counted
+    are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
@@ -211,10 +211,8 @@ def paired(
                     f"the {name} documents are not those that the {name} statistics were counted "
                     "from; give the same files and the same split to both"
                 )
-        first = with_later_curves(reference, documents.values(0))
-        second = with_later_curves(samples, documents.values(1))
-        pair = replace(pair, reference=first, samples=second, documents=documents)
-        yield replace(pair, groups=groups)
+        own = [with_later_curves(x, documents.values(k)) for k, x in enumerate(pair.sample_sets)]
+        yield replace(pair, reference=own[0], samples=own[1], documents=documents, groups=groups)
 
 
 @contextmanager

@@ -200,7 +200,7 @@ class NumberSwapShift(SwapShift):
         self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
         kept, n_groups = ~np.isnan(numbers), len(groups.sizes)
         codes, numbers = groups.codes[kept], numbers[kept]
-        self._cells = inner.cells_of(numbers, codes, n_groups)  # (P, C)
+        self._cells = csr_matrix(inner.cells_of(numbers, codes, n_groups))  # (P, C), mostly zeros
         self._sizes = np.bincount(codes, minlength=n_groups)
         self._sums = np.bincount(codes, numbers, minlength=n_groups)
 

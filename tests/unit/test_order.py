@@ -310,6 +310,12 @@ def test_effects_and_curves_have_numbers_and_curves() -> None:
     assert "repetition_mean" in set(points["curve"])
 
 
+def uneven(rng, n: int) -> list[np.ndarray]:
+    """Draw documents whose frequent words are more frequent in every other one."""
+    laws = [np.arange(1.0, 200) ** -power for power in (0.6, 1.6)]
+    return [rng.choice(199, 128, p=laws[k % 2] / laws[k % 2].sum()) for k in range(n)]
+
+
 def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
     """Oracles: plain loops and `numpy.polyfit`; words that are drawn one by one have α = .5."""
     rng = np.random.default_rng(12)
@@ -325,8 +331,7 @@ def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
     fit = held.taylor_fit()
     assert fit.alpha == pytest.approx(np.polyfit(x, y, 1)[0])
     assert fit.alpha == pytest.approx(0.5, abs=0.01)
-    bursts = [np.repeat(own[::4], 4)[: len(own)] for own in ids]
-    assert counted(texts_of(bursts)).taylor_fit().alpha > 0.55
+    assert counted(texts_of(uneven(rng, 300))).taylor_fit().alpha > 0.55
     few = counted(texts_of(ids[:30]))
     assert few.n_segments < 100
     assert np.isnan(few.taylor_fit().alpha)
@@ -349,7 +354,7 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)
     ids = [rng.choice(149, 64 * int(k), p=law / law.sum()) for k in rng.integers(1, 3, 240)]
-    bursts = [np.repeat(own[::3], 3)[: len(own)] for own in ids[120:]]
+    bursts = uneven(rng, 120)
     key = ("taylor", "slope_difference")
     for other, differs in ((ids[120:], False), (bursts, True)):
         texts = texts_of(ids[:120]), texts_of(other)

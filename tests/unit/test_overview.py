@@ -138,8 +138,8 @@ def test_the_answer_stands_first(measures) -> None:
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
-        "Generated text: 2 sample sets were compared with one another in 12 distances to human text "
-        "(paired differences of the excess over the human baseline, adjusted for all). Behind "
+        "Generated text: 2 sample sets were compared with one another in 12 distances to human "
+        "text (paired differences of the excess over the human baseline, adjusted for all). Behind "
         "another one in 0: LSTM, beam; in 1: Trigram, beam."
     )
     cells = {row[0]: row[1:] for row in nearest_table(measures)}

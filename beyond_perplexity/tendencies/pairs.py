@@ -183,10 +183,9 @@ def paired(
 ) -> Iterator[SampleSetPair]:
     """Bring two sample sets together; their documents lie on disk as long as the context.
 
-    Texts, read once, in batches of any size; None leaves `SampleSetPair.documents` out. `read`
-    makes tokens as for the statistics, `classes` tell shares and novelty. Groups are numbered from
-    0 on; those of nearly single documents are lost (`alike_groups`). Other documents than counted
-    are an InputError.
+    Texts are read once; None leaves `SampleSetPair.documents` out. `read` makes tokens as for the
+    statistics, `classes` tell shares and novelty. Groups are numbered from 0 on; those of nearly
+    single documents are lost (`alike_groups`). Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:

@@ -11,6 +11,7 @@ run: .venv/installed
 
 # A thread that waits for another in a loop would keep the tests beside it from their core.
 test: export OMP_WAIT_POLICY := passive
+test: export OPENBLAS_NUM_THREADS := 1
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/workflow

@@ -14,6 +14,7 @@ rule draw_thoughts:
     input:
         model="<results>/models/{model}/model.json",
         prompts=of(RUN.thoughts.file, "prompts"),
+        templates=of(RUN.models.template_files, "model"),
     output:
         whole("<results>/thoughts/{prompts}/{model}/{way}/draws/{instances}.parquet"),
     log:

@@ -99,11 +99,11 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     held = measure_names.by_key(rows, "source", "tendency", "measure")
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     baselines = list(dict.fromkeys(rows["vocabulary"]))
-    top = len(baselines)
-    figure, axis = style.single_panel(style.PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
+    top, narrow = len(baselines), len(columns) > _WIDE
+    height = (2.2 if narrow else 1.35) + 0.22 * (top + len(sources))
+    figure, axis = style.single_panel(style.PAGE_WIDTH, height)
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
-    narrow = len(columns) > _WIDE
     for column, key in enumerate(columns):
         for line, text in enumerate(numbers.baselines_of(rows, key).values()):
             short = text.replace("0.", ".") if narrow or "–" in text else text  # a range is long
@@ -122,7 +122,11 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
                 marks.add(mark)
                 fills.add(fill)
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
-    axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
+    titles = [EFFECTS[key] for key in columns]
+    if narrow:
+        rows_of = [TENDENCIES[tendency] for tendency, _ in columns]
+        titles = [f"{row.title} ({row.distance_name})" for row in rows_of]
+    axis.set_xticks(range(len(columns)), titles, rotation=90 if narrow else 0)
 
     names = [labels.baseline + f", {n}" * (top > 1) for n in baselines]
     names += [labels.source(name) for name in sources]

@@ -158,6 +158,11 @@ class Models:
         folder = Path(self.find(name)["architecture"]["path"])
         return sorted(str(file) for pattern in row.files for file in folder.glob(pattern))
 
+    def template_files(self, name: str) -> list[str]:
+        """List the chat templates of an external model in a folder, by which it is asked."""
+        held = self.find(name)["architecture"].get("path", "") if self.external_files(name) else ""
+        return sorted(map(str, Path(held).glob("*.jinja"))) if held else []
+
     # ---- what its jobs need ----
 
     def learns(self, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -252,7 +253,9 @@ def _reach(measures: pd.DataFrame, permutations: int) -> str:
     """Say which stars so many permutations can give to so many tests."""
     tested = measures[measures["p_value"].notna()]
     main = {(row.tendency, row.distance) for row in MAIN_ROWS}
-    family = sum(key in main for key in zip(tested["tendency"], tested["measure"], strict=True))
+    keys = zip(tested["tendency"], tested["measure"], strict=True)
+    families = Counter(definitions.family_of(key[0]) for key in keys if key in main)
+    family = max(families.values(), default=0)
     if not family:
         return ""
     smallest = family / (permutations + 1)

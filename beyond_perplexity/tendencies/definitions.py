@@ -131,7 +131,6 @@ TENDENCIES = {
         "curve",
         "max_difference",
         "recurrence",
-        "Recur-\nrence",
         figure="recurrence",
         note="Distance in words",
         caption="How much more often a document has the same word so many words later than its "
@@ -156,7 +155,6 @@ TENDENCIES = {
         "number",
         "ks",
         "burstiness",
-        "Bursti-\nness",
         note="(1 + B) / 2",
         statistic=f"{_HERE}.repetition:burstiness",
         sizes=CUT_TO[2:],
@@ -167,7 +165,6 @@ TENDENCIES = {
         "number",
         "ks",
         "compression",
-        "Compres-\nsion",
         statistic=f"{_HERE}.compression:compression",
         sizes=(400, 4000),
         measured_in="bytes",
@@ -186,9 +183,7 @@ TENDENCIES = {
         places=tuple(range(1, 33)),
         family=ORDER,
     ),
-    TAYLOR: Tendency(
-        "Taylor's law", "slope", "slope_difference", narrow="Taylor's\nlaw", unit=1e-6, family=ORDER
-    ),
+    TAYLOR: Tendency("Taylor's law", "slope", "slope_difference", unit=1e-6, family=ORDER),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
     TEXT: Tendency("Text", "text"),

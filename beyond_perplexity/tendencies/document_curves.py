@@ -139,7 +139,7 @@ class CurveComparison:
 
 @dataclass(frozen=True)
 class SlopeComparison(CurveComparison):
-    """Taylor's law of both texts: what documents add to the slope is a curve of one place."""
+    """Taylor's law of both texts: the slope of a document is a curve of one place."""
 
     @property
     def name(self) -> str:
@@ -158,19 +158,10 @@ class SlopeComparison(CurveComparison):
         return abs(self.fits[1].alpha - self.fits[0].alpha)
 
     @cached_property
-    def kept(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which documents have a whole segment: bool, (D,)."""
-        first, second = (taylor.segments_of(x) > 0 for x in self.pair.document_lengths)
-        return first, second
-
-    @cached_property
     def curves(self) -> mean_curves.Curves:
-        """What these documents add to the slope of their text, times their number: (D', 1)."""
-        n = sum(int(own.sum()) for own in self.kept)
-        segments = sum(int(taylor.segments_of(own).sum()) for own in self.pair.document_lengths)
-        both = zip(self._units, self.kept, strict=True)
-        scale = taylor.INFLUENCE * n / segments
-        first, second = (own[kept, None] * scale for own, kept in both)
+        """The pseudo-values of documents with a segment, by the law of their text: (D', 1)."""
+        sides = zip(self._units, self.kept, (0, 0 if self.pair.one_law else 1), strict=True)
+        first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
         return first, second
 
     def told(self) -> tuple[str, str]:

@@ -226,6 +226,7 @@ class CurveShift(Shift):
     """
 
     unit = "its own unit"
+    effort = 16.0  # a draw is of a few numbers
 
     def __init__(
         self, tendency: str, distance: str, curves: np.ndarray, groups: GroupedDocuments

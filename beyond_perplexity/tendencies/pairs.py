@@ -23,7 +23,6 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import taylor
 from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
@@ -59,6 +58,7 @@ class SampleSetPair:
     cut: SampleSetPair | None = None
     # The size of each number and curve, where a part of a pair has that of the whole one
     held_sizes: Mapping[str, Sized] | None = None
+    one_law: bool = False  # whether the samples' documents are held to the law of the reference
 
     @cached_property
     def sizes(self) -> Mapping[str, Sized]:
@@ -163,11 +163,10 @@ def _counter(
     sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
     count_more = value_counter if grouped else sized_counter
     counts = [count_lengths, count_more(classes, sizes)]
-    if min(one.n_segments for one in pair.sample_sets) >= taylor.LEAST_SEGMENTS:
-        sums = [aligned_counts(pair.types, one, one.segments) for one in pair.sample_sets]
-        n = sum(one.n_segments for one in pair.sample_sets)
-        influence = taylor.influence_counter(pair.types, sums[0] + sums[1], n)
-        counts.append(lambda batch: {TAYLOR: influence(batch)})
+    first, second = (one.slope_counter() for one in pair.sample_sets)
+    if first is not None and second is not None:
+        laws = first, second
+        counts.append(lambda batch: {TAYLOR: np.stack([law(batch) for law in laws], axis=1)})
     return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
 
@@ -340,9 +339,8 @@ def further_pair(pair: SampleSetPair, human: HumanText) -> Iterator[SampleSetPai
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 documents.add(1, (batch.column("text") for batch in reader))
-            yield SampleSetPair(
-                pair.reference, further, types, counts, documents, (pair.groups[0], codes)
-            )
+            made = pair.reference, further, types, counts, documents, (pair.groups[0], codes)
+            yield SampleSetPair(*made, one_law=True)
 
 
 def within_tokens(
@@ -377,7 +375,7 @@ def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterato
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)
         )
         made = reference, samples, pair.types, counts, documents, (first, second)
-        yield SampleSetPair(*made, held_sizes=pair.sizes)
+        yield SampleSetPair(*made, held_sizes=pair.sizes, one_law=pair.one_law)
 
 
 @contextmanager

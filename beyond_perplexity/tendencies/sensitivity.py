@@ -45,7 +45,7 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, taylor, type_token
+from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
@@ -263,19 +263,6 @@ class _Text:
             yield grouping(inner, population, numbers) if grouped else inner
 
 
-def _influences(reference: Statistics, batches: list[TokenBatch]) -> np.ndarray:
-    """Count what each document adds to the slope of Taylor's law, as a curve of one place: (D, 1).
-
-    Documents without a whole segment have none.
-    """
-    sums, n = reference.segments, reference.n_segments
-    assert sums is not None
-    count = taylor.influence_counter(reference.types, sums, n)
-    added = np.concatenate([count(batch) for batch in batches])
-    kept = np.concatenate([batch.lengths for batch in batches]) >= taylor.SEGMENT
-    return np.where(kept, np.rint(added * (kept.sum() / n)), ABSENT)[:, None].astype(np.int64)
-
-
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
     """Deal groups (D,) at random to two halves, bool, (D,); none with too few effective ones."""
     n = int(codes.max(initial=-1)) + 1
@@ -348,8 +335,8 @@ def minimum_detectable_effects(
     sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
-    if not math.isnan(reference.taylor_fit().alpha):
-        values[TAYLOR] = _influences(reference, batches)
+    if (slopes := reference.slope_counter()) is not None:
+        values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
     codes = np.arange(counts.shape[1])
     if groups is not None:
         codes = np.unique(groups, return_inverse=True)[1]

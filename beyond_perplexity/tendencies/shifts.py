@@ -46,7 +46,6 @@ from beyond_perplexity.tendencies.statistics import Histogram
 
 MeasureDraws = dict[str, np.ndarray]
 _COPIES = 20_000  # documents of a smoothed reference
-_VARIED = 5_000  # numbers of a smoothed reference
 _LEVELS = 200  # quantiles at which their distribution function is looked at
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
 _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
@@ -234,7 +233,7 @@ def smoothed_numbers(
     numbers: np.ndarray, codes: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make varied copies of numbers and groups (D',), as `smoothed` does of lengths."""
-    rng, copies = stream(seed, "sensitivity/numbers"), max(1, round(_VARIED / max(len(codes), 1)))
+    rng, copies = stream(seed, "sensitivity/numbers"), max(1, round(_COPIES / max(len(codes), 1)))
     mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
     moved = np.tile(numbers - mean, copies)
     moved += width * numbers.std() * rng.normal(size=len(moved))

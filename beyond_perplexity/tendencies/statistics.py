@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +24,14 @@ from beyond_perplexity.tendencies.document_statistics import (
     curve_sums,
 )
 from beyond_perplexity.tendencies.document_values import value_counter
-from beyond_perplexity.tendencies.taylor import TaylorFit, fit_slope, segment_sums, segments_of
-from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.taylor import (
+    TaylorFit,
+    fit_slope,
+    segment_sums,
+    segments_of,
+    slope_counter,
+)
+from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 _PLAIN = {row.histogram for row in TENDENCIES.values() if row.histogram and not row.sizes}
@@ -312,6 +319,14 @@ class Statistics:
         """Fit Taylor's law; NaN for too little text, or where segments were not counted."""
         sums = np.zeros((2, 0)) if self.segments is None else self.segments
         return fit_slope(sums, self.n_segments)
+
+    def slope_counter(self) -> Callable[[TokenBatch], np.ndarray] | None:
+        """Return what counts a document's pseudo-value of the slope; None for too little text."""
+        held, sums = self.histograms[LENGTH], self.segments
+        if sums is None or math.isnan(self.taylor_fit().alpha):
+            return None
+        documents = int(held.counts[segments_of(held.lengths) > 0].sum())
+        return slope_counter(self.types, sums, self.n_segments, documents)
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
         """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""

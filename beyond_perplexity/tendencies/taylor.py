@@ -6,10 +6,10 @@ one by one, more where they come in bursts, as topics do. Of fewer than 100 segm
 and not given (shuffled text: 0.46 of 20, 0.49 of 100, 0.498 of 600). Where documents have few
 segments, it is a matter of topics between documents more than of order.
 
-A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words. With p and q
-of both texts together that is a number of the document, and the difference of the two slopes is
-compared as one of two means. Kobayashi and Tanaka-Ishii (2018), Taylor's law for human linguistic
-sequences, ACL. V types, D documents.
+A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words, with p and q
+of the law of its text. With that its pseudo-value is a number of the document, and the difference
+of the two slopes is compared as one of two means, whatever words either text has. Kobayashi and
+Tanaka-Ishii (2018), Taylor's law for human linguistic sequences, ACL. V types, D documents.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
 SEGMENT = 64  # words
 LEAST_SEGMENTS = 100  # of a text, for a slope
 LEAST_COUNTED = 10  # of a word
-INFLUENCE = 1e-6  # the unit that a document's part of the slope is held in
+UNIT = 1e-6  # that the pseudo-values of documents are held in
 _BLOCK = 1024  # documents that are sorted at a time
 
 
@@ -82,12 +83,13 @@ def fit_slope(sums: np.ndarray, segments: int) -> TaylorFit:
     return TaylorFit(float(centred @ y / (centred @ centred)), words, x, y)
 
 
-def influence_counter(
-    types: pa.Array, sums: np.ndarray, segments: int
+def slope_counter(
+    types: pa.Array, sums: np.ndarray, segments: int, documents: int
 ) -> Callable[[TokenBatch], np.ndarray]:
-    """Return what counts how much each document adds to the slope, in units of `INFLUENCE`: (D,).
+    """Return what counts the pseudo-value of the slope of each document, in units: int64, (D,).
 
-    `types` (V,) and their `sums` (2, V) are those of a text of so many segments.
+    It is α and what the document adds to it, so that α is the mean over the documents of the text
+    with these `sums` (2, V) of types (V,), segments, and documents of a segment or more.
     """
     fit = fit_slope(sums, segments)
     x = fit.log_mean - fit.log_mean.mean()
@@ -95,17 +97,17 @@ def influence_counter(
     of_x = (fit.log_spread - fit.log_spread.mean() - 2 * fit.alpha * x) / total
     of_square = x / total / (2 * variance)
     of_count = of_x / mean - 2 * mean * of_square
-    square = sums[1][fit.words] / segments
     weights = np.zeros((2, len(types) + 1))  # the last is of unknown types
     weights[:, fit.words] = of_count, of_square
-    constant = float(of_count @ mean + of_square @ square)
+    constant = float(of_count @ mean + of_square @ (sums[1][fit.words] / segments))
 
     def count(batch: TokenBatch) -> np.ndarray:
-        documents, found, counts = _cells(batch)
+        own, found, counts = _cells(batch)
         places = pc.fill_null(pc.index_in(batch.types, value_set=types), len(types)).to_numpy()
         first, second = weights[:, places[found]]
-        own = first * counts + second * counts**2
-        added = np.bincount(documents, own, len(batch.lengths)) / INFLUENCE
-        return np.rint(added - segments_of(batch.lengths) * (constant / INFLUENCE)).astype(np.int64)
+        added = np.bincount(own, first * counts + second * counts**2, len(batch.lengths))
+        n = segments_of(batch.lengths)
+        values = fit.alpha + (added - n * constant) * documents / segments
+        return np.where(n > 0, np.rint(values / UNIT), ABSENT).astype(np.int64)
 
     return count

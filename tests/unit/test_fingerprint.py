@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from beyond_perplexity.storage import fingerprint as fingerprints
-from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.definitions import counted_code
 
 FILES = {
     "beyond_perplexity/__init__.py": "",
@@ -263,7 +263,7 @@ def test_what_light_jobs_call_is_covered(tmp_path, monkeypatch) -> None:
     text, words, shard, counts, merged = (str(tmp_path / name) for name in names)
     Path(text).write_text("The cat sat .\nA dog , 2 cats and the mouse ran away .\n")
     Path(words).write_text("the\na\nand\n")
-    classes = [row.word_class for row in SHARES.values()]
+    classes = counted_code()
     reader = "beyond_perplexity/corpus/text_files.py"
     count = ["--input", shard, "--kind", "samples", "--stop-words", words, "--output", counts]
     jobs = {"import_samples": (["--input", text, "--format", "text", "--output", shard], [reader])}

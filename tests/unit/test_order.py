@@ -335,19 +335,20 @@ def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
     few = counted(texts_of(ids[:30]))
     assert few.n_segments < 100
     assert np.isnan(few.taylor_fit().alpha)
-    # What documents add is the derivative: that of leaving one out (Efron's infinitesimal).
-    assert TENDENCIES["taylor"].unit == taylor.INFLUENCE
-    count = taylor.influence_counter(held.types, held.segments, held.n_segments)
-    added = count(tokenize_batch(texts)) * taylor.INFLUENCE / held.n_segments
-    assert added.sum() == pytest.approx(0, abs=1e-5)
-    for left in range(8):
+    # Pseudo-values: their mean is α, and their parts what leaving a document out changes.
+    assert TENDENCIES["taylor"].unit == taylor.UNIT
+    values = held.slope_counter()(tokenize_batch(texts)) * taylor.UNIT
+    long = np.array([len(own) >= 64 for own in ids])
+    assert values[long].mean() == pytest.approx(fit.alpha, abs=1e-5)
+    assert (values[~long] < -100).all()
+    for left in np.flatnonzero(long)[:8]:
         batch = tokenize_batch(texts.slice(left, 1))
         own = np.zeros_like(held.segments)
         places = pc.index_in(batch.types, value_set=held.types).to_numpy()
         own[:, places] = taylor.segment_sums(batch)
         n = held.n_segments - len(ids[left]) // 64
-        without = taylor.fit_slope(held.segments - own, n).alpha
-        assert added[left] == pytest.approx(fit.alpha - without, abs=2e-4)
+        change = fit.alpha - taylor.fit_slope(held.segments - own, n).alpha
+        assert (values[left] - fit.alpha) / long.sum() == pytest.approx(change, abs=2e-4)
 
 
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:

@@ -37,6 +37,7 @@ from beyond_perplexity.importance.thoughts import (
     follow_thoughts,
     read_question,
 )
+from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TensorState
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.vocabulary import BOS, EOS
@@ -370,13 +371,19 @@ def run_job(monkeypatch, module, *given):
 def test_jobs_give_what_the_commands_give_however_they_are_cut(
     reasoner, tmp_path, monkeypatch, proposal
 ):
-    """Oracle: `thoughts` and `estimate`; shards of other sizes, of which one is empty."""
+    """Oracle: `thoughts` and `estimate`; shards of other sizes, of which one is empty.
+
+    The jobs get the model as a run has it, in a folder of its own.
+    """
+    held = registry.open_any(str(reasoner))
+    extra = {"source": held.description["source"]}
+    registry.save_model(tmp_path / "model", held.model, held.vocabulary, extra)
     expected = drawn(reasoner, tmp_path / "out", proposal=proposal, samples=30).table
     file = tmp_path / "qa.jsonl"
     told = pd.DataFrame(ROWS).rename(columns={"prompt": "asked"})
     told.to_json(file, orient="records", lines=True)
     options = json.dumps({"samples": 30, "most_tokens": 8, "proposal": proposal})
-    asked = ["--model", reasoner, "--prompts", file, "--fields", "asked", "answer"]
+    asked = ["--model", tmp_path / "model", "--prompts", file, "--fields", "asked", "answer"]
     asked += ["--options", options, "--seed", 1]
     shards = []
     for first, number in ((0, 3), (3, 3), (6, 3)):
